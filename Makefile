@@ -1,0 +1,45 @@
+# Needs only Python >= 3.11, pip and make. Everything else is installed into .venv from uv.lock.
+PYTHON ?= python3
+BIN := .venv/bin
+SYNCED := .venv/.synced
+
+.DEFAULT_GOAL := help
+.PHONY: help test check coverage laws bench docs format clean
+
+help:            ## what can be made
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(SYNCED): pyproject.toml uv.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv sync --quiet --locked --inexact --all-extras
+	touch $@
+
+test: check      ## lint, types, import contracts, all tests, docs/requirements.md up to date
+	$(BIN)/pytest -q -n 2
+
+check: $(SYNCED) ## lint, types, import contracts, generated documents
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+coverage: $(SYNCED) ## branch coverage of the core; fails under 95 %
+	$(BIN)/coverage run -m pytest -q tests/conversation tests/transcript tests/laws
+	$(BIN)/coverage report --include='src/segue/conversation/*,src/segue/transcript/*' --show-missing --fail-under=95
+
+laws: $(SYNCED)  ## the laws again, with a hundred times as many examples
+	HYPOTHESIS_PROFILE=long $(BIN)/pytest -q -n 2 --timeout 3600 tests/laws
+
+bench: $(SYNCED) ## speed, as ratios inside one run
+	$(BIN)/python -m bench
+
+docs: $(SYNCED)  ## write the generated documents anew
+	$(BIN)/python -m scripts.requirements --write
+
+format: $(SYNCED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv dist build

@@ -1,0 +1,1 @@
+"""One provider-neutral conversation, rendered valid for whichever language model comes next."""
