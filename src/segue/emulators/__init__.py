@@ -2,4 +2,15 @@
 
 They are written from the providers' published behaviour alone and import nothing of segue, so that they are a
 second opinion on everything segue sends, and usable for testing any other client.
+
+Every provider is a folder of the same shape:
+
+- `checks`: `complaints(body, context)` yields every broken rule in the provider's order; each rule is one function
+  under `@rule("CHAT-10", "H")` (rules.py).
+- `replies`: `whole(reply, request, context)` and `stream(reply, request, context)` put a brain's reply on the wire.
+- `errors`: `envelope(refusal, context)` is the error body. Optional beside it: `headers(refusal, context)`;
+  `fault(fault, context)`, the `Refusal` for a queued `Fault` of kind "status" in the provider's words; and
+  `stream_error(refusal, context)`, the bytes of an error inside a stream that has begun.
+- `routes`: `ROUTES`, a list of `(method, path pattern, handler)`; a handler takes (`http.Request`,
+  `emulator.Emulator`) and returns an `http.Response`.
 """

@@ -1,7 +1,5 @@
 """What an emulated model says: provider-neutral pieces that each provider's module puts on its own wire."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -40,3 +38,27 @@ class Reply(Struct, frozen=True, kw_only=True):
     """Characters per streamed delta."""
     delay: float = 0.0
     """Seconds between two streamed chunks."""
+
+
+class Offer(Struct, frozen=True):
+    """A tool that the request offers, with the JSON schema of its arguments."""
+
+    name: str
+    schema: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    """What a brain may know of a request: each provider's module fills it from its own wire."""
+
+    provider: str
+    model: str = ""
+    text: str = ""
+    """The last thing the user said."""
+    results: tuple[str, ...] = ()
+    """Texts of the tool results after it, in order: empty at the start of a turn."""
+    tools: tuple[Offer, ...] = ()
+    must_call: bool = False
+    """The request demands a tool call (required, any, or a named tool; then `tools` holds only that one)."""
+    parallel: bool = True
+    thinking: bool = False
+    """The model reasons in this request, so a brain may say `Think` pieces."""

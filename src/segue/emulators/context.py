@@ -1,11 +1,11 @@
 """What a check may know besides the request body."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field
+
+from segue.emulators.signatures import SECRET
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -21,3 +21,13 @@ class Context(Struct, frozen=True, kw_only=True):
     strict: bool = False
     extra_rules: frozenset[str] = frozenset()
     """Ids of L rules to enforce all the same."""
+    secret: bytes = SECRET
+    """What seals are made with (signatures.py)."""
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    """What this provider's emulator has issued and stored so far, e.g. responses by id; empty in a pure check."""
+    cached_tokens: int = 0
+    """Tokens at the start of the prompt that an earlier request of the same account and model had in common."""
+    reply_id: str = ""
+    """A fresh identifier (letters and digits) from which a reply derives the ids it issues; "" in a pure check."""
+    now: int = 1_770_933_892
+    """Seconds since 1970, for `created` fields."""

@@ -1,0 +1,121 @@
+"""The state of a running emulator: who answers, what was issued, what was asked, what will go wrong next."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from segue.emulators.brains import Brain, ScriptedBrain
+from segue.emulators.context import Context
+from segue.emulators.facts import facts_for
+from segue.emulators.prompt_cache import PromptCache
+from segue.emulators.signatures import SECRET, digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from segue.emulators.brain import Prompt, Reply
+    from segue.emulators.faults import Fault
+    from segue.emulators.http import Request
+    from segue.emulators.log import Entry
+
+
+class Emulator:
+    """One emulated world. Handlers get it beside the request; tests hold it to script and to inspect."""
+
+    def __init__(
+        self,
+        *,
+        strict: bool = False,
+        extra_rules: Iterable[str] = (),
+        brain: Brain | None = None,
+        clock: Callable[[], float] = time.time,
+        secret: bytes = SECRET,
+        keys: Iterable[str] | None = None,
+        log_size: int = 1000,
+    ) -> None:
+        self.strict = strict
+        self.extra_rules = frozenset(extra_rules)
+        self.brain = brain or ScriptedBrain()
+        self.clock = clock
+        self.secret = secret
+        self.keys = None if keys is None else frozenset(keys)
+        """The API keys that are accepted; None accepts any key."""
+        self.faults: deque[Fault] = deque()
+        self.log: deque[Entry] = deque(maxlen=log_size)
+        self.cache = PromptCache()
+        self._memory: dict[str, dict[str, Any]] = {}
+        self._issued = 0
+
+    def memory(self, provider: str) -> dict[str, Any]:
+        """What this provider's module keeps between requests."""
+        return self._memory.setdefault(provider, {})
+
+    def new_id(self, prefix: str = "", length: int = 24) -> str:
+        """A fresh id: letters and digits, never the same twice, the same sequence in every run."""
+        self._issued += 1
+        return prefix + hashlib.sha256(f"{self._issued}".encode()).hexdigest()[:length]
+
+    def context(
+        self,
+        request: Request,
+        *,
+        provider: str,
+        model: str = "",
+        platform: str = "api",
+        segments: Sequence[object] = (),
+    ) -> Context:
+        """The circumstances of a request. `segments`: the prompt in order of its prefix, for cache accounting.
+
+        Asking with segments does not yet remember them; `remember` does, once the request is accepted.
+        """
+        account = account_of(request)
+        return Context(
+            model=model,
+            facts=facts_for(provider, model),
+            headers=request.headers,
+            account=account,
+            platform=platform,
+            strict=self.strict,
+            extra_rules=self.extra_rules,
+            secret=self.secret,
+            memory=self.memory(provider),
+            cached_tokens=self.cache.common((provider, account, model), segments),
+            reply_id=self.new_id(),
+            now=int(self.clock()),
+        )
+
+    def remember(self, provider: str, context: Context, segments: Sequence[object]) -> None:
+        """Put an accepted prompt into the prompt cache of its account and model."""
+        self.cache.store((provider, context.account, context.model), segments)
+
+    def reply(self, prompt: Prompt) -> Reply:
+        return self.brain.reply(prompt)
+
+    def reset(self) -> None:
+        """Forget everything that requests and scripts have left behind."""
+        self.faults.clear()
+        self.log.clear()
+        self.cache.clear()
+        self._memory.clear()
+        self._issued = 0
+        self.brain.reset()
+
+
+def key_of(request: Request) -> str:
+    """The API key in whichever place the providers put it; "" when there is none."""
+    headers = request.headers
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and bearer.strip():
+        return bearer.strip()
+    for name in ("x-api-key", "x-goog-api-key", "api-key"):
+        if headers.get(name):
+            return headers[name]
+    return request.query.get("key", "")
+
+
+def account_of(request: Request) -> str:
+    key = key_of(request)
+    return digest(key)[:12] if key else "default"

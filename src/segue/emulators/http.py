@@ -1,0 +1,97 @@
+"""The small HTTP vocabulary of the emulators: a request, a response, and finding the handler for a path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from segue.emulators.emulator import Emulator
+    from segue.emulators.refusal import Refusal
+
+
+class BadJsonError(ValueError):
+    """The body of a request is not JSON (or nested too deeply to be read)."""
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One request, whole: emulators never see a body in portions."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Names in lower case."""
+    body: bytes = b""
+    params: Mapping[str, str] = field(default_factory=dict)
+    """What the path pattern caught: ``/v1/models/{id}`` → ``{"id": …}``."""
+
+    def json(self) -> Any:
+        try:
+            return msgspec.json.decode(self.body)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise BadJsonError(str(error)) from error
+
+
+class Response(Struct, frozen=True, kw_only=True):
+    """One answer. A body that is an iterator is streamed, one portion per step, `delay` seconds apart."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | Iterator[bytes] = b""
+    delay: float = 0.0
+    refusal: Refusal | None = None
+    """The rule that was broken, for the request log; None when the request was accepted."""
+
+
+Handler: TypeAlias = Callable[[Request, "Emulator"], Response]
+Route: TypeAlias = tuple[str, str, Handler]
+"""Method, path pattern (``/v1beta/models/{model}:generateContent``; ``{name:path}`` also catches slashes), handler."""
+
+
+def json_response(
+    value: object,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    refusal: Refusal | None = None,
+) -> Response:
+    merged = {"content-type": "application/json", **(headers or {})}
+    return Response(status=status, headers=merged, body=msgspec.json.encode(value), refusal=refusal)
+
+
+def stream_response(
+    portions: Iterator[bytes],
+    *,
+    content_type: str = "text/event-stream; charset=utf-8",
+    headers: Mapping[str, str] | None = None,
+    delay: float = 0.0,
+) -> Response:
+    return Response(headers={"content-type": content_type, **(headers or {})}, body=portions, delay=delay)
+
+
+@lru_cache(maxsize=512)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    pieces = re.split(r"\{(\w+)(:path)?\}", pattern)
+    source = ""
+    for literal, name, path in zip(pieces[::3], [*pieces[1::3], None], [*pieces[2::3], None], strict=True):
+        source += re.escape(literal)
+        if name is not None:
+            source += f"(?P<{name}>.+?)" if path else f"(?P<{name}>[^/]+?)"
+    return re.compile(source)
+
+
+def find_route(routes: Sequence[Route], method: str, path: str) -> tuple[Handler, dict[str, str]] | int:
+    """The handler and what its pattern caught; else 405 when only the method is wrong, 404 when nothing fits."""
+    known_path = False
+    for wanted, pattern, handler in routes:
+        caught = _compiled(pattern).fullmatch(path)
+        if caught and wanted == method:
+            return handler, caught.groupdict()
+        known_path = known_path or caught is not None
+    return 405 if known_path else 404
