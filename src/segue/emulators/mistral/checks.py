@@ -1,0 +1,117 @@
+"""Everything that api.mistral.ai refuses in a request, in the order in which it looks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.emulators import tokens
+from segue.emulators.mistral import content, order
+from segue.emulators.mistral.errors import PROMPT, SchemaRefusal
+from segue.emulators.mistral.request import misshapen
+from segue.emulators.mistral.schemas import mistakes
+from segue.emulators.mistral.shape import listing, number, optional, record, text, text_or
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from segue.emulators.context import Context
+
+_MAX_INPUTS = 512
+_MAX_INPUT_TOKENS = 16_384
+
+
+def complaints(body: object, context: Context) -> Iterator[Refusal]:
+    """The rules that a chat request breaks. What does not fit the schema is not read any further."""
+    fits = True
+    for refusal in misshapen(body):
+        fits = fits and refusal.confidence != "H"
+        yield refusal
+    if not fits or not isinstance(body, dict):
+        return
+    messages: Sequence[Mapping[str, Any]] = body["messages"]
+    yield from content.impossible_chunks(messages)
+    yield from missing_model(body)
+    yield from order.misplaced(messages, context)
+    yield from content.unfit(messages, context)
+    yield from tool_definitions(body)
+    yield from reasoning_effort(body, context)
+    yield from too_long(messages, context)
+
+
+@rule("MIS-V01")
+def missing_model(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    if body.get("model") is None:
+        yield Refusal(rule="MIS-V01", message="Model name parameter is required for serving mode")
+
+
+@rule("MIS-V22")
+def tool_definitions(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    for tool in body.get("tools") or ():
+        mistake = next(mistakes(tool["function"]["parameters"]), None)
+        if mistake is not None:
+            yield Refusal(rule="MIS-V22", message=f"Invalid tool schema: {mistake}")
+        yield from content.function_names(tool["function"]["name"])
+
+
+@rule("MIS-V23")
+@rule("MIS-11", "M")
+def reasoning_effort(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    effort = body.get("reasoning_effort")
+    if effort is not None and order.tokenizer(context) < 15:
+        yield Refusal(rule="MIS-V23", message=f"reasoning_effort={effort!r} is not supported for this model")
+
+
+@rule("MIS-16", "L")
+def too_long(messages: Sequence[Mapping[str, Any]], context: Context) -> Iterator[Refusal]:
+    limit = context.facts.get("context")
+    if limit is None or "MIS-16" not in context.extra_rules:
+        return
+    size = tokens.count_value(list(messages))
+    if size > limit:
+        yield Refusal(
+            rule="MIS-16",
+            message=f"Prompt contains {size} tokens and 0 draft tokens, "
+            f"too large for model with {limit} maximum context length",
+            type=PROMPT[0],
+            code=PROMPT[1],
+            confidence="L",
+        )
+
+
+_EMBEDDING = record(
+    {
+        "model": text,
+        "input": text_or(listing(text)),
+        "output_dimension": optional(number(1, whole=True)),
+        "output_dtype": optional(text),
+        "encoding_format": optional(text),
+        "metadata": optional(record({})),
+    },
+    required=frozenset({"model", "input"}),
+)
+
+
+@rule("MIS-17")
+def embedding_complaints(body: object, context: Context) -> Iterator[Refusal]:  # noqa: ARG001 — as `complaints`
+    misfits: list[SchemaRefusal] = list(_EMBEDDING(body, ()))
+    yield from misfits
+    if misfits or not isinstance(body, dict):
+        return
+    inputs = [body["input"]] if isinstance(body["input"], str) else body["input"]
+    kind, code = PROMPT
+    if len(inputs) > _MAX_INPUTS:
+        yield Refusal(
+            rule="MIS-17",
+            message="Too many inputs in request, split into more batches.",
+            type=kind,
+            code=code,
+        )
+    if sum(map(tokens.count, inputs)) > _MAX_INPUT_TOKENS:
+        yield Refusal(
+            rule="MIS-17",
+            message="Too many tokens overall, split into more batches.",
+            type=kind,
+            code=code,
+        )
