@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
+
+from segue.emulators import tokens
 
 
 class Say(Struct, frozen=True, tag="say"):
@@ -62,3 +64,44 @@ class Prompt(Struct, frozen=True, kw_only=True):
     parallel: bool = True
     thinking: bool = False
     """The model reasons in this request, so a brain may say `Think` pieces."""
+
+
+def limited(reply: Reply, most: int | None) -> Reply:
+    """The reply as a model breaks it off after `most` tokens: text is cut, a call that does not fit is left out."""
+    if most is None:
+        return reply
+    kept: list[Piece] = []
+    left = most
+    for piece in reply.pieces:
+        size = piece_tokens(piece)
+        if size > left:
+            if not isinstance(piece, Call) and left > 0:
+                kept.append(type(piece)(piece.text.encode()[: left * 4].decode("utf-8", "ignore")))
+            return structs.replace(reply, pieces=tuple(kept), finish="length")
+        kept.append(piece)
+        left -= size
+    return reply
+
+
+def piece_tokens(piece: Piece) -> int:
+    if isinstance(piece, Call):
+        return tokens.count(piece.name) + tokens.count_value(piece.arguments)
+    return tokens.count(piece.text)
+
+
+def text_of(reply: Reply) -> str:
+    return "".join(piece.text for piece in reply.pieces if isinstance(piece, Say))
+
+
+def thoughts_of(reply: Reply) -> str:
+    return "".join(piece.text for piece in reply.pieces if isinstance(piece, Think))
+
+
+def calls_of(reply: Reply) -> tuple[Call, ...]:
+    return tuple(piece for piece in reply.pieces if isinstance(piece, Call))
+
+
+def portions(text: str, size: int) -> list[str]:
+    """The text in streamed deltas; one empty delta when there is nothing to say."""
+    step = max(size, 1)
+    return [text[start : start + step] for start in range(0, len(text), step)] or [""]

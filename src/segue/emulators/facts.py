@@ -16,12 +16,12 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @lru_cache(maxsize=1)
-def _entries() -> tuple[tuple[str, str, Mapping[str, Any]], ...]:
+def _entries() -> tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...]:
     table = tomllib.loads(files(__package__).joinpath("models.toml").read_text("utf-8"))
     return tuple(
         (
             entry["provider"],
-            entry["match"],
+            (entry["match"],) if isinstance(entry["match"], str) else tuple(entry["match"]),
             MappingProxyType({key: fact for key, fact in entry.items() if key not in ("provider", "match")}),
         )
         for entry in table.get("model", ())
@@ -31,8 +31,8 @@ def _entries() -> tuple[tuple[str, str, Mapping[str, Any]], ...]:
 @lru_cache(maxsize=1024)
 def facts_for(provider: str, model: str) -> Mapping[str, Any]:
     """What is known about a model; empty when no entry of this provider matches its name."""
-    for owner, pattern, facts in _entries():
-        if owner == provider and fnmatchcase(model, pattern):
+    for owner, patterns, facts in _entries():
+        if owner == provider and any(fnmatchcase(model, pattern) for pattern in patterns):
             return facts
     return _NONE
 

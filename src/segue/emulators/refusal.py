@@ -20,3 +20,5 @@ class Refusal(Struct, frozen=True, kw_only=True):
     param: str | None = None
     confidence: Confidence = "H"
     """H rules are always enforced, M rules when `Context.strict`, L rules only when asked for by id."""
+    retry_after: float | None = None
+    """Seconds after which the provider invites to try again, where it says so."""

@@ -1,0 +1,1 @@
+"""OpenAI Chat Completions, with models and embeddings: a strict stand-in, usable for compatible servers by `Profile`."""

@@ -1,0 +1,268 @@
+"""Everything that Chat Completions refuses, in its order: shape, model, tools, pairing, capability, context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from segue.emulators import tokens
+from segue.emulators.openai_chat import wording
+from segue.emulators.openai_chat.messages import message_complaints
+from segue.emulators.openai_chat.pairing import pairing_complaints
+from segue.emulators.openai_chat.profile import OPENAI, Profile
+from segue.emulators.openai_chat.tools import tool_complaints
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from segue.emulators.context import Context
+
+TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+    "stream": (bool, "a boolean"),
+    "parallel_tool_calls": (bool, "a boolean"),
+    "max_tokens": (int, "an integer"),
+    "max_completion_tokens": (int, "an integer"),
+    "n": (int, "an integer"),
+    "seed": (int, "an integer"),
+    "temperature": ((int, float), "a decimal"),
+    "top_p": ((int, float), "a decimal"),
+    "user": (str, "a string"),
+    "stream_options": (dict, "an object"),
+    "response_format": (dict, "an object"),
+    "metadata": (dict, "an object"),
+}
+RANGES = {"temperature": (0, 2), "top_p": (0, 1), "frequency_penalty": (-2, 2), "presence_penalty": (-2, 2)}
+
+
+def complaints(body: object, context: Context, profile: Profile = OPENAI) -> Iterator[Refusal]:
+    if not isinstance(body, Mapping):
+        yield not_an_object(body)
+        return
+    yield from wrong_parameters(body)
+    yield from out_of_range(body)
+    yield from unknown_parameters(body, profile)
+    yield from no_messages(body)
+    messages = body.get("messages")
+    messages = messages if isinstance(messages, list) else []
+    for index, message in enumerate(messages):
+        yield from message_complaints(message, index, profile)
+    yield from stream_options_without_stream(body)
+    yield from unknown_model(body, context, profile)
+    yield from tool_complaints(body, profile)
+    yield from pairing_complaints(messages)
+    if profile.model_checks:
+        yield from capability_complaints(body, messages, context)
+        yield from context_too_long(body, context)
+
+
+@rule("CHAT-00", "H")
+def not_an_object(body: object) -> Refusal:
+    return Refusal(
+        rule="CHAT-00",
+        message=f"Invalid type for request body: expected an object, but got {wording.kind(body)} instead.",
+        code="invalid_type",
+    )
+
+
+@rule("CHAT-00", "H")
+def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    """The envelope: `model` and the scalars beside the messages have the types of the specification."""
+    if body.get("model") is None:
+        yield Refusal(rule="CHAT-00", message="you must provide a model parameter")
+    elif not isinstance(body["model"], str):
+        yield wording.wrong_type("CHAT-00", "model", "a string", body["model"])
+    for name, (types, expected) in TYPES.items():
+        value = body.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, types) or (types is not bool and isinstance(value, bool)):
+            yield wording.wrong_type("CHAT-00", name, expected, value)
+
+
+@rule("CHAT-00", "H")
+def out_of_range(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    for name, (least, most) in RANGES.items():
+        value = body.get(name)
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            continue
+        if value < least:
+            yield wording.below_minimum("CHAT-00", name, least, value)
+        elif value > most:
+            yield wording.above_maximum("CHAT-00", name, most, value)
+
+
+@rule("CHAT-00", "M")
+def unknown_parameters(body: Mapping[str, Any], profile: Profile) -> Iterator[Refusal]:
+    if profile.known_parameters is None:
+        return
+    for name in body:
+        if name not in profile.known_parameters:
+            yield wording.unknown("CHAT-00", name, "M")
+
+
+@rule("CHAT-02", "H")
+def no_messages(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    messages = body.get("messages")
+    if messages is None:
+        yield wording.missing("CHAT-02", "messages")
+    elif not isinstance(messages, list):
+        yield wording.wrong_type("CHAT-02", "messages", "an array of objects", messages)
+    elif not messages:
+        yield wording.empty_array("CHAT-02", "messages")
+
+
+@rule("CHAT-63", "H")
+def stream_options_without_stream(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    if body.get("stream_options") is not None and body.get("stream") is not True:
+        yield Refusal(
+            rule="CHAT-63",
+            message="The 'stream_options' parameter is only allowed when 'stream' is enabled.",
+            param="stream_options",
+        )
+
+
+@rule("RESP-51", "M")
+def unknown_model(body: Mapping[str, Any], context: Context, profile: Profile) -> Iterator[Refusal]:
+    if profile.model_checks and not context.facts and isinstance(body.get("model"), str):
+        yield wording.no_such_model("RESP-51", body["model"])
+
+
+def capability_complaints(
+    body: Mapping[str, Any], messages: list[Any], context: Context
+) -> Iterator[Refusal]:
+    yield from system_message_refused(messages, context)
+    yield from tools_need_effort_none(body, context)
+    yield from refused_sampling(body, context)
+    yield from refused_response_format(body, context)
+    yield from refused_web_search(body, context)
+    yield from too_much_output(body, context)
+
+
+@rule("CHAT-06", "M")
+def system_message_refused(messages: list[Any], context: Context) -> Iterator[Refusal]:
+    if context.facts.get("system_role", True):
+        return
+    for index, message in enumerate(messages):
+        role = message.get("role") if isinstance(message, Mapping) else None
+        if role in ("system", "developer"):
+            yield Refusal(
+                rule="CHAT-06",
+                message=f"Unsupported value: 'messages[{index}].role' does not support '{role}' with this model.",
+                code="unsupported_value",
+                param=f"messages[{index}].role",
+                confidence="M",
+            )
+
+
+@rule("CHAT-40", "H")
+def tools_need_effort_none(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    tools = body.get("tools")
+    functions = [t for t in tools if isinstance(t, Mapping)] if isinstance(tools, list) else []
+    if not context.facts.get("chat_tools_need_effort_none") or not functions:
+        return
+    if body.get("reasoning_effort") != "none" or "none" not in context.facts.get("efforts", ()):
+        yield Refusal(
+            rule="CHAT-40",
+            message=f"Function tools with reasoning_effort are not supported for {context.model} in "
+            "/v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'.",
+            param="reasoning_effort",
+        )
+
+
+@rule("CHAT-41", "H")
+def refused_sampling(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    if not context.facts.get("reasoning"):
+        return
+    if body.get("max_tokens") is not None:
+        yield wording.unsupported_parameter("CHAT-41", "max_tokens", "Use 'max_completion_tokens' instead.")
+    temperature = body.get("temperature")
+    if isinstance(temperature, (int, float)) and temperature != 1 and body.get("reasoning_effort") != "none":
+        yield Refusal(
+            rule="CHAT-41",
+            message=f"Unsupported value: 'temperature' does not support {temperature} with this model. "
+            "Only the default (1) value is supported.",
+            code="unsupported_value",
+            param="temperature",
+        )
+    if body.get("stop") is not None:
+        yield wording.unsupported_parameter("CHAT-41", "stop", confidence="M")
+
+
+@rule("REC-01", "H")
+def refused_response_format(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    wanted = body.get("response_format")
+    schema = isinstance(wanted, Mapping) and wanted.get("type") == "json_schema"
+    if schema and not context.facts.get("json_schema", True):
+        yield Refusal(
+            rule="REC-01",
+            message="Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model. "
+            "Learn more about supported models at the Structured Outputs guide: "
+            "https://platform.openai.com/docs/guides/structured-outputs",
+        )
+
+
+@rule("REC-02", "H")
+def refused_web_search(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    if body.get("web_search_options") is not None and context.facts and not context.facts.get("web_search"):
+        yield Refusal(
+            rule="REC-02",
+            message="Web search options not supported with this model.",
+            param="web_search_options",
+        )
+
+
+@rule("CHAT-71", "M")
+def too_much_output(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    most = context.facts.get("max_output")
+    for name in ("max_tokens", "max_completion_tokens"):
+        wanted = body.get(name)
+        if isinstance(most, int) and isinstance(wanted, int) and wanted > most:
+            yield Refusal(
+                rule="CHAT-71",
+                message=f"{name} is too large: {wanted}. This model supports at most {most} completion tokens, "
+                f"whereas you provided {wanted}.",
+                code="invalid_value",
+                param=name,
+                confidence="M",
+            )
+
+
+@rule("CHAT-70", "H")
+def context_too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    most = context.facts.get("context")
+    if not isinstance(most, int):
+        return
+    spoken, offered = prompt_tokens(body)
+    if spoken + offered <= most:
+        return
+    split = f" ({spoken} in the messages, {offered} in the functions)" if offered else ""
+    remedy = "messages or functions" if offered else "messages"
+    yield Refusal(
+        rule="CHAT-70",
+        message=f"This model's maximum context length is {most} tokens. However, your messages resulted in "
+        f"{spoken + offered} tokens{split}. Please reduce the length of the {remedy}.",
+        code="context_length_exceeded",
+        param="messages",
+    )
+
+
+def prompt_tokens(body: Mapping[str, Any]) -> tuple[int, int]:
+    """Tokens in the messages and in the tools. Pictures, sound and files are not text and count nothing."""
+    messages, tools = body.get("messages"), body.get("tools")
+    spoken = sum(_message_tokens(message) for message in messages) if isinstance(messages, list) else 0
+    return spoken, tokens.count_value(tools) if isinstance(tools, list) and tools else 0
+
+
+def _message_tokens(message: object) -> int:
+    if not isinstance(message, Mapping):
+        return 0
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    calls = message.get("tool_calls")
+    # Three tokens frame every message, as in OpenAI's own recipe for counting.
+    return (
+        3
+        + sum(tokens.count(text) for text in texts if isinstance(text, str))
+        + (tokens.count_value(calls) if isinstance(calls, list) else 0)
+    )

@@ -1,0 +1,294 @@
+"""Rules about one message at a time: role, content, parts, the shape of its calls (CHAT-01 … 07, 17 … 24, 50 … 53)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.emulators.openai_chat import wording
+from segue.emulators.openai_chat.tools import bad_name
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from segue.emulators.openai_chat.profile import Profile
+
+TEXT_MAX = 10_485_760
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "system": ("text",),
+    "developer": ("text",),
+    "user": ("text", "image_url", "input_audio", "file"),
+    "assistant": ("text", "refusal"),
+    "tool": ("text",),
+}
+FILE_KEYS = frozenset({"file_id", "file_data", "filename"})
+REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
+
+
+def message_complaints(message: object, index: int, profile: Profile) -> Iterator[Refusal]:
+    path = f"messages[{index}]"
+    if not isinstance(message, Mapping):
+        yield wording.wrong_type("CHAT-00", path, "an object", message)
+        return
+    yield from unknown_role(message, path, profile)
+    yield from content_missing(message, index)
+    yield from content_of_wrong_type(message, path)
+    yield from content_parts(message, index, profile)
+    yield from text_too_long(message, path)
+    yield from reasoning_sent_back(message, path, profile)
+    yield from reasoning_not_sent_back(message, profile)
+    yield from call_shapes(message, path, profile)
+    yield from result_id(message, index, profile)
+
+
+@rule("CHAT-01", "H")
+def unknown_role(message: Mapping[str, Any], path: str, profile: Profile) -> Iterator[Refusal]:
+    role = message.get("role")
+    if role is None:
+        yield wording.missing("CHAT-01", f"{path}.role")
+    elif not isinstance(role, str):
+        yield wording.wrong_type("CHAT-01", f"{path}.role", "a string", role)
+    elif role not in profile.roles:
+        yield wording.wrong_value("CHAT-01", f"{path}.role", role, profile.roles)
+
+
+@rule("CHAT-04", "H")
+def content_missing(message: Mapping[str, Any], index: int) -> Iterator[Refusal]:
+    """Only an assistant message that calls (or refuses, or speaks) may go without content."""
+    if message.get("content") is not None:
+        return
+    instead = ("tool_calls", "function_call", "refusal", "audio")
+    if message.get("role") == "assistant" and any(message.get(key) is not None for key in instead):
+        return
+    if message.get("role") == "function":
+        return
+    yield Refusal(
+        rule="CHAT-04",
+        message="Invalid value for 'content': expected a string, got null.",
+        param=f"messages.[{index}].content",
+    )
+
+
+@rule("CHAT-00", "H")
+def content_of_wrong_type(message: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+    content = message.get("content")
+    if content is not None and not isinstance(content, (str, list)):
+        yield wording.wrong_type("CHAT-00", f"{path}.content", "one of a string or array of objects", content)
+
+
+@rule("CHAT-03", "H")
+def content_parts(message: Mapping[str, Any], index: int, profile: Profile) -> Iterator[Refusal]:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return
+    if not content:
+        yield wording.empty_array("CHAT-03", f"messages[{index}].content")
+    for position, part in enumerate(content):
+        yield from one_part(part, message, (index, position), profile)
+
+
+def one_part(
+    part: object, message: Mapping[str, Any], place: tuple[int, int], profile: Profile
+) -> Iterator[Refusal]:
+    path = f"messages[{place[0]}].content[{place[1]}]"
+    if not isinstance(part, Mapping):
+        yield wording.wrong_type("CHAT-00", path, "an object", part)
+        return
+    role = str(message.get("role"))
+    sort = part.get("type")
+    if not isinstance(sort, str):
+        yield wording.missing("CHAT-00", f"{path}.type")
+    elif sort == "image_url" and role != "user":
+        if not profile.images_from_tools:
+            yield image_outside_user(role, place[0])
+    else:
+        yield from part_of_another_role(sort, role, path)
+    yield from text_part(part, path)
+    yield from image_part(part, path)
+    yield from file_part(part, path)
+
+
+@rule("CHAT-52", "H")
+def image_outside_user(role: str, index: int) -> Refusal:
+    return Refusal(
+        rule="CHAT-52",
+        message=f"Invalid 'messages[{index}]'. Image URLs are only allowed for messages with role 'user', "
+        f"but this message with role '{role}' contains an image URL.",
+    )
+
+
+@rule("CHAT-18", "H")
+@rule("CHAT-53", "H")
+def part_of_another_role(sort: str, role: str, path: str) -> Iterator[Refusal]:
+    allowed = PARTS.get(role)
+    if allowed is not None and sort not in allowed:
+        yield wording.wrong_value("CHAT-18" if role == "tool" else "CHAT-53", f"{path}.type", sort, allowed)
+
+
+def text_part(part: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+    if part.get("type") != "text":
+        return
+    if "text" not in part:
+        yield wording.missing("CHAT-00", f"{path}.text")
+    elif not isinstance(part["text"], str):
+        yield wording.wrong_type("CHAT-00", f"{path}.text", "a string", part["text"])
+
+
+def image_part(part: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+    if part.get("type") != "image_url":
+        return
+    image = part.get("image_url")
+    if not isinstance(image, Mapping):
+        yield wording.wrong_type("CHAT-00", f"{path}.image_url", "an object", image)
+    elif not isinstance(image.get("url"), str):
+        yield wording.missing("CHAT-00", f"{path}.image_url.url")
+
+
+@rule("CHAT-53", "H")
+def file_part(part: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+    if part.get("type") != "file":
+        return
+    file = part.get("file")
+    if not isinstance(file, Mapping):
+        yield wording.missing("CHAT-53", f"{path}.file")
+        return
+    for key in file:
+        if key not in FILE_KEYS:
+            yield wording.unknown("CHAT-53", f"{path}.file.{key}")
+    if "file_id" not in file and "file_data" not in file:
+        yield wording.missing("CHAT-53", f"{path}.file.file_id")
+
+
+@rule("CHAT-07", "M")
+def text_too_long(message: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+    content = message.get("content")
+    if isinstance(content, str) and len(content) > TEXT_MAX:
+        yield wording.long_string("CHAT-07", f"{path}.content", TEXT_MAX, len(content), "M")
+
+
+@rule("CHAT-50", "M")
+def reasoning_sent_back(message: Mapping[str, Any], path: str, profile: Profile) -> Iterator[Refusal]:
+    if profile.reasoning_fields:
+        return
+    for key in REASONING_KEYS:
+        if key in message:
+            yield wording.unknown("CHAT-50", f"{path}.{key}", "M")
+
+
+@rule("CHAT-51", "H")
+def reasoning_not_sent_back(message: Mapping[str, Any], profile: Profile) -> Iterator[Refusal]:
+    if not profile.needs_reasoning_content or not message.get("tool_calls"):
+        return
+    if not isinstance(message.get("reasoning_content"), str):
+        yield Refusal(
+            rule="CHAT-51",
+            message="The `reasoning_content` in the thinking mode must be passed back to the API.",
+        )
+
+
+def call_shapes(message: Mapping[str, Any], path: str, profile: Profile) -> Iterator[Refusal]:
+    if message.get("role") != "assistant" or message.get("tool_calls") is None:
+        return
+    calls = message["tool_calls"]
+    path = f"{path}.tool_calls"
+    yield from no_calls_in_the_list(calls, path)
+    for position, call in enumerate(calls if isinstance(calls, list) else ()):
+        yield from one_call(call, f"{path}[{position}]", profile)
+
+
+@rule("CHAT-17", "H")
+def no_calls_in_the_list(calls: object, path: str) -> Iterator[Refusal]:
+    if calls == []:
+        yield wording.empty_array("CHAT-17", path)
+    elif not isinstance(calls, list):
+        yield wording.wrong_type("CHAT-17", path, "an array of objects", calls)
+
+
+def one_call(call: object, path: str, profile: Profile) -> Iterator[Refusal]:
+    if not isinstance(call, Mapping):
+        yield wording.wrong_type("CHAT-00", path, "an object", call)
+        return
+    yield from call_id(call, path, profile)
+    yield from call_type(call, path)
+    if call.get("type") == "custom":
+        return
+    function = call.get("function")
+    if not isinstance(function, Mapping):
+        yield wording.missing("CHAT-24", f"{path}.function")
+        return
+    yield from bad_name(
+        function.get("name"), f"{path}.function.name", profile.tool_name_max, pattern_confidence="M"
+    )
+    yield from arguments_not_a_string(function, f"{path}.function.arguments")
+    yield from arguments_not_an_object(function, path, profile)
+
+
+@rule("CHAT-20", "H")
+def call_id(call: Mapping[str, Any], path: str, profile: Profile) -> Iterator[Refusal]:
+    value, most = call.get("id"), profile.tool_id_max
+    if value is None:
+        yield wording.missing("CHAT-24", f"{path}.id")
+    elif not isinstance(value, str):
+        yield wording.wrong_type("CHAT-20", f"{path}.id", "a string", value)
+    elif most is not None and len(value) > most:
+        yield wording.long_string("CHAT-20", f"{path}.id", most, len(value))
+
+
+@rule("CHAT-24", "H")
+def call_type(call: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+    sort = call.get("type")
+    if sort is None:
+        yield wording.missing("CHAT-24", f"{path}.type")
+    elif sort not in ("function", "custom"):
+        yield wording.wrong_value("CHAT-24", f"{path}.type", str(sort), ("function", "custom"))
+    elif sort == "custom" and not isinstance(call.get("custom"), Mapping):
+        yield wording.missing("CHAT-24", f"{path}.custom")
+
+
+@rule("CHAT-22", "H")
+def arguments_not_a_string(function: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+    arguments = function.get("arguments")
+    if "arguments" not in function:
+        yield wording.missing("CHAT-22", path)
+    elif not isinstance(arguments, str):
+        yield wording.wrong_type("CHAT-22", path, "a string", arguments)
+
+
+@rule("CHAT-23", "M")
+def arguments_not_an_object(function: Mapping[str, Any], path: str, profile: Profile) -> Iterator[Refusal]:
+    """OpenAI does not read arguments of the history again; nearly every compatible server does."""
+    arguments = function.get("arguments")
+    if not profile.reparse_arguments or not isinstance(arguments, str):
+        return
+    try:
+        parsed = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        dotted = path.replace("[", ".").replace("]", "")
+        yield Refusal(
+            rule="CHAT-23",
+            message=f"{dotted}.function.arguments: arguments must be a valid JSON object string",
+            confidence="M",
+        )
+
+
+@rule("CHAT-14", "M")
+def result_id(message: Mapping[str, Any], index: int, profile: Profile) -> Iterator[Refusal]:
+    if message.get("role") != "tool":
+        return
+    value, most = message.get("tool_call_id"), profile.tool_id_max
+    path = f"messages[{index}].tool_call_id"
+    if value is None:
+        yield Refusal(
+            rule="CHAT-14",
+            message="Missing parameter 'tool_call_id': messages with role 'tool' must have a 'tool_call_id'.",
+            param=f"messages.[{index}]",
+            confidence="M",
+        )
+    elif not isinstance(value, str):
+        yield wording.wrong_type("CHAT-14", path, "a string", value)
+    elif most is not None and len(value) > most:
+        yield wording.long_string("CHAT-20", path, most, len(value), "M")

@@ -1,0 +1,204 @@
+"""A brain's reply as a chat completion: whole, or as the chunks of a stream (CHAT-60 … CHAT-65)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.emulators.brain import (
+    Reply,
+    calls_of,
+    limited,
+    piece_tokens,
+    portions,
+    text_of,
+    thoughts_of,
+)
+from segue.emulators.openai_chat.checks import prompt_tokens
+from segue.emulators.openai_chat.profile import OPENAI, Profile
+from segue.emulators.rules import rule
+from segue.emulators.tokens import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from segue.emulators.context import Context
+
+CACHE_MINIMUM, CACHE_STEP = 1024, 128
+
+
+def whole(
+    reply: Reply, request: Mapping[str, Any], context: Context, profile: Profile = OPENAI
+) -> dict[str, Any]:
+    reply = limited(reply, _most(request))
+    choices = [
+        {
+            "index": index,
+            "message": _message(reply, context, profile, index),
+            "logprobs": None,
+            "finish_reason": finish_reason(reply, request, context),
+        }
+        for index in range(_amount(request))
+    ]
+    return {
+        "id": f"chatcmpl-{context.reply_id}",
+        "object": "chat.completion",
+        "created": context.now,
+        "model": context.model,
+        "choices": choices,
+        "usage": usage(reply, request, context),
+        "service_tier": "default",
+        "system_fingerprint": "fp_emulated",
+    }
+
+
+def stream(
+    reply: Reply, request: Mapping[str, Any], context: Context, profile: Profile = OPENAI
+) -> Iterator[bytes]:
+    reply = limited(reply, _most(request))
+    with_usage = _wants_usage(request)
+    for index in range(_amount(request)):
+        finish = finish_reason(reply, request, context)
+        for delta in _deltas(reply, context, profile, index):
+            yield _chunk(context, [_choice(index, delta)], with_usage=with_usage)
+        yield _chunk(context, [_choice(index, {}, finish)], with_usage=with_usage)
+    if with_usage:
+        yield _chunk(context, [], with_usage=True, counted=usage(reply, request, context))
+    yield b"data: [DONE]\n\n"
+
+
+def call_id(context: Context, index: int, choice: int = 0) -> str:
+    """Ids are derived from the reply's own, so a reply says the same ids whole and streamed."""
+    return "call_" + hashlib.sha256(f"{context.reply_id}/{choice}/{index}".encode()).hexdigest()[:24]
+
+
+def _most(request: Mapping[str, Any]) -> int | None:
+    wanted = request.get("max_completion_tokens") or request.get("max_tokens")
+    return wanted if isinstance(wanted, int) else None
+
+
+def _amount(request: Mapping[str, Any]) -> int:
+    amount = request.get("n")
+    return min(max(amount, 1), 128) if isinstance(amount, int) else 1
+
+
+def _wants_usage(request: Mapping[str, Any]) -> bool:
+    options = request.get("stream_options")
+    return isinstance(options, dict) and options.get("include_usage") is True
+
+
+@rule("CHAT-62", "H")
+def finish_reason(reply: Reply, request: Mapping[str, Any], context: Context) -> str:
+    if reply.finish in ("length", "content_filter"):
+        return reply.finish
+    if not calls_of(reply) or reply.finish == "refusal":
+        return "stop"
+    # A named tool_choice ends with `stop` although there are calls; one report only, so when strict.
+    named = isinstance(request.get("tool_choice"), dict)
+    return "stop" if named and context.strict else "tool_calls"
+
+
+def _message(reply: Reply, context: Context, profile: Profile, choice: int) -> dict[str, Any]:
+    calls, text = calls_of(reply), text_of(reply)
+    refused = reply.finish == "refusal"
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": None if refused or (calls and not text) else text,
+        "refusal": text if refused else None,
+        "annotations": [],
+    }
+    if profile.reasoning_fields and thoughts_of(reply):
+        message["reasoning_content"] = thoughts_of(reply)
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": call_id(context, index, choice),
+                "type": "function",
+                "function": {
+                    "name": call.name,
+                    "arguments": msgspec.json.encode(call.arguments).decode(),
+                },
+            }
+            for index, call in enumerate(calls)
+        ]
+    return message
+
+
+@rule("CHAT-61", "H")
+def _deltas(reply: Reply, context: Context, profile: Profile, choice: int) -> Iterator[dict[str, Any]]:
+    calls, text, thoughts = calls_of(reply), text_of(reply), thoughts_of(reply)
+    yield {"role": "assistant", "content": None if calls and not text else "", "refusal": None}
+    if profile.reasoning_fields and thoughts:
+        for portion in portions(thoughts, reply.chunk_size):
+            yield {"reasoning_content": portion}
+    if text:
+        key = "refusal" if reply.finish == "refusal" else "content"
+        for portion in portions(text, reply.chunk_size):
+            yield {key: portion}
+    for index, call in enumerate(calls):
+        opening = {"name": call.name, "arguments": ""}
+        yield {
+            "tool_calls": [
+                {
+                    "index": index,
+                    "id": call_id(context, index, choice),
+                    "type": "function",
+                    "function": opening,
+                }
+            ]
+        }
+        for portion in portions(msgspec.json.encode(call.arguments).decode(), reply.chunk_size):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": portion}}]}
+
+
+def _choice(index: int, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+    return {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
+
+
+@rule("CHAT-60", "H")
+@rule("CHAT-63", "H")
+def _chunk(
+    context: Context, choices: list[Any], *, with_usage: bool, counted: dict[str, Any] | None = None
+) -> bytes:
+    """With include_usage every chunk has `usage`, null until the last one, which has no choices."""
+    chunk: dict[str, Any] = {
+        "id": f"chatcmpl-{context.reply_id}",
+        "object": "chat.completion.chunk",
+        "created": context.now,
+        "model": context.model,
+        "service_tier": "default",
+        "system_fingerprint": "fp_emulated",
+        "choices": choices,
+    }
+    if with_usage:
+        chunk["usage"] = counted
+    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+
+
+@rule("OAI-01", "H")
+def cached(context: Context) -> int:
+    """Nothing below 1024 tokens, then steps of 128."""
+    if context.cached_tokens < CACHE_MINIMUM:
+        return 0
+    return context.cached_tokens // CACHE_STEP * CACHE_STEP
+
+
+@rule("CHAT-65", "H")
+def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    """`prompt_tokens` is gross: what came from the cache is inside; reasoning is inside the completion."""
+    prompt = sum(prompt_tokens(request))
+    completion = sum(piece_tokens(piece) for piece in reply.pieces) * _amount(request)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": min(cached(context), prompt), "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": count(thoughts_of(reply)) * _amount(request),
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }

@@ -1,0 +1,110 @@
+"""`/v1/chat/completions`, `/v1/models` and `/v1/embeddings`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from segue.emulators.facts import facts_for, listed
+from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.openai_chat import checks, embeddings, errors, replies
+from segue.emulators.openai_chat.profile import OPENAI, Profile
+from segue.emulators.openai_chat.prompt import prompt_of, segments_of
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import first_enforced, rule
+
+if TYPE_CHECKING:
+    from segue.emulators.emulator import Emulator
+
+CREATED = 1_770_933_892
+
+
+def chat_completions(request: Request, emulator: Emulator) -> Response:
+    return answer(request, emulator, OPENAI)
+
+
+def answer(request: Request, emulator: Emulator, profile: Profile) -> Response:
+    """One chat completion of any server that `profile` describes."""
+    provider = profile.provider
+    context = emulator.context(request, provider=provider)
+    refusal = errors.credentials(request, emulator)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    try:
+        body = request.json()
+    except BadJsonError:
+        return errors.refuse(errors.not_json(), context)
+    segments = segments_of(body) if isinstance(body, dict) else []
+    context = emulator.context(request, provider=provider, model=model_of(body), segments=segments)
+    refusal = first_enforced(checks.complaints(body, context, profile), context)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    emulator.remember(provider, context, segments)
+    thinking = bool(context.facts.get("reasoning")) and body.get("reasoning_effort") != "none"
+    reply = emulator.reply(prompt_of(body, provider=provider, thinking=thinking))
+    headers = errors.headers(None, context)
+    if body.get("stream") is True:
+        portions = replies.stream(reply, body, context, profile)
+        return stream_response(portions, headers=headers, delay=reply.delay)
+    return json_response(replies.whole(reply, body, context, profile), headers=headers)
+
+
+def model_of(body: object) -> str:
+    model = body.get("model") if isinstance(body, Mapping) else None
+    return model if isinstance(model, str) else ""
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": CREATED, "owned_by": "openai"}
+
+
+@rule("OAI-05", "H")
+def list_models(request: Request, emulator: Emulator) -> Response:
+    context = emulator.context(request, provider="openai")
+    refusal = errors.credentials(request, emulator)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    return json_response({"object": "list", "data": [_model(name) for name in listed("openai")]})
+
+
+@rule("OAI-05", "H")
+def show_model(request: Request, emulator: Emulator) -> Response:
+    name = request.params["model"]
+    context = emulator.context(request, provider="openai", model=name)
+    refusal = errors.credentials(request, emulator)
+    if refusal is None and not facts_for("openai", name):
+        refusal = Refusal(
+            rule="OAI-05",
+            status=404,
+            message=f"The model '{name}' does not exist",
+            param="model",
+            code="model_not_found",
+        )
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    return json_response(_model(name), headers=errors.headers(None, context))
+
+
+@rule("OAI-07", "H")
+def embed(request: Request, emulator: Emulator) -> Response:
+    context = emulator.context(request, provider="openai")
+    refusal = errors.credentials(request, emulator)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    try:
+        body = request.json()
+    except BadJsonError:
+        return errors.refuse(errors.not_json(), context)
+    context = emulator.context(request, provider="openai", model=model_of(body))
+    refusal = first_enforced(embeddings.complaints(body, context), context)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    return json_response(embeddings.whole(body, context), headers=errors.headers(None, context))
+
+
+ROUTES: list[Route] = [
+    ("POST", "/v1/chat/completions", chat_completions),
+    ("GET", "/v1/models", list_models),
+    ("GET", "/v1/models/{model:path}", show_model),
+    ("POST", "/v1/embeddings", embed),
+]
