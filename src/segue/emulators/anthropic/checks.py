@@ -1,0 +1,110 @@
+"""All complaints about a Messages request, in the order in which the API makes them (rulebook §5.1)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from segue.emulators.anthropic import (
+    abilities,
+    content,
+    fields,
+    limits,
+    pairing,
+    reading,
+    schema,
+    thinking,
+    tools,
+)
+from segue.emulators.facts import facts_for
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segue.emulators.context import Context
+
+
+def complaints(body: object, context: Context) -> Iterator[Refusal]:
+    return _all_complaints(body, context, fields.REQUEST)
+
+
+@rule("ANT-31", "M")
+@rule("ANT-96")
+def count_complaints(body: object, context: Context) -> Iterator[Refusal]:
+    """Counting tokens validates like answering, without the settings for output."""
+    return _all_complaints(body, context, fields.COUNT_REQUEST)
+
+
+def _all_complaints(body: object, context: Context, shape: schema.Record) -> Iterator[Refusal]:
+    context = informed(body, context)
+    yield from shapes(body, context, shape)
+    if not isinstance(body, dict):
+        return
+    yield from abilities.complaints(body, context)
+    yield from tools.complaints(body)
+    yield from content.complaints(body, context)
+    yield from pairing.complaints(body, context)
+    yield from thinking.complaints(body, context)
+    yield from limits.complaints(body, context)
+
+
+def informed(body: object, context: Context) -> Context:
+    """The context with the model that the body names and the facts about it."""
+    model = context.model or reading.text_of(reading.record_of(body).get("model"))
+    return replace(context, model=model, facts=context.facts or facts_for("anthropic", model))
+
+
+@rule("ANT-04")
+@rule("ANT-05")
+@rule("ANT-10")
+@rule("ANT-25")
+@rule("ANT-26")
+@rule("ANT-29")
+@rule("ANT-40")
+@rule("ANT-41")
+@rule("ANT-51")
+@rule("ANT-55")
+@rule("ANT-65")
+def shapes(body: object, context: Context, shape: schema.Record) -> Iterator[Refusal]:
+    # Without a version header nothing is known about the client's betas: then none is missed.
+    known = "anthropic-version" in context.headers
+
+    def offers(beta: str) -> bool:
+        return not beta or not known or reading.has_beta(context, beta)
+
+    return schema.faults(shape, body, "", offers)
+
+
+def header_complaints(context: Context) -> Iterator[Refusal]:
+    """What is wrong before the body is read; the key itself is the routes' affair."""
+    yield from versions(context)
+    yield from betas(context)
+
+
+@rule("ANT-02")
+def versions(context: Context) -> Iterator[Refusal]:
+    version = context.headers.get("anthropic-version")
+    if version is None:
+        yield Refusal(rule="ANT-02", message="anthropic-version: header is required")
+    elif version not in ("2023-01-01", "2023-06-01", "2026-10-21"):
+        text = f'anthropic-version: "{version}" is not a valid version'
+        yield Refusal(rule="ANT-02", message=text)
+
+
+@rule("ANT-05")
+def betas(context: Context) -> Iterator[Refusal]:
+    """Which values exist changes weekly: one that has the form of a beta name is taken for one."""
+    values = [
+        value.strip() for value in context.headers.get("anthropic-beta", "").split(",") if value.strip()
+    ]
+    strange = [value for value in values if not re.fullmatch(r"[a-z0-9-]+-20\d\d-\d\d-\d\d", value)]
+    if strange:
+        text = (
+            f"Unexpected value(s) {', '.join(f'`{value}`' for value in strange)} for the `anthropic-beta` header."
+            " Please consult our documentation at docs.claude.com or try again without the header."
+        )
+        yield Refusal(rule="ANT-05", message=text)

@@ -1,0 +1,124 @@
+"""Messages that say nothing, and blocks that may not stand where they stand: ANT-03, ANT-10 … ANT-17."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from segue.emulators.anthropic import reading
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segue.emulators.anthropic.reading import Block, Body
+    from segue.emulators.context import Context
+
+MOST_MESSAGES = 100_000
+
+
+def complaints(body: Body, context: Context) -> Iterator[Refusal]:
+    yield from some_messages(body)
+    yield from legacy_alternation(body)
+    yield from empty_messages(body)
+    yield from empty_text(body)
+    yield from empty_system(body)
+    yield from only_whitespace(body)
+    if reading.version_of(context) >= "2026-10-21":
+        yield from assistant_documents(body)
+        yield from user_citations(body)
+
+
+@rule("ANT-11")
+def some_messages(body: Body) -> Iterator[Refusal]:
+    messages = body.get("messages")
+    if messages == []:
+        yield Refusal(rule="ANT-11", message="messages: at least one message is required")
+    if len(reading.list_of(messages)) > MOST_MESSAGES:
+        text = f"messages: List should have at most {MOST_MESSAGES} items after validation"
+        yield Refusal(rule="ANT-11", message=text, confidence="M")
+
+
+@rule("ANT-10", "L")
+def legacy_alternation(body: Body) -> Iterator[Refusal]:
+    """The API merges neighbours today; Bedrock and older servers still insist on alternation."""
+    messages = reading.messages_of(body)
+    roles = [reading.text_of(message.get("role")) for _, message in messages]
+    if roles and roles[0] == "assistant":
+        text = 'messages: first message must use the "user" role'
+        yield Refusal(rule="ANT-10", message=text, confidence="L")
+    for one, other in itertools.pairwise(roles):
+        if one == other:
+            text = (
+                'messages: roles must alternate between "user" and "assistant",'
+                f' but found multiple "{one}" roles in a row'
+            )
+            yield Refusal(rule="ANT-10", message=text, confidence="L")
+            return
+
+
+@rule("ANT-14")
+def empty_messages(body: Body) -> Iterator[Refusal]:
+    messages = reading.messages_of(body)
+    for index, message in messages:
+        final_assistant = index == messages[-1][0] and message.get("role") == "assistant"
+        if message.get("content") in ("", []) and message.get("role") != "system" and not final_assistant:
+            text = "all messages must have non-empty content except for the optional final assistant message"
+            yield Refusal(rule="ANT-14", message=f"messages.{index}: {text}")
+
+
+@rule("ANT-12")
+def empty_text(body: Body) -> Iterator[Refusal]:
+    for index, message in reading.messages_of(body):
+        if isinstance(message.get("content"), str):
+            continue
+        if any(_texts(block) == "" for block in reading.message_blocks(index, message)):
+            yield Refusal(rule="ANT-12", message="messages: text content blocks must be non-empty")
+            return
+
+
+def _texts(block: Block) -> str | None:
+    """The text of a text block, or "" when a tool result holds an empty one."""
+    if block.type == "text":
+        return reading.text_of(block.value.get("text"))
+    if block.type == "tool_result":
+        inner = (value for _, value in reading.records_of(block.value.get("content")))
+        if any(value.get("type") == "text" and value.get("text") == "" for value in inner):
+            return ""
+    return None
+
+
+@rule("ANT-17")
+def empty_system(body: Body) -> Iterator[Refusal]:
+    for _, block in reading.records_of(body.get("system")):
+        if block.get("text") == "":
+            yield Refusal(rule="ANT-17", message="system: text content blocks must be non-empty")
+            return
+
+
+@rule("ANT-13")
+def only_whitespace(body: Body) -> Iterator[Refusal]:
+    for index, message in reading.messages_of(body):
+        blocks = reading.message_blocks(index, message)
+        texts = [reading.text_of(block.value.get("text")) for block in blocks if block.type == "text"]
+        if any(texts) and not any(text.strip() for text in texts):
+            text = "messages: text content blocks must contain non-whitespace text"
+            yield Refusal(rule="ANT-13", message=text)
+            return
+
+
+@rule("ANT-03", "M")
+def assistant_documents(body: Body) -> Iterator[Refusal]:
+    for block in reading.blocks_of(body):
+        if block.role == "assistant" and block.type == "document":
+            text = f"{block.path}: `document` blocks are not permitted in `assistant` messages"
+            yield Refusal(rule="ANT-03", message=text, confidence="M")
+
+
+@rule("ANT-03", "M")
+def user_citations(body: Body) -> Iterator[Refusal]:
+    for block in reading.blocks_of(body):
+        if block.role == "user" and block.type == "text" and block.value.get("citations"):
+            text = f"{block.path}.text.citations: Extra inputs are not permitted"
+            yield Refusal(rule="ANT-03", message=text, confidence="M")

@@ -1,0 +1,213 @@
+"""Calls and their results: each call answered once, at once, and first (ANT-20 … ANT-31)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.emulators.anthropic import reading
+from segue.emulators.anthropic.abilities import NO_PREFILL
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segue.emulators.anthropic.reading import Block, Body, Turn
+    from segue.emulators.context import Context
+
+PLAIN_RESULTS = ("tool_result", "mcp_tool_result")
+THOUGHTS = ("thinking", "redacted_thinking")
+
+
+def complaints(body: Body, context: Context) -> Iterator[Refusal]:
+    turns = reading.turns_of(body)
+    yield from wrong_side(turns)
+    yield from unique_ids(body)
+    yield from unexpected_results(turns)
+    yield from calls_not_last(turns, context)
+    yield from unanswered_calls(turns)
+    yield from several_results(turns)
+    yield from error_results(body)
+    yield from empty_result_list(body)
+    yield from server_tools(turns)
+
+
+@rule("ANT-20", "M")
+@rule("ANT-22", "M")
+def wrong_side(turns: list[Turn]) -> Iterator[Refusal]:
+    for turn in turns:
+        for block in turn.blocks:
+            if block.type == "tool_use" and turn.role == "user":
+                text = f"messages.{block.message}: `tool_use` blocks can only be in `assistant` messages"
+                yield Refusal(rule="ANT-20", message=text, confidence="M")
+            if block.type == "tool_result" and turn.role == "assistant":
+                text = f"messages.{block.message}: `tool_result` blocks can only be in `user` messages"
+                yield Refusal(rule="ANT-22", message=text, confidence="M")
+
+
+@rule("ANT-24")
+def unique_ids(body: Body) -> Iterator[Refusal]:
+    seen: set[str] = set()
+    for block in reading.blocks_of(body):
+        if block.type not in ("tool_use", "server_tool_use"):
+            continue
+        call_id = reading.text_of(block.value.get("id"))
+        if call_id in seen:
+            yield Refusal(rule="ANT-24", message=f"{block.path}: `tool_use` ids must be unique")
+        seen.add(call_id)
+
+
+@rule("ANT-22")
+def unexpected_results(turns: list[Turn]) -> Iterator[Refusal]:
+    for place, turn in enumerate(turns):
+        if turn.role != "user":
+            continue
+        calls = _ids(turns[place - 1], "tool_use") if place else []
+        for block in turn.of_type("tool_result"):
+            result_id = reading.text_of(block.value.get("tool_use_id"))
+            if result_id not in calls:
+                text = (
+                    f"{block.path}: unexpected `tool_use_id` found in `tool_result` blocks: {result_id}. Each"
+                    " `tool_result` block must have a corresponding `tool_use` block in the previous message."
+                )
+                yield Refusal(rule="ANT-22", message=text)
+
+
+@rule("ANT-27")
+def calls_not_last(turns: list[Turn], context: Context) -> Iterator[Refusal]:
+    """What follows a call splits the message: its calls count as unanswered, its rest as a prefill."""
+    for turn in turns:
+        stranded = _stranded_calls(turn)
+        if turn.role != "assistant" or not stranded:
+            continue
+        if turn.of_type(*THOUGHTS) and context.facts.get("prefill") is False:
+            yield Refusal(rule="ANT-27", message=NO_PREFILL)
+        else:
+            yield Refusal(rule="ANT-27", message=_unanswered(stranded))
+
+
+def _stranded_calls(turn: Turn) -> list[Block]:
+    """Calls with text or thoughts behind them in the same message."""
+    stranded: list[Block] = []
+    pending: list[Block] = []
+    for block in turn.blocks:
+        if pending and pending[-1].message != block.message:
+            pending = []
+        if block.type == "tool_use":
+            pending.append(block)
+        elif block.type in ("text", *THOUGHTS):
+            stranded += pending
+            pending = []
+    return stranded
+
+
+@rule("ANT-20")
+def unanswered_calls(turns: list[Turn]) -> Iterator[Refusal]:
+    for place, turn in enumerate(turns):
+        if turn.role != "assistant":
+            continue
+        following = turns[place + 1] if place + 1 < len(turns) else None
+        answered = (
+            _leading_results(following) if following is not None and following.role == "user" else set()
+        )
+        missing = [block for block in turn.of_type("tool_use") if block.value.get("id") not in answered]
+        if missing:
+            yield Refusal(rule="ANT-20", message=_unanswered(missing))
+
+
+def _unanswered(calls: list[Block]) -> str:
+    ids = ", ".join(reading.text_of(call.value.get("id")) for call in calls)
+    return (
+        f"messages.{calls[0].message}: `tool_use` ids were found without `tool_result` blocks immediately after:"
+        f" {ids}. Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+    )
+
+
+def _leading_results(turn: Turn) -> set[str]:
+    found = set()
+    for block in turn.blocks:
+        if block.type != "tool_result":
+            break
+        found.add(reading.text_of(block.value.get("tool_use_id")))
+    return found
+
+
+def _ids(turn: Turn, block_type: str) -> list[str]:
+    return [reading.text_of(block.value.get("id")) for block in turn.of_type(block_type)]
+
+
+@rule("ANT-23")
+def several_results(turns: list[Turn]) -> Iterator[Refusal]:
+    for turn in turns:
+        seen: set[str] = set()
+        for block in turn.of_type("tool_result"):
+            result_id = reading.text_of(block.value.get("tool_use_id"))
+            if result_id in seen:
+                text = (
+                    f"{block.path}: each tool_use must have a single result."
+                    f" Found multiple `tool_result` blocks with id: {result_id}"
+                )
+                yield Refusal(rule="ANT-23", message=text)
+            seen.add(result_id)
+
+
+@rule("ANT-28", "M")
+def error_results(body: Body) -> Iterator[Refusal]:
+    for block in reading.blocks_of(body):
+        if block.type != "tool_result" or block.value.get("is_error") is not True:
+            continue
+        content = block.value.get("content")
+        if not content:
+            text = f"{block.path}.tool_result: content cannot be empty if `is_error` is true"
+            yield Refusal(rule="ANT-28", message=text, confidence="M")
+        elif any(value.get("type") != "text" for _, value in reading.records_of(content)):
+            text = f"{block.path}.tool_result: all content must be type `text` if `is_error` is true"
+            yield Refusal(rule="ANT-28", message=text, confidence="M")
+
+
+@rule("ANT-28", "M")
+def empty_result_list(body: Body) -> Iterator[Refusal]:
+    for block in reading.blocks_of(body):
+        if block.type == "tool_result" and block.value.get("content") == []:
+            text = f"{block.path}.tool_result: content cannot be an empty list"
+            yield Refusal(rule="ANT-28", message=text, confidence="M")
+
+
+@rule("ANT-30")
+def server_tools(turns: list[Turn]) -> Iterator[Refusal]:
+    """The provider's own tools answer inside the assistant's messages; a paused last turn may still be open."""
+    used: dict[str, Block] = {}
+    answered: set[str] = set()
+    for block in (block for turn in turns if turn.role == "assistant" for block in turn.blocks):
+        if block.type in ("server_tool_use", "mcp_tool_use"):
+            used[reading.text_of(block.value.get("id"))] = block
+        elif block.type.endswith("_tool_result"):
+            result_id = reading.text_of(block.value.get("tool_use_id"))
+            answered.add(result_id)
+            if result_id not in used:
+                yield Refusal(rule="ANT-30", message=_orphan(block, result_id))
+    waiting = {_caller(block) for turn in turns for block in turn.of_type("tool_use")}
+    for call_id, block in used.items():
+        if call_id not in answered | waiting and block not in turns[-1].blocks:
+            yield Refusal(rule="ANT-30", message=_open_server_call(block, call_id))
+
+
+def _caller(block: Block) -> str:
+    """The server tool that made this call, and waits for its result before it answers itself."""
+    return reading.text_of(reading.record_of(block.value.get("caller")).get("tool_id"))
+
+
+def _orphan(block: Block, result_id: str) -> str:
+    return (
+        f"{block.path}: unexpected `tool_use_id` found in `{block.type}` blocks: {result_id}. Each `{block.type}`"
+        " block must have a corresponding `server_tool_use` block before it."
+    )
+
+
+def _open_server_call(block: Block, call_id: str) -> str:
+    name = reading.text_of(block.value.get("name"))
+    result = "tool_search_tool_result" if name.startswith("tool_search_tool") else f"{name}_tool_result"
+    return (
+        f"messages.{block.message}: `{name}` tool use with id `{call_id}`"
+        f" was found without a corresponding `{result}` block"
+    )

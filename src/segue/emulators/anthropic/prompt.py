@@ -1,0 +1,103 @@
+"""A request as the model reads it: segments in the order of the prompt, their size, and what a brain may know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.emulators.anthropic import reading
+from segue.emulators.brain import Offer, Prompt
+from segue.emulators.signatures import digest
+
+if TYPE_CHECKING:
+    from segue.emulators.anthropic.reading import Body, Turn
+    from segue.emulators.context import Context
+
+FORCED = ("any", "tool")
+
+
+def segments(body: Body) -> list[object]:
+    """Tools, system, messages: the order in which a cached prefix is built (ANT-86)."""
+    return [segment for segment, _ in _marked_segments(body)]
+
+
+def cached_segments(body: Body) -> list[object]:
+    """The prefix up to the last cache mark; nothing is cached without one."""
+    marked = _marked_segments(body)
+    if body.get("cache_control"):
+        return [segment for segment, _ in marked]
+    last = max((place for place, (_, mark) in enumerate(marked) if mark), default=-1)
+    return [segment for segment, _ in marked[: last + 1]]
+
+
+def size(parts: list[object]) -> int:
+    """Tokens, in the measure of the prompt cache: four bytes of JSON are one."""
+    return -(-sum(len(msgspec.json.encode(part)) for part in parts) // 4)
+
+
+def _marked_segments(body: Body) -> list[tuple[object, bool]]:
+    found: list[tuple[object, bool]] = []
+    for _, tool in reading.tools_of(body):
+        found.append((_plain(tool), bool(tool.get("cache_control"))))
+    for _, block in reading.content_blocks(body.get("system")):
+        found.append((_plain(block), bool(block.get("cache_control"))))
+    for placed in reading.blocks_of(body):
+        inner = (part for _, part in reading.records_of(placed.value.get("content")))
+        mark = placed.value.get("cache_control") or any(part.get("cache_control") for part in inner)
+        found.append(([placed.role, _plain(placed.value)], bool(mark)))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Without marks and signatures, and with files by their digest: they are not read letter by letter."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if value.get("type") in ("image", "document"):
+        return {"type": value["type"], "source": digest(value.get("source"))}
+    return {key: _plain(item) for key, item in value.items() if key not in ("cache_control", "signature")}
+
+
+def prompt(body: Body, context: Context) -> Prompt:
+    turns = [turn for turn in reading.turns_of(body) if turn.role in ("user", "assistant")]
+    text, results = _last_words(turns)
+    choice = reading.choice_of(body)
+    return Prompt(
+        provider="anthropic",
+        model=context.model,
+        text=text,
+        results=results,
+        tools=() if choice == "none" else tuple(_offers(body, choice)),
+        must_call=choice in FORCED,
+        parallel=reading.record_of(body.get("tool_choice")).get("disable_parallel_tool_use") is not True,
+        thinking=reading.thinks(body, context),
+    )
+
+
+def _offers(body: Body, choice: str) -> Iterator[Offer]:
+    wanted = reading.record_of(body.get("tool_choice")).get("name")
+    for _, tool in reading.tools_of(body):
+        name = reading.text_of(tool.get("name"))
+        if reading.is_custom(tool) and (choice != "tool" or name == wanted):
+            yield Offer(name, reading.record_of(tool.get("input_schema")))
+
+
+def _last_words(turns: list[Turn]) -> tuple[str, tuple[str, ...]]:
+    """The user's last text, and the results that came after it."""
+    results: list[str] = []
+    for turn in reversed(turns):
+        if turn.role != "user":
+            continue
+        texts = [reading.text_of(block.value.get("text")) for block in turn.of_type("text")]
+        results = [*(_result_text(block.value) for block in turn.of_type("tool_result")), *results]
+        if texts:
+            return "\n".join(texts), tuple(results)
+    return "", tuple(results)
+
+
+def _result_text(block: Body) -> str:
+    parts = reading.content_blocks(block.get("content"))
+    return "\n".join(reading.text_of(part.get("text")) for _, part in parts)
