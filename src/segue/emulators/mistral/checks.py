@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MAX_INPUTS = 512
 _MAX_INPUT_TOKENS = 16_384
+_MAX_DIMENSION = 3_072
 
 
 def complaints(body: object, context: Context) -> Iterator[Refusal]:
@@ -84,7 +85,7 @@ _EMBEDDING = record(
     {
         "model": text,
         "input": text_or(listing(text)),
-        "output_dimension": optional(number(1, whole=True)),
+        "output_dimension": optional(number(1, _MAX_DIMENSION, whole=True)),
         "output_dtype": optional(text),
         "encoding_format": optional(text),
         "metadata": optional(record({})),

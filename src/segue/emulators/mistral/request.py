@@ -180,7 +180,7 @@ _BODY = record(
         "tool_choice": optional(tool_choice),
         "presence_penalty": optional(number(-2, 2)),
         "frequency_penalty": optional(number(-2, 2)),
-        "n": optional(number(1, whole=True)),
+        "n": optional(number(1, 128, whole=True)),
         "prediction": optional(mapping),
         "parallel_tool_calls": optional(flag),
         "prompt_mode": optional(choice("reasoning")),

@@ -160,13 +160,17 @@ def tools_need_effort_none(body: Mapping[str, Any], context: Context) -> Iterato
     functions = [t for t in tools if isinstance(t, Mapping)] if isinstance(tools, list) else []
     if not context.facts.get("chat_tools_need_effort_none") or not functions:
         return
-    if body.get("reasoning_effort") != "none" or "none" not in context.facts.get("efforts", ()):
+    if _effort(body, context) != "none" or "none" not in context.facts.get("efforts", ()):
         yield Refusal(
             rule="CHAT-40",
             message=f"Function tools with reasoning_effort are not supported for {context.model} in "
             "/v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'.",
             param="reasoning_effort",
         )
+
+
+def _effort(body: Mapping[str, Any], context: Context) -> object:
+    return body.get("reasoning_effort") or context.facts.get("default_effort")
 
 
 @rule("CHAT-41", "H")
@@ -176,7 +180,7 @@ def refused_sampling(body: Mapping[str, Any], context: Context) -> Iterator[Refu
     if body.get("max_tokens") is not None:
         yield wording.unsupported_parameter("CHAT-41", "max_tokens", "Use 'max_completion_tokens' instead.")
     temperature = body.get("temperature")
-    if isinstance(temperature, (int, float)) and temperature != 1 and body.get("reasoning_effort") != "none":
+    if isinstance(temperature, (int, float)) and temperature != 1 and _effort(body, context) != "none":
         yield Refusal(
             rule="CHAT-41",
             message=f"Unsupported value: 'temperature' does not support {temperature} with this model. "

@@ -1,0 +1,235 @@
+"""A reply while it arrives, and the one fold that makes a message of it.
+
+Whole and streamed replies are both told as these events. Blocks are told apart by `index`, so parallel calls may
+arrive interleaved; their order in the message is the order of their first event.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias, final
+
+import msgspec
+from msgspec import Struct
+
+from segue.conversation.blocks import Block, Media, Origin, Reasoning, Seal, Text, ToolCall
+from segue.conversation.message import Message
+from segue.conversation.usage import Usage
+from segue.errors import SegueError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Finish: TypeAlias = Literal["stop", "length", "tool_calls", "cancelled", "content_filter", "error"]
+
+
+@final
+class ReplyStarted(Struct, frozen=True, gc=False, tag="reply_started"):
+    """The provider began to answer."""
+
+    id: str = ""
+    model: str = ""
+
+
+@final
+class TextDelta(Struct, frozen=True, gc=False, tag="text_delta"):
+    """More visible text."""
+
+    index: int
+    text: str
+
+
+@final
+class ReasoningDelta(Struct, frozen=True, gc=False, tag="reasoning_delta"):
+    """More thought."""
+
+    index: int
+    text: str
+
+
+@final
+class CallStarted(Struct, frozen=True, gc=False, tag="call_started"):
+    """The model wishes to call a tool; its arguments follow."""
+
+    index: int
+    native_id: str
+    name: str
+
+
+@final
+class ArgumentsDelta(Struct, frozen=True, gc=False, tag="arguments_delta"):
+    """More of the argument text of a call."""
+
+    index: int
+    text: str
+
+
+@final
+class Sealed(Struct, frozen=True, gc=False, tag="sealed"):
+    """The payload that only its origin can open, for the block told so far under this index.
+
+    The last one replaces those before. `kind` as in `Seal`.
+    """
+
+    index: int
+    payload: str
+    kind: Literal["signature", "encrypted", "redacted", "thought"] = "signature"
+    block: Literal["text", "reasoning", "call"] = "reasoning"
+    """What kind of block it belongs to, should this be the first event under the index."""
+
+
+@final
+class MediaArrived(Struct, frozen=True, gc=False, tag="media_arrived"):
+    """The model made an image, a document or a sound."""
+
+    index: int
+    media: Media
+
+
+@final
+class UsageReported(Struct, frozen=True, gc=False, tag="usage_reported"):
+    """What the reply cost so far. Fields that are set replace earlier ones."""
+
+    usage: Usage
+
+
+@final
+class Finished(Struct, frozen=True, gc=False, tag="finished"):
+    """The reply is over. `raw` is the provider's own word for why."""
+
+    reason: Finish
+    raw: str = ""
+
+
+@final
+class Failed(Struct, frozen=True, gc=False, tag="failed"):
+    """The reply broke off: the provider reported an error, or the stream ended without an end."""
+
+    error: SegueError
+
+
+Event: TypeAlias = (
+    ReplyStarted
+    | TextDelta
+    | ReasoningDelta
+    | CallStarted
+    | ArgumentsDelta
+    | Sealed
+    | MediaArrived
+    | UsageReported
+    | Finished
+    | Failed
+)
+
+
+@final
+class Reply(Struct, frozen=True):
+    """A whole reply: what was said, why it ended, what it cost."""
+
+    message: Message
+    finish: Finish = "stop"
+    usage: Usage = Usage()
+    id: str = ""
+    model: str = ""
+    """The model's name as the provider reported it."""
+    raw_finish: str = ""
+    error: SegueError | None = None
+
+
+def fold(events: Iterable[Event], origin: Origin, *, made_under: str = "") -> Reply:
+    """Make a reply of its events. `made_under`: fingerprint of the transcript it answers, kept on its seals."""
+    folding = _Folding(origin, made_under)
+    for event in events:
+        folding.add(event)
+    return folding.reply()
+
+
+class _Folding:
+    def __init__(self, origin: Origin, made_under: str) -> None:
+        self._origin = origin
+        self._made_under = made_under
+        self._blocks: dict[int, _Unfinished] = {}
+        self._usage = Usage()
+        self._started = ReplyStarted()
+        self._finished: Finished | None = None
+        self._error: SegueError | None = None
+
+    def add(self, event: Event) -> None:
+        match event:
+            case TextDelta(index, text):
+                self._block(index, "text").pieces.append(text)
+            case ReasoningDelta(index, text):
+                self._block(index, "reasoning").pieces.append(text)
+            case ArgumentsDelta(index, text):
+                self._block(index, "call").pieces.append(text)
+            case CallStarted(index, native_id, name):
+                block = self._block(index, "call")
+                block.native_id, block.name = native_id or block.native_id, name or block.name
+            case Sealed(index, payload, kind, block_kind):
+                self._block(index, block_kind).seal = Seal(self._origin, payload, kind, self._made_under)
+            case MediaArrived(index, media):
+                self._block(index, "media").media = media
+            case UsageReported(usage):
+                self._usage = _merged(self._usage, usage)
+            case ReplyStarted():
+                self._started = event
+            case Finished():
+                self._finished = self._finished or event
+            case Failed(error):
+                self._error = self._error or error
+
+    def _block(self, index: int, kind: Literal["text", "reasoning", "call", "media"]) -> _Unfinished:
+        block = self._blocks.get(index)
+        if block is None:
+            block = self._blocks[index] = _Unfinished(kind)
+        return block
+
+    def reply(self) -> Reply:
+        blocks = tuple(block.finish() for block in self._blocks.values())
+        message = Message("model", blocks, self._origin)
+        finish: Finish = "error"
+        if self._error is None and self._finished is not None:
+            finish = self._finished.reason
+        elif self._error is None:
+            finish = "tool_calls" if message.calls else "stop"
+        raw = self._finished.raw if self._finished is not None else ""
+        return Reply(message, finish, self._usage, self._started.id, self._started.model, raw, self._error)
+
+
+class _Unfinished:
+    __slots__ = ("kind", "media", "name", "native_id", "pieces", "seal")
+
+    def __init__(self, kind: Literal["text", "reasoning", "call", "media"]) -> None:
+        self.kind = kind
+        self.pieces: list[str] = []
+        self.native_id = ""
+        self.name = ""
+        self.seal: Seal | None = None
+        self.media: Media | None = None
+
+    def finish(self) -> Block:
+        text = "".join(self.pieces)
+        if self.kind == "reasoning":
+            return Reasoning(text, self.seal)
+        if self.kind == "call":
+            return ToolCall("", self.name, parse_arguments(text), text, self.native_id, self.seal)
+        if self.kind == "media" and self.media is not None:
+            return self.media
+        return Text(text, self.seal)
+
+
+def parse_arguments(raw: str) -> dict[str, object] | None:
+    """The arguments as an object; nothing if the text is not one. No text at all is no arguments."""
+    if not raw or raw.isspace():
+        return {}
+    try:
+        parsed = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _merged(known: Usage, told: Usage) -> Usage:
+    changed = {
+        field: value for field in Usage.__struct_fields__ if (value := getattr(told, field)) is not None
+    }
+    return msgspec.structs.replace(known, **changed) if changed else known

@@ -1,0 +1,36 @@
+"""How a reply should be made. `None` always means: not asked for, so nothing is sent."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, final
+
+from msgspec import Struct
+
+from segue.conversation.tools import ToolChoice
+
+Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+@final
+class Options(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Everything about a request that is neither the conversation nor the tools."""
+
+    model: str = ""
+    stream: bool = False
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    repeat_penalty: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    tool_choice: ToolChoice | None = None
+    parallel_calls: bool | None = None
+    effort: Effort | None = None
+    """How hard the model should think; `none` asks it not to."""
+    thinking_budget: int | None = None
+    """Tokens the model may think, where a target counts them."""
+    response_schema: dict[str, Any] | None = None
+    """JSON Schema that the answer must follow."""
+    extra: dict[str, Any] | None = None
+    """Fields of the target's own, sent as they are."""

@@ -1,0 +1,28 @@
+"""What a reply cost, in tokens."""
+
+from __future__ import annotations
+
+from typing import final
+
+from msgspec import Struct
+
+
+@final
+class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
+    """Counts as one provider-neutral reckoning. `None`: the provider did not say.
+
+    `input_tokens` is all of the input, `cached_tokens` the part of it read from a cache and `cache_write_tokens` the
+    part written to one. `output_tokens` is all of the output, `reasoning_tokens` the part of it that was thought.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    @property
+    def total_tokens(self) -> int | None:
+        if self.input_tokens is None and self.output_tokens is None:
+            return None
+        return (self.input_tokens or 0) + (self.output_tokens or 0)

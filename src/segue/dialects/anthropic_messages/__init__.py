@@ -1,0 +1,1 @@
+"""Anthropic Messages: content blocks, results inside the next user message, signed thinking."""

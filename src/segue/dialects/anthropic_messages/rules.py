@@ -1,0 +1,34 @@
+"""What Anthropic Messages demands."""
+
+from __future__ import annotations
+
+from segue.conversation.blocks import Origin
+from segue.transcript.rules import IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
+
+_SHOWN = frozenset(
+    {
+        "image/png",
+        "image/jpeg",
+        "image/gif",
+        "image/webp",
+        "application/pdf",
+        "text/plain",
+    }
+)
+
+ANTHROPIC = Rules(
+    target=Origin("anthropic"),
+    ids=IdGrammar(prefix="toolu_", max_length=64),  # ANT-24, ANT-25
+    names=NameGrammar(),  # ANT-40: 128 live, 64 in the documentation
+    # ANT-51, ANT-55, ANT-57. Newer models bind a signature to the prefix; an unknown one is taken for newer.
+    reasoning=ReasoningRules(replay="sealed", bound=True),
+    media=MediaRules(  # ANT-28, ANT-29, ANT-65
+        user=_SHOWN, tool=_SHOWN, urls=frozenset({"image", "document"}), in_errors=False
+    ),
+    alternates=True,  # ANT-10
+    opens_with_user=True,  # ANT-10
+    ends_with_model=False,  # ANT-15
+    calls_last=True,  # ANT-27
+    blank_text=False,  # ANT-12, ANT-13, ANT-14
+    instructions="user",  # ANT-16: allowed on some models only, and not everywhere
+)

@@ -1,0 +1,103 @@
+"""Facts about one model, and what they change in the rules of its dialect."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Literal, final
+
+from msgspec import Struct, structs
+
+from segue.transcript.rules import MediaRules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segue.transcript.rules import Rules
+
+
+@final
+class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What is known about the models whose name fits `match`. `None`: the dialect's own rule holds."""
+
+    match: str = "*"
+    dialects: tuple[str, ...] = ()
+    """The dialects this card speaks for; none means all."""
+    context: int | None = None
+    """Tokens the model can read and write in one exchange."""
+    output: int | None = None
+    """Tokens it can write at most."""
+    tools: bool = True
+    images: bool | None = None
+    sampling: bool = True
+    """Whether temperature, top_p and top_k are accepted."""
+    forced_choice: bool = True
+    """Whether it can be made to call a tool."""
+    thinking: Literal["", "manual", "adaptive", "always", "level", "budget", "effort", "switch"] = ""
+    """How its thinking is asked for: by budget (`manual`, `budget`), by effort, by level, on its own."""
+    efforts: tuple[str, ...] = ()
+    completion_tokens: bool = False
+    """The limit on output is called max_completion_tokens."""
+    chat_tools: bool = True
+    """Whether tools work on the Chat wire at all."""
+    chat_effort_none: bool = False
+    """Tools on the Chat wire need reasoning effort `none`, said aloud."""
+    ends_with_model: bool | None = None
+    bound_seals: bool | None = None
+    call_seals: bool | None = None
+    """Whether the first call of a step needs a seal."""
+    call_ids: bool = True
+    """Whether calls and results may carry ids."""
+    media_in_results: bool | None = None
+    replays_reasoning: bool | None = None
+    requires_reasoning: bool | None = None
+    parallel_calls: bool = True
+    """Whether one message may hold several calls."""
+    system: bool = True
+    """Whether it knows a system prompt."""
+    bridge: bool | None = None
+
+
+UNKNOWN = ModelCard()
+
+
+def card_for(model: str, dialect: str, cards: Iterable[ModelCard]) -> ModelCard:
+    """The first card that fits; its patterns are matched against the name without a vendor's path."""
+    name = model.rpartition("/")[2].lower()
+    return next(
+        (
+            card
+            for card in cards
+            if (not card.dialects or dialect in card.dialects) and fnmatchcase(name, card.match)
+        ),
+        UNKNOWN,
+    )
+
+
+def fit_rules(rules: Rules, card: ModelCard) -> Rules:
+    """The rules of a dialect as one model has them."""
+    reasoning: dict[str, Any] = {}
+    if card.bound_seals is not None:
+        reasoning["bound"] = card.bound_seals
+    if card.call_seals is False:
+        reasoning["call_seal"] = ""
+    if card.replays_reasoning is not None:
+        native = "plain" if rules.reasoning.replay == "none" else rules.reasoning.replay
+        reasoning["replay"] = native if card.replays_reasoning else "none"
+    if card.requires_reasoning is False:
+        reasoning["required"] = "none"
+    changed: dict[str, Any] = {"reasoning": structs.replace(rules.reasoning, **reasoning)}
+    media = rules.media
+    if card.images is False:
+        media = MediaRules()
+    elif card.media_in_results is False:
+        media = structs.replace(media, tool=frozenset())
+    changed["media"] = media
+    if card.ends_with_model is not None:
+        changed["ends_with_model"] = card.ends_with_model
+    if not card.parallel_calls:
+        changed["calls_per_step"] = 1
+    if not card.system:
+        changed["system"] = "first_user"
+    if card.bridge is False:
+        changed["bridge"] = ""
+    return structs.replace(rules, **changed)

@@ -1,0 +1,79 @@
+"""What a dialect is: a record of pure functions for both sides of one wire.
+
+As a client of the provider we encode requests and decode replies and errors; as a server that speaks its protocol we
+decode requests and encode replies and errors. A whole reply and a streamed one are told as the same events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, final
+
+from msgspec import Struct
+
+from segue.conversation.events import Event, Reply
+from segue.conversation.message import Message
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.dialects.card import ModelCard
+from segue.errors import ProviderError, SegueError
+from segue.transcript.repairs import Repair
+from segue.transcript.rules import Rules
+from segue.transcript.steps import Transcript
+
+
+@final
+class EncodedRequest(Struct, frozen=True):
+    """A request body, and what of tools and options the target could not be told."""
+
+    body: bytes
+    repairs: tuple[Repair, ...] = ()
+
+
+@final
+class DecodedRequest(Struct, frozen=True, kw_only=True):
+    """A foreign request: its messages are not adopted yet, so calls and results bear native ids only."""
+
+    messages: tuple[Message, ...]
+    system: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    options: Options = Options()
+
+
+class ReplyDecoder(Protocol):
+    """A streamed reply, bytes in and events out. Where the bytes are cut makes no difference."""
+
+    def feed(self, data: bytes) -> list[Event]: ...
+
+    def close(self) -> list[Event]:
+        """The stream is over: what is still to be told, and a failure if the reply had no end."""
+        ...
+
+
+class ReplyEncoder(Protocol):
+    """The other way round: events in, the provider's stream out."""
+
+    def feed(self, event: Event) -> bytes: ...
+
+    def close(self) -> bytes: ...
+
+
+@final
+class Dialect(Struct, frozen=True, kw_only=True):
+    """One wire format, both directions."""
+
+    name: str
+    rules: Rules
+    encode_request: Callable[[Transcript, tuple[ToolSpec, ...], Options, ModelCard], EncodedRequest]
+    decode_request: Callable[[Mapping[str, Any]], DecodedRequest]
+    """From the parsed JSON body; raises TranscriptError with a path where it is no such request."""
+    recognises: Callable[[Mapping[str, Any]], float]
+    """How sure one may be, from 0 to 1, that this JSON object is a request of this dialect."""
+    decode_reply: Callable[[bytes], list[Event]]
+    encode_reply: Callable[[Reply], bytes]
+    new_decoder: Callable[[], ReplyDecoder]
+    new_encoder: Callable[[str], ReplyEncoder]
+    """Takes the model's name that the stream should tell."""
+    decode_error: Callable[[int, Mapping[str, str], bytes], ProviderError]
+    """Total: any status, headers (lower-case names) and body become an error with a remedy."""
+    encode_error: Callable[[SegueError], tuple[int, bytes]]

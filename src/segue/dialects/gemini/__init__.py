@@ -1,0 +1,1 @@
+"""Gemini generateContent: contents of parts, with thought signatures on the parts themselves."""

@@ -1,0 +1,30 @@
+"""What Gemini demands."""
+
+from __future__ import annotations
+
+import string
+
+from segue.conversation.blocks import Origin
+from segue.transcript.rules import SAFE_CHARACTERS, IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
+
+_IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"})
+
+GEMINI = Rules(
+    target=Origin("gemini"),
+    ids=IdGrammar(max_length=64),  # GEM-16
+    names=NameGrammar(string.ascii_letters + "_", SAFE_CHARACTERS + ".:"),  # GEM-31
+    reasoning=ReasoningRules(
+        replay="plain",  # GEM-25: its own thoughts may come back
+        call_seal="skip_thought_signature_validator",  # GEM-21, GEM-22
+    ),
+    media=MediaRules(  # GEM-41, GEM-42
+        user=_IMAGES | {"application/pdf", "text/plain", "audio/*"},
+        tool=_IMAGES | {"application/pdf", "text/plain"},
+        model=_IMAGES,
+    ),
+    alternates=True,  # GEM-02, GEM-09
+    opens_with_user=True,  # GEM-02, GEM-09
+    ends_with_model=False,  # GEM-07
+    blank_text=False,  # GEM-10
+    instructions="user",  # GEM-40
+)

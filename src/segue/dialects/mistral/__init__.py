@@ -1,0 +1,1 @@
+"""Mistral chat completions: nine-character ids and a strict order of roles."""

@@ -1,0 +1,25 @@
+"""What Mistral demands."""
+
+from __future__ import annotations
+
+import string
+
+from segue.conversation.blocks import Origin
+from segue.transcript.rules import IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
+
+MISTRAL = Rules(
+    target=Origin("mistral"),
+    ids=IdGrammar("alphanumeric", "", 9, string.ascii_letters + string.digits),  # MIS-01
+    names=NameGrammar(),  # MIS-V20
+    reasoning=ReasoningRules(),  # MIS-08, MIS-10: only thinking models take it, as chunks of their own
+    media=MediaRules(  # MIS-15
+        user=frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"}), urls=frozenset({"image"})
+    ),
+    alternates=True,  # MIS-V05
+    opens_with_user=True,  # MIS-V03
+    ends_with_model=False,  # MIS-04
+    calls_last=True,
+    bridge="Understood.",  # MIS-02
+    blank_text=False,  # MIS-06
+    instructions="user",  # MIS-14
+)

@@ -1,0 +1,1 @@
+"""Ollama's own /api/chat: one JSON object per line."""

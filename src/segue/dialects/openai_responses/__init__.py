@@ -1,0 +1,1 @@
+"""OpenAI Responses: a list of items, with sealed reasoning."""

@@ -1,0 +1,17 @@
+"""What OpenAI Responses demands."""
+
+from __future__ import annotations
+
+from segue.conversation.blocks import Origin
+from segue.transcript.rules import IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
+
+_SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
+
+OPENAI_RESPONSES = Rules(
+    target=Origin("openai_responses"),
+    ids=IdGrammar(max_length=64),  # RESP-20
+    names=NameGrammar(),  # RESP-30: 128 by the specification, 64 everywhere else
+    reasoning=ReasoningRules(replay="sealed"),  # RESP-40, RESP-41: encrypted content, never plain
+    media=MediaRules(user=_SHOWN, tool=_SHOWN, urls=frozenset({"image", "document"})),  # RESP-14
+    instructions="inline",  # RESP-01
+)

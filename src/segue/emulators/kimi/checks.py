@@ -1,0 +1,215 @@
+"""Everything that Moonshot refuses in a chat request, in the order in which it looks: shape, options, tools, messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from segue.emulators import tokens
+from segue.emulators.kimi import mfjs
+from segue.emulators.kimi.messages import Message, message_complaints
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from segue.emulators.context import Context
+
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+_BUILTIN = re.compile(r"\$[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+
+
+def complaints(body: object, context: Context) -> Iterator[Refusal]:
+    """The rules that a chat request breaks."""
+    shape = list(wrong_shape(body))
+    yield from shape
+    if shape or not isinstance(body, Mapping):
+        return
+    thinking = is_thinking(body, context)
+    yield from thinking_and_effort(body)
+    yield from kept_thinking(body, context)
+    yield from fixed_temperature(body, context)
+    yield from tool_complaints(body)
+    yield from forced_choice(body, context, thinking=thinking)
+    yield from message_complaints(body["messages"], thinking=thinking)
+    yield from too_long(body, context)
+
+
+def is_thinking(body: Mapping[str, Any], context: Context) -> bool:
+    """KIM-07: some models always think, some unless told not to, some never."""
+    mode = context.facts.get("thinking", "never")
+    asked = body.get("thinking")
+    kind = asked.get("type") if isinstance(asked, Mapping) else None
+    return mode == "always" or (mode == "default" and kind != "disabled")
+
+
+@rule("KIM-00")
+def wrong_shape(body: object) -> Iterator[Refusal]:
+    """What every JSON API checks before it reads on; the wording is plain, no report quotes it."""
+    if not isinstance(body, Mapping):
+        yield Refusal(rule="KIM-00", message="Invalid request: request body must be a JSON object")
+        return
+    if not isinstance(body.get("model"), str) or not body["model"]:
+        yield Refusal(rule="KIM-00", message="Invalid request: model is required")
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        yield Refusal(rule="KIM-00", message="Invalid request: messages must be a non-empty array")
+        return
+    for position, message in enumerate(messages):
+        wrong = _wrong_message(message)
+        if wrong:
+            yield Refusal(rule="KIM-00", message=f"Invalid request: {wrong} at position {position}")
+    for name, kind in (("tools", list), ("thinking", Mapping)):
+        if body.get(name) is not None and not isinstance(body[name], kind):
+            yield Refusal(rule="KIM-00", message=f"Invalid request: {name} has the wrong type")
+
+
+def _wrong_message(message: object) -> str | None:
+    if not isinstance(message, Mapping):
+        return "message must be an object"
+    if message.get("role") not in ("system", "user", "assistant", "tool"):
+        return f"unsupported role {message.get('role')}"
+    if not isinstance(message.get("content"), str | list | None):
+        return "content must be a string or an array"
+    calls = message.get("tool_calls")
+    if calls is not None and not isinstance(calls, list):
+        return "tool_calls must be an array"
+    if calls and not all(map(_is_call, calls)):
+        return "malformed tool call"
+    return None
+
+
+def _is_call(call: object) -> bool:
+    if not isinstance(call, Mapping) or not isinstance(call.get("id"), str):
+        return False
+    function = call.get("function")
+    return (
+        isinstance(function, Mapping)
+        and isinstance(function.get("name"), str)
+        and isinstance(function.get("arguments"), str)
+    )
+
+
+@rule("KIM-08")
+def thinking_and_effort(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    if body.get("thinking") is not None and body.get("reasoning_effort") is not None:
+        yield Refusal(rule="KIM-08", message="cannot specify both 'thinking' and 'reasoning_effort'")
+
+
+@rule("KIM-08")
+def kept_thinking(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    """No report quotes the words of these two refusals, only that they happen."""
+    asked = body.get("thinking") or {}
+    if asked.get("keep") is not None and not context.facts.get("keep"):
+        yield Refusal(
+            rule="KIM-08", message=f"Invalid request: thinking.keep is not supported by model {context.model}"
+        )
+    if asked and asked.get("type") not in ("enabled", "disabled"):
+        yield Refusal(
+            rule="KIM-08",
+            message="Invalid request: thinking.type must be one of 'enabled', 'disabled'",
+            confidence="M",
+        )
+
+
+@rule("KIM-12", "M")
+def fixed_temperature(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    if context.facts.get("fixed_sampling") and body.get("temperature", 1) not in (1, None):
+        yield Refusal(
+            rule="KIM-12", message="invalid temperature: only 1 is allowed for this model", confidence="M"
+        )
+
+
+def tool_complaints(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    tools = body.get("tools")
+    yield from no_tools(tools)
+    for tool in tools or ():
+        function = tool.get("function") if isinstance(tool, Mapping) else None
+        if not isinstance(function, Mapping):
+            yield Refusal(rule="KIM-00", message="Invalid request: tools.function is required")
+            continue
+        yield from tool_name(function.get("name"), builtin=tool.get("type") == "builtin_function")
+        yield from root_type(function)
+        yield from flavored_schema(function)
+
+
+@rule("KIM-16", "M")
+def no_tools(tools: object) -> Iterator[Refusal]:
+    if tools == []:
+        yield Refusal(rule="KIM-16", message="Invalid request: tools must not be empty", confidence="M")
+
+
+@rule("KIM-13")
+def tool_name(name: object, *, builtin: bool) -> Iterator[Refusal]:
+    pattern = _BUILTIN if builtin else _NAME
+    if not isinstance(name, str) or not pattern.fullmatch(name):
+        yield Refusal(
+            rule="KIM-13",
+            message="function name is invalid, must start with a letter and can contain letters, numbers, "
+            "underscores, and dashes",
+        )
+
+
+@rule("KIM-14")
+def root_type(function: Mapping[str, Any]) -> Iterator[Refusal]:
+    schema = function.get("parameters")
+    if schema is not None and not (isinstance(schema, Mapping) and schema.get("type") == "object"):
+        yield Refusal(
+            rule="KIM-14", message='tools.function.parameters.type is required and must be "object"'
+        )
+
+
+@rule("KIM-15")
+def flavored_schema(function: Mapping[str, Any]) -> Iterator[Refusal]:
+    schema = function.get("parameters")
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        return
+    for mistake in mfjs.mistakes(schema):
+        yield Refusal(
+            rule="KIM-15",
+            message="tools.function.parameters is not a valid moonshot flavored json schema, "
+            f"details: <{mistake}>",
+            confidence=mistake.confidence,
+        )
+
+
+@rule("KIM-09")
+def forced_choice(body: Mapping[str, Any], context: Context, *, thinking: bool) -> Iterator[Refusal]:
+    choice = body.get("tool_choice")
+    forced = "required" if choice == "required" else "specified" if isinstance(choice, Mapping) else None
+    if forced is None or not thinking:
+        return
+    if forced == "required" and context.facts.get("forced_choice"):
+        return
+    yield Refusal(rule="KIM-09", message=f"tool_choice '{forced}' is incompatible with thinking enabled")
+
+
+@rule("KIM-21")
+def too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    """Several clients quote the same words, with what was asked for in brackets."""
+    limit = context.facts.get("context")
+    size = prompt_tokens(body)
+    if isinstance(limit, int) and size > limit:
+        yield Refusal(
+            rule="KIM-21",
+            message=f"Invalid request: Your request exceeded model token limit: {limit} (requested: {size})",
+        )
+
+
+def prompt_tokens(body: Mapping[str, Any]) -> int:
+    """Tokens of everything that is read, counted from its text. Pictures and films are not text."""
+    messages: list[Message] = body["messages"]
+    tools = body.get("tools")
+    offered = tokens.count_value(tools) if tools else 0
+    return offered + sum(4 + _message_tokens(message) for message in messages)
+
+
+def _message_tokens(message: Message) -> int:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    texts.append(message.get("reasoning_content"))
+    calls = message.get("tool_calls")
+    return sum(tokens.count(text) for text in texts if isinstance(text, str)) + (
+        tokens.count_value(calls) if calls else 0
+    )

@@ -1,0 +1,181 @@
+"""A brain's reply as Mistral writes it: thoughts as chunks, calls with ids of nine characters (MIS-20 … MIS-23)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.emulators import tokens
+from segue.emulators.brain import (
+    Reply,
+    calls_of,
+    limited,
+    piece_tokens,
+    portions,
+    text_of,
+    thoughts_of,
+)
+from segue.emulators.openai_chat.prompt import text_in
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from segue.emulators.context import Context
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    reply = limited(reply, request.get("max_tokens"))
+    message: dict[str, Any] = {"role": "assistant", "tool_calls": None, "content": _content(reply, context)}
+    if calls_of(reply):
+        message["tool_calls"] = [{**call, "index": n} for n, call in enumerate(_calls(reply, context))]
+    choice = {"finish_reason": finish_reason(reply), "message": message}
+    return {
+        "id": context.reply_id,
+        "created": context.now,
+        "model": context.model,
+        "usage": usage(reply, request, context),
+        "object": "chat.completion",
+        "choices": [{"index": index, **choice} for index in range(request.get("n") or 1)],
+    }
+
+
+@rule("MIS-20")
+def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[bytes]:
+    reply = limited(reply, request.get("max_tokens"))
+    counted = usage(reply, request, context)
+    yield _chunk(context, {"role": "assistant", "content": ""})
+    yield from _spoken(reply, context)
+    if calls_of(reply) and context.facts.get("nine_character_ids", True):
+        yield _chunk(context, whole_calls(reply, context), finish_reason(reply), counted)
+    else:
+        for delta in incremental_calls(reply, context):
+            yield _chunk(context, delta)
+        yield _chunk(context, {"content": ""}, finish_reason(reply), counted)
+    yield b"data: [DONE]\n\n"
+
+
+@rule("MIS-21")
+def whole_calls(reply: Reply, context: Context) -> dict[str, Any]:
+    """Mistral's own models send each call in one piece, with the finish reason; newer ones also number them."""
+    calls = _calls(reply, context)
+    if context.facts.get("numbered_calls"):
+        return {"tool_calls": [{**call, "type": "function", "index": n} for n, call in enumerate(calls)]}
+    return {"content": None, "tool_calls": calls}
+
+
+@rule("MIS-21")
+def incremental_calls(reply: Reply, context: Context) -> Iterator[dict[str, Any]]:
+    """Guest models send fragments: id and name first, then arguments with an empty name and no id."""
+    for index, call in enumerate(_calls(reply, context)):
+        opening = {"name": call["function"]["name"], "arguments": ""}
+        yield _fragment({"id": call["id"], "type": "function", "function": opening, "index": index})
+        for portion in portions(call["function"]["arguments"], reply.chunk_size):
+            yield _fragment(
+                {"type": "function", "function": {"name": "", "arguments": portion}, "index": index}
+            )
+
+
+def _fragment(call: dict[str, Any]) -> dict[str, Any]:
+    return {"tool_calls": [call], "index": 0, "content": ""}
+
+
+def _spoken(reply: Reply, context: Context) -> Iterator[bytes]:
+    thoughts = _thoughts(reply, context)
+    if thoughts:
+        for portion in portions(thoughts, reply.chunk_size):
+            yield _chunk(context, {"content": [thinking_chunk(portion)]})
+    if text_of(reply):
+        for portion in portions(text_of(reply), reply.chunk_size):
+            # After thoughts the text comes as chunks too, so the type of `content` does not change back.
+            content: object = [{"type": "text", "text": portion}] if thoughts else portion
+            yield _chunk(context, {"content": content})
+
+
+@rule("MIS-22")
+def thinking_chunk(text: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
+
+
+def _thoughts(reply: Reply, context: Context) -> str:
+    return thoughts_of(reply) if context.facts.get("thinking") else ""
+
+
+def _content(reply: Reply, context: Context) -> object:
+    thoughts, text = _thoughts(reply, context), text_of(reply)
+    if not thoughts:
+        return text
+    said = [{"type": "text", "text": text}] if text else []
+    return [{**thinking_chunk(thoughts), "closed": True}, *said]
+
+
+def _calls(reply: Reply, context: Context) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": call_id(context, index),
+            "function": {"name": call.name, "arguments": json.dumps(dict(call.arguments))},
+        }
+        for index, call in enumerate(calls_of(reply))
+    ]
+
+
+def call_id(context: Context, index: int) -> str:
+    code = hashlib.sha256(f"{context.reply_id}/{index}".encode()).digest()
+    if not context.facts.get("nine_character_ids", True):
+        return f"chatcmpl-tool-{code.hex()[:16]}"
+    return "".join(_LETTERS[byte % len(_LETTERS)] for byte in code[:9])
+
+
+@rule("MIS-23")
+def finish_reason(reply: Reply) -> str:
+    if reply.finish == "length":
+        return "length"
+    if reply.finish == "content_filter":
+        return "error"
+    return "tool_calls" if calls_of(reply) and reply.finish == "auto" else "stop"
+
+
+def prompt_tokens(request: Mapping[str, Any]) -> int:
+    offered = tokens.count_value(request["tools"]) if request.get("tools") else 0
+    return offered + sum(_message_tokens(message) for message in request["messages"])
+
+
+def _message_tokens(message: Mapping[str, Any]) -> int:
+    content, calls = message.get("content"), message.get("tool_calls")
+    # Two control tokens frame every message.
+    said = 2 + tokens.count(text_in(content)) + (tokens.count_value(calls) if calls else 0)
+    chunks = content if isinstance(content, list) else ()
+    return said + sum(tokens.count_value(chunk) for chunk in chunks if chunk.get("type") == "thinking")
+
+
+@rule("MIS-23")
+def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    prompt = prompt_tokens(request)
+    completion = sum(piece_tokens(piece) for piece in reply.pieces)
+    return {
+        "prompt_tokens": prompt,
+        "total_tokens": prompt + completion,
+        "completion_tokens": completion,
+        "prompt_tokens_details": {"cached_tokens": min(context.cached_tokens, prompt)},
+    }
+
+
+def _chunk(
+    context: Context, delta: dict[str, Any], finish: str | None = None, counted: dict[str, Any] | None = None
+) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
+    chunk: dict[str, Any] = {
+        "id": context.reply_id,
+        "object": "chat.completion.chunk",
+        "created": context.now,
+        "model": context.model,
+        "choices": [choice],
+    }
+    if counted is not None:
+        chunk["usage"] = counted
+    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"

@@ -1,0 +1,147 @@
+"""`/v1/chat/completions`, `/v1/models` and `/v1/embeddings` of Mistral."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from segue.emulators import tokens
+from segue.emulators.context import Context
+from segue.emulators.facts import facts_for, listed
+from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.mistral import checks, errors, replies
+from segue.emulators.openai_chat.embeddings import embedding
+from segue.emulators.openai_chat.prompt import prompt_of, segments_of
+from segue.emulators.openai_chat.routes import model_of
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import first_enforced, rule
+
+if TYPE_CHECKING:
+    from segue.emulators.brain import Prompt
+    from segue.emulators.emulator import Emulator
+
+Complaints: TypeAlias = Callable[[object, Context], Iterator[Refusal]]
+
+CREATED = 1_770_933_892
+
+
+def _accepted(
+    request: Request, emulator: Emulator, complaints: Complaints
+) -> tuple[dict[str, Any], Context] | Response:
+    """The body and its circumstances, or the answer that refuses it."""
+    context = emulator.context(request, provider="mistral")
+    refusal = errors.credentials(request, emulator)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    try:
+        body = request.json()
+    except BadJsonError:
+        return errors.refuse(errors.not_json(request.body), context)
+    segments = segments_of(body) if isinstance(body, dict) else []
+    context = emulator.context(request, provider="mistral", model=model_of(body), segments=segments)
+    refusal = first_enforced(complaints(body, context), context)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    emulator.remember("mistral", context, segments)
+    return body, context
+
+
+def chat_completions(request: Request, emulator: Emulator) -> Response:
+    accepted = _accepted(request, emulator, checks.complaints)
+    if isinstance(accepted, Response):
+        return accepted
+    body, context = accepted
+    reply = emulator.reply(_prompt(body, context))
+    headers = errors.headers(None, context)
+    if body.get("stream"):
+        return stream_response(replies.stream(reply, body, context), headers=headers, delay=reply.delay)
+    return json_response(replies.whole(reply, body, context), headers=headers)
+
+
+def _prompt(body: dict[str, Any], context: Context) -> Prompt:
+    # "any" is this API's older word for "required"; tools may leave out their only possible type.
+    choice = "required" if body.get("tool_choice") == "any" else body.get("tool_choice")
+    tools = [{"type": "function", **tool} for tool in body.get("tools") or ()]
+    effort = body.get("reasoning_effort")
+    adjustable = int(context.facts.get("tokenizer", 13)) >= 15
+    thinking = bool(context.facts.get("thinking")) and (not adjustable or effort not in (None, "none"))
+    return prompt_of({**body, "tools": tools, "tool_choice": choice}, provider="mistral", thinking=thinking)
+
+
+@rule("MIS-18")
+def _model(name: str) -> dict[str, Any]:
+    facts = facts_for("mistral", name)
+    chats = "embedding" not in facts
+    return {
+        "id": name,
+        "object": "model",
+        "created": CREATED,
+        "owned_by": "mistralai",
+        "capabilities": {
+            "completion_chat": chats,
+            "function_calling": chats,
+            "reasoning": bool(facts.get("thinking")),
+            "completion_fim": False,
+            "fine_tuning": False,
+            "vision": bool(facts.get("vision")),
+            "ocr": False,
+            "classification": False,
+            "moderation": False,
+            "audio": False,
+        },
+        "name": name,
+        "description": None,
+        "max_context_length": facts.get("context", 32_768),
+        "aliases": [],
+        "deprecation": None,
+        "default_model_temperature": 0.3,
+        "type": "base",
+    }
+
+
+def list_models(request: Request, emulator: Emulator) -> Response:
+    context = emulator.context(request, provider="mistral")
+    refusal = errors.credentials(request, emulator)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    return json_response({"object": "list", "data": [_model(name) for name in listed("mistral")]})
+
+
+def show_model(request: Request, emulator: Emulator) -> Response:
+    context = emulator.context(request, provider="mistral")
+    refusal = errors.credentials(request, emulator)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    return json_response(_model(request.params["model"]), headers=errors.headers(None, context))
+
+
+def embeddings(request: Request, emulator: Emulator) -> Response:
+    accepted = _accepted(request, emulator, checks.embedding_complaints)
+    if isinstance(accepted, Response):
+        return accepted
+    body, context = accepted
+    inputs = [body["input"]] if isinstance(body["input"], str) else body["input"]
+    size = body.get("output_dimension") or context.facts.get("embedding", 1024)
+    counted = sum(map(tokens.count, inputs))
+    data = [
+        {"object": "embedding", "embedding": embedding(text, size).tolist(), "index": index}
+        for index, text in enumerate(inputs)
+    ]
+    return json_response(
+        {
+            "id": context.reply_id,
+            "object": "list",
+            "data": data,
+            "model": context.model,
+            "usage": {"prompt_tokens": counted, "total_tokens": counted, "completion_tokens": 0},
+        },
+        headers=errors.headers(None, context),
+    )
+
+
+ROUTES: list[Route] = [
+    ("POST", "/v1/chat/completions", chat_completions),
+    ("GET", "/v1/models", list_models),
+    ("GET", "/v1/models/{model:path}", show_model),
+    ("POST", "/v1/embeddings", embeddings),
+]

@@ -1,0 +1,1 @@
+"""OpenAI Responses: a strict stand-in, stateless and with stored responses."""

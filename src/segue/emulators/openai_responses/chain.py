@@ -1,0 +1,228 @@
+"""Rules across items: duplicates, stored items, reasoning and its followers, calls and outputs (RESP-10 … 13, 24, 43 … 50).
+
+What the emulator stored is in `context.memory`: `responses` (id → record) and `items` (id → record). In a pure check
+both are absent, and a chain behind `previous_response_id` is unknown rather than missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from segue.emulators.openai_responses import seals
+from segue.emulators.openai_responses.items import type_of
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from segue.emulators.context import Context
+
+Item: TypeAlias = Mapping[str, Any]
+CALLS = {"function_call": "function call", "custom_tool_call": "custom tool call"}
+OUTPUTS = {
+    "function_call_output": "function call output",
+    "custom_tool_call_output": "custom tool call output",
+}
+
+
+def stored_chain(body: Mapping[str, Any], context: Context) -> list[Item]:
+    """The items behind `previous_response_id`, oldest first."""
+    previous = body.get("previous_response_id")
+    record = context.memory.get("responses", {}).get(previous) if isinstance(previous, str) else None
+    return list(record["items"]) if record else []
+
+
+def chain_complaints(body: Mapping[str, Any], items: Sequence[Item], context: Context) -> Iterator[Refusal]:
+    before = stored_chain(body, context)
+    everything = [*before, *items]
+    yield from duplicate_ids(everything)
+    yield from unknown_previous(body, context)
+    yield from items_not_stored(body, items, context)
+    yield from foreign_seals(items, context)
+    yield from reasoning_without_follower(everything, context)
+    yield from follower_without_reasoning(everything, context)
+    yield from calls_without_output(everything)
+    yield from outputs_without_call(body, everything, context)
+    yield from outputs_before_their_call(everything)
+    yield from second_outputs(everything)
+
+
+@rule("RESP-24", "H")
+def duplicate_ids(items: Sequence[Item]) -> Iterator[Refusal]:
+    seen: set[str] = set()
+    for item in items:
+        value = item.get("id")
+        if not isinstance(value, str) or type_of(item) == "item_reference":
+            continue
+        if value in seen:
+            yield Refusal(
+                rule="RESP-24",
+                message=f"Duplicate item found with id {value}. Remove duplicate items from your input and try again.",
+                param="input",
+            )
+        seen.add(value)
+
+
+@rule("RESP-50", "H")
+def unknown_previous(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    previous = body.get("previous_response_id")
+    if previous is None or "responses" not in context.memory:
+        return
+    if not isinstance(previous, str) or previous not in context.memory["responses"]:
+        yield Refusal(
+            rule="RESP-50",
+            message=f"Previous response with id '{previous}' not found.",
+            code="previous_response_not_found",
+            param="previous_response_id",
+        )
+
+
+@rule("RESP-45", "H")
+def items_not_stored(body: Mapping[str, Any], items: Sequence[Item], context: Context) -> Iterator[Refusal]:
+    """A bare id stands for something the server keeps; without storage there is nothing behind it."""
+    stored = context.memory.get("items", {})
+    for item in items:
+        value = item.get("id")
+        sort = type_of(item)
+        bare = sort == "item_reference" or (
+            sort == "reasoning" and not isinstance(item.get("encrypted_content"), str)
+        )
+        if not bare or not isinstance(value, str) or value in stored:
+            continue
+        hint = (
+            " Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove "
+            "this item from your input."
+        )
+        # A pure check cannot know what the server stored for a client that stores.
+        if body.get("store") is False or "items" in context.memory:
+            yield Refusal(
+                rule="RESP-45",
+                status=404,
+                message=f"Item with id '{value}' not found." + (hint if body.get("store") is False else ""),
+                param="input",
+            )
+
+
+@rule("RESP-46", "H")
+def foreign_seals(items: Sequence[Item], context: Context) -> Iterator[Refusal]:
+    for item in items:
+        sealed = item.get("encrypted_content")
+        if type_of(item) != "reasoning" or not isinstance(sealed, str) or seals.opens(sealed, context):
+            continue
+        name = item.get("id")
+        shown = f"{sealed[:4]}...{sealed[-4:]}"
+        text = (
+            f"The encrypted content for item {name} could not be verified. "
+            "Reason: Encrypted content could not be decrypted or parsed."
+            if isinstance(name, str)
+            else f"The encrypted content {shown} could not be verified."
+        )
+        yield Refusal(rule="RESP-46", message=text, code="invalid_encrypted_content")
+
+
+@rule("RESP-43", "H")
+def reasoning_without_follower(items: Sequence[Item], context: Context) -> Iterator[Refusal]:
+    """Enforced for reasoning the server stored; for any other it is state the server does not have (L)."""
+    stored = context.memory.get("items", {})
+    for position, item in enumerate(items):
+        if type_of(item) != "reasoning":
+            continue
+        name = item.get("id")
+        record = stored.get(name) if isinstance(name, str) else None
+        after = items[position + 1] if position + 1 < len(items) else {}
+        if not _follows(after, record):
+            yield Refusal(
+                rule="RESP-43",
+                message=f"Item '{name}' of type 'reasoning' was provided without its required following item.",
+                param="input",
+                confidence="H" if record else "L",
+            )
+
+
+def _follows(after: Item, record: Mapping[str, Any] | None) -> bool:
+    if not after:
+        return False
+    if record is None:
+        return type_of(after) in (*CALLS, "reasoning") or after.get("role") == "assistant"
+    follower = record.get("follower")
+    return follower is None or after.get("id", follower) == follower
+
+
+@rule("RESP-44", "H")
+def follower_without_reasoning(items: Sequence[Item], context: Context) -> Iterator[Refusal]:
+    stored = context.memory.get("items", {})
+    present = {item.get("id") for item in items if isinstance(item.get("id"), str)}
+    for item in items:
+        name = item.get("id")
+        record = stored.get(name) if isinstance(name, str) else None
+        needed = record.get("reasoning") if record else None
+        if needed and needed not in present:
+            yield Refusal(
+                rule="RESP-44",
+                message=f"Item '{name}' of type '{type_of(item)}' was provided without its required 'reasoning' item: "
+                f"'{needed}'.",
+                param="input",
+            )
+
+
+def _ids(items: Sequence[Item], types: Mapping[str, str]) -> Iterator[tuple[int, str, str]]:
+    for position, item in enumerate(items):
+        value = item.get("call_id")
+        if type_of(item) in types and isinstance(value, str):
+            yield position, value, types[type_of(item)]
+
+
+@rule("RESP-10", "H")
+def calls_without_output(items: Sequence[Item]) -> Iterator[Refusal]:
+    answered = {value for _, value, _ in _ids(items, OUTPUTS)}
+    for _, value, what in _ids(items, CALLS):
+        if value not in answered:
+            yield Refusal(
+                rule="RESP-10",
+                message=f"No tool output found for {what} {value}.",
+                param="input",
+                confidence="H" if what == "function call" else "M",
+            )
+
+
+@rule("RESP-11", "H")
+def outputs_without_call(
+    body: Mapping[str, Any], items: Sequence[Item], context: Context
+) -> Iterator[Refusal]:
+    continued = body.get("previous_response_id") or body.get("conversation")
+    if continued and "responses" not in context.memory:
+        return
+    called = {value for _, value, _ in _ids(items, CALLS)}
+    for _, value, what in _ids(items, OUTPUTS):
+        if value not in called:
+            yield Refusal(
+                rule="RESP-11", message=f"No tool call found for {what} with call_id {value}.", param="input"
+            )
+
+
+@rule("RESP-12", "M")
+def outputs_before_their_call(items: Sequence[Item]) -> Iterator[Refusal]:
+    first = {value: position for position, value, _ in reversed(list(_ids(items, CALLS)))}
+    for position, value, what in _ids(items, OUTPUTS):
+        if first.get(value, -1) > position:
+            yield Refusal(
+                rule="RESP-12",
+                message=f"No tool call found for {what} with call_id {value}.",
+                param="input",
+                confidence="M",
+            )
+
+
+@rule("RESP-13", "L")
+def second_outputs(items: Sequence[Item]) -> Iterator[Refusal]:
+    """Not reliably refused by OpenAI; the wording is ours."""
+    seen: set[str] = set()
+    for _, value, what in _ids(items, OUTPUTS):
+        if value in seen:
+            yield Refusal(
+                rule="RESP-13",
+                message=f"Duplicate {what} found with call_id {value}.",
+                param="input",
+                confidence="L",
+            )
+        seen.add(value)

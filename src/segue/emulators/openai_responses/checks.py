@@ -1,0 +1,241 @@
+"""Everything that Responses refuses, in its order: shape and ids, stored state, pairing, capability, context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from segue.emulators import tokens
+from segue.emulators.openai_chat import wording
+from segue.emulators.openai_responses.chain import chain_complaints, stored_chain
+from segue.emulators.openai_responses.items import item_complaints
+from segue.emulators.openai_responses.tools import tool_complaints
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from segue.emulators.context import Context
+
+TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+    "stream": (bool, "a boolean"),
+    "store": (bool, "a boolean"),
+    "parallel_tool_calls": (bool, "a boolean"),
+    "max_output_tokens": (int, "an integer"),
+    "temperature": ((int, float), "a decimal"),
+    "top_p": ((int, float), "a decimal"),
+    "instructions": ((str, list), "a string"),
+    "previous_response_id": (str, "a string"),
+    "reasoning": (dict, "an object"),
+    "text": (dict, "an object"),
+    "include": (list, "an array of strings"),
+    "metadata": (dict, "an object"),
+    "stream_options": (dict, "an object"),
+}
+RANGES = {"temperature": (0, 2), "top_p": (0, 1)}
+KNOWN = frozenset(
+    [
+        "model",
+        "input",
+        "instructions",
+        "stream",
+        "stream_options",
+        "store",
+        "previous_response_id",
+        "conversation",
+        "include",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "max_tool_calls",
+        "max_output_tokens",
+        "temperature",
+        "top_p",
+        "top_logprobs",
+        "reasoning",
+        "text",
+        "truncation",
+        "metadata",
+        "user",
+        "service_tier",
+        "background",
+        "prompt",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "prompt_cache_options",
+        "safety_identifier",
+        "context_management",
+        "moderation",
+    ]
+)
+OUTPUT_MINIMUM = 16
+
+
+def complaints(body: object, context: Context) -> Iterator[Refusal]:
+    if not isinstance(body, Mapping):
+        yield not_an_object(body)
+        return
+    yield from wrong_parameters(body)
+    yield from out_of_range(body)
+    yield from wrong_stream_options(body)
+    yield from unknown_parameters(body)
+    yield from no_input(body)
+    given = body.get("input")
+    items = given if isinstance(given, list) else []
+    for index, item in enumerate(items):
+        yield from item_complaints(item, index)
+    yield from trigger_not_last(items)
+    yield from tool_complaints(body)
+    yield from unknown_model(body, context)
+    yield from two_chains(body)
+    yield from chain_complaints(body, [item for item in items if isinstance(item, Mapping)], context)
+    yield from refused_parameters(body, context)
+    yield from context_too_long(body, context)
+
+
+@rule("RESP-00", "H")
+def not_an_object(body: object) -> Refusal:
+    return Refusal(
+        rule="RESP-00",
+        message=f"Invalid type for request body: expected an object, but got {wording.kind(body)} instead.",
+        code="invalid_type",
+    )
+
+
+@rule("RESP-00", "H")
+def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    if body.get("model") is None:
+        yield wording.missing("RESP-00", "model")
+    elif not isinstance(body["model"], str):
+        yield wording.wrong_type("RESP-00", "model", "a string", body["model"])
+    for name, (types, expected) in TYPES.items():
+        value = body.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, types) or (types is not bool and isinstance(value, bool)):
+            yield wording.wrong_type("RESP-00", name, expected, value)
+
+
+@rule("RESP-05", "H")
+def out_of_range(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    for name, (least, most) in RANGES.items():
+        value = body.get(name)
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            continue
+        if value < least:
+            yield wording.below_minimum("RESP-05", name, least, value)
+        elif value > most:
+            yield wording.above_maximum("RESP-05", name, most, value)
+    wanted = body.get("max_output_tokens")
+    if isinstance(wanted, int) and wanted < OUTPUT_MINIMUM:
+        yield wording.below_minimum("RESP-05", "max_output_tokens", OUTPUT_MINIMUM, wanted)
+
+
+@rule("RESP-65", "H")
+def wrong_stream_options(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    """Usage always comes; Chat's include_usage is unknown here."""
+    options = body.get("stream_options")
+    for name in options if isinstance(options, Mapping) else ():
+        if name != "include_obfuscation":
+            yield wording.unknown("RESP-65", f"stream_options.{name}")
+
+
+@rule("RESP-00", "M")
+def unknown_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    for name in body:
+        if name not in KNOWN:
+            yield wording.unknown("RESP-00", name, "M")
+
+
+@rule("RESP-04", "M")
+def no_input(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    given = body.get("input")
+    if given is None or given == []:
+        if not any(body.get(key) for key in ("previous_response_id", "conversation", "prompt")):
+            yield wording.missing("RESP-04", "input", "M")
+    elif not isinstance(given, (str, list)):
+        yield wording.wrong_type("RESP-00", "input", "one of a string or array of objects", given)
+
+
+@rule("RESP-52", "M")
+def trigger_not_last(items: list[Any]) -> Iterator[Refusal]:
+    """The sentence is ours: no report of OpenAI's was found."""
+    for index, item in enumerate(items[:-1]):
+        if isinstance(item, Mapping) and item.get("type") == "compaction_trigger":
+            yield Refusal(
+                rule="RESP-52",
+                message=f"Invalid 'input[{index}]': a 'compaction_trigger' item must be the last item.",
+                param=f"input[{index}]",
+                code="invalid_value",
+                confidence="M",
+            )
+
+
+@rule("RESP-51", "M")
+def unknown_model(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    model = body.get("model")
+    if isinstance(model, str) and not context.facts:
+        yield Refusal(
+            rule="RESP-51",
+            message=f"The requested model '{model}' does not exist.",
+            param="model",
+            code="model_not_found",
+            confidence="M",
+        )
+
+
+@rule("RESP-50", "M")
+def two_chains(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    if body.get("previous_response_id") is not None and body.get("conversation") is not None:
+        yield Refusal(
+            rule="RESP-50",
+            message="Mutually exclusive parameters: 'previous_response_id' and 'conversation'. "
+            "Ensure you are only providing one of these parameters.",
+            code="mutually_exclusive_parameters",
+            confidence="M",
+        )
+
+
+@rule("RESP-48", "M")
+def refused_parameters(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    reasoning = body.get("reasoning")
+    if isinstance(reasoning, Mapping) and context.facts and not context.facts.get("reasoning"):
+        for key in ("effort", "summary"):
+            if reasoning.get(key) is not None:
+                yield wording.unsupported_parameter("RESP-48", f"reasoning.{key}", confidence="M")
+
+
+@rule("RESP-66", "H")
+def context_too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    most = context.facts.get("context")
+    if not isinstance(most, int) or body.get("truncation") == "auto":
+        return
+    if input_tokens(body, context) > most:
+        yield Refusal(
+            rule="RESP-66",
+            message="Your input exceeds the context window of this model. Please adjust your input and try again.",
+            code="context_length_exceeded",
+            param="input",
+        )
+
+
+def input_tokens(body: Mapping[str, Any], context: Context) -> int:
+    """Text, calls and tools, with the stored chain. Pictures and files are not text and count nothing."""
+    given = body.get("input")
+    items = given if isinstance(given, list) else []
+    spoken = sum(_item_tokens(item) for item in [*stored_chain(body, context), *items])
+    for extra in (given, body.get("instructions")):
+        spoken += tokens.count(extra) + 3 if isinstance(extra, str) else 0
+    tools = body.get("tools")
+    return spoken + (tokens.count_value(tools) if isinstance(tools, list) and tools else 0)
+
+
+def _item_tokens(item: object) -> int:
+    if not isinstance(item, Mapping):
+        return 0
+    total = 3
+    for key in ("content", "output", "arguments", "name", "input"):
+        value = item.get(key)
+        parts = value if isinstance(value, list) else [{"text": value}]
+        texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+        total += sum(tokens.count(text) for text in texts if isinstance(text, str))
+    return total

@@ -1,0 +1,53 @@
+"""Responses uses OpenAI's envelope; only an error inside a stream has its own two events (RESP-63)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.emulators.openai_chat.errors import (
+    credentials,
+    envelope,
+    fault,
+    headers,
+    not_json,
+    refuse,
+)
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from segue.emulators.context import Context
+    from segue.emulators.refusal import Refusal
+
+__all__ = ["credentials", "envelope", "fault", "headers", "not_json", "refuse", "stream_error"]
+
+
+def event(kind: str, number: int, **fields: Any) -> bytes:
+    data = msgspec.json.encode({"type": kind, "sequence_number": number, **fields})
+    return b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
+
+
+@rule("RESP-63", "H")
+def stream_error(refusal: Refusal, context: Context) -> bytes:
+    """The nested form that is really sent, then `response.failed`."""
+    failed = {
+        "id": f"resp_{context.reply_id}",
+        "object": "response",
+        "created_at": context.now,
+        "status": "failed",
+        "error": {"code": refusal.code or "server_error", "message": refusal.message},
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "model": context.model,
+        "output": [],
+        "parallel_tool_calls": True,
+        "temperature": 1,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": 1,
+        "usage": None,
+    }
+    error = envelope(refusal, context)["error"]
+    return event("error", 1_000_000, error=error) + event("response.failed", 1_000_001, response=failed)

@@ -1,0 +1,63 @@
+"""What a brain is told of a Responses request, and the segments by which its prefix is cached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from segue.emulators.brain import Offer, Prompt
+from segue.emulators.openai_chat.prompt import text_in
+from segue.emulators.openai_responses.chain import OUTPUTS
+from segue.emulators.openai_responses.items import type_of
+
+
+def items_in(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The input as items; a string is one user message."""
+    given = body.get("input")
+    if isinstance(given, str):
+        return [{"type": "message", "role": "user", "content": given}]
+    return [item for item in given if isinstance(item, Mapping)] if isinstance(given, list) else []
+
+
+def prompt_of(body: Mapping[str, Any], items: Sequence[Mapping[str, Any]], *, thinking: bool) -> Prompt:
+    text, results = _last_turn(items)
+    offers, must_call = _offers(body)
+    return Prompt(
+        provider="openai",
+        model=str(body.get("model", "")),
+        text=text,
+        results=results,
+        tools=offers,
+        must_call=must_call,
+        parallel=body.get("parallel_tool_calls") is not False,
+        thinking=thinking,
+    )
+
+
+def _last_turn(items: Sequence[Mapping[str, Any]]) -> tuple[str, tuple[str, ...]]:
+    results: list[str] = []
+    for item in reversed(items):
+        if item.get("role") == "user":
+            return text_in(item.get("content")), tuple(reversed(results))
+        if type_of(item) in OUTPUTS:
+            results.append(text_in(item.get("output")))
+    return "", tuple(reversed(results))
+
+
+def _offers(body: Mapping[str, Any]) -> tuple[tuple[Offer, ...], bool]:
+    tools = [tool for tool in body.get("tools") or () if tool.get("type") == "function"]
+    offers = tuple(Offer(tool["name"], tool.get("parameters") or {}) for tool in tools)
+    match body.get("tool_choice"):
+        case "none":
+            return (), False
+        case "required":
+            return offers, bool(offers)
+        case {"type": "function", "name": name}:
+            named = tuple(offer for offer in offers if offer.name == name)
+            return named, bool(named)
+        case _:
+            return offers, False
+
+
+def segments_of(body: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> list[object]:
+    return [body.get("tools"), body.get("instructions"), *items]

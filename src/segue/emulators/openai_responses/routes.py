@@ -1,0 +1,145 @@
+"""`/v1/responses`: create, read back, delete, count; what is stored lives in the emulator's memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.openai_chat.routes import model_of
+from segue.emulators.openai_responses import checks, errors, replies
+from segue.emulators.openai_responses.chain import stored_chain
+from segue.emulators.openai_responses.prompt import items_in, prompt_of, segments_of
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import first_enforced, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from segue.emulators.context import Context
+    from segue.emulators.emulator import Emulator
+
+
+def _judged(request: Request, emulator: Emulator) -> tuple[Any, Context] | Response:
+    """The body and its circumstances, or the refusal."""
+    memory = emulator.memory("openai")
+    memory.setdefault("responses", {})
+    memory.setdefault("items", {})
+    context = emulator.context(request, provider="openai")
+    refusal = errors.credentials(request, emulator)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    try:
+        body = request.json()
+    except BadJsonError:
+        return errors.refuse(errors.not_json(), context)
+    segments = _segments(body, context) if isinstance(body, dict) else []
+    context = emulator.context(request, provider="openai", model=model_of(body), segments=segments)
+    refusal = first_enforced(checks.complaints(body, context), context)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    return body, context
+
+
+def _segments(body: Mapping[str, Any], context: Context) -> list[object]:
+    return segments_of(body, [*stored_chain(body, context), *items_in(body)])
+
+
+def create(request: Request, emulator: Emulator) -> Response:
+    judged = _judged(request, emulator)
+    if isinstance(judged, Response):
+        return judged
+    body, context = judged
+    emulator.remember("openai", context, _segments(body, context))
+    items = [*stored_chain(body, context), *items_in(body)]
+    reply = emulator.reply(prompt_of(body, items, thinking=_thinks(body, context)))
+    final = replies.whole(reply, body, context)
+    headers = errors.headers(None, context)
+    if body.get("stream") is True:
+        portions = _then_store(replies.stream(reply, body, context), final, items, emulator)
+        return stream_response(portions, headers=headers, delay=reply.delay)
+    _store(final, items, emulator)
+    return json_response(final, headers=headers)
+
+
+def _thinks(body: Mapping[str, Any], context: Context) -> bool:
+    reasoning = body.get("reasoning")
+    effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
+    return bool(context.facts.get("reasoning")) and effort != "none"
+
+
+def _then_store(
+    portions: Iterator[bytes], final: dict[str, Any], items: list[Any], emulator: Emulator
+) -> Iterator[bytes]:
+    """A response that was broken off is not stored: the last event is what completes it."""
+    yield from portions
+    _store(final, items, emulator)
+
+
+def _store(final: dict[str, Any], items: list[Any], emulator: Emulator) -> None:
+    if final["store"] is False:
+        return
+    memory = emulator.memory("openai")
+    output = final["output"]
+    memory["responses"][final["id"]] = {"response": final, "input": items, "items": [*items, *output]}
+    for position, item in enumerate(output):
+        before = output[position - 1] if position else {}
+        after = output[position + 1] if position + 1 < len(output) else {}
+        memory["items"][item["id"]] = {
+            "reasoning": before.get("id") if before.get("type") == "reasoning" else None,
+            "follower": after.get("id"),
+        }
+
+
+@rule("OAI-06", "H")
+def count_input(request: Request, emulator: Emulator) -> Response:
+    judged = _judged(request, emulator)
+    if isinstance(judged, Response):
+        return judged
+    body, context = judged
+    counted = checks.input_tokens(body, context)
+    return json_response({"object": "response.input_tokens", "input_tokens": counted})
+
+
+def _found(request: Request, emulator: Emulator) -> dict[str, Any] | Response:
+    context = emulator.context(request, provider="openai")
+    refusal = errors.credentials(request, emulator)
+    name = request.params["id"]
+    record = emulator.memory("openai").get("responses", {}).get(name)
+    if refusal is None and record is None:
+        message = f"Response with id '{name}' not found."
+        refusal = Refusal(rule="RESP-50", status=404, message=message)
+    return errors.refuse(refusal, context) if refusal is not None else record
+
+
+def read(request: Request, emulator: Emulator) -> Response:
+    found = _found(request, emulator)
+    return found if isinstance(found, Response) else json_response(found["response"])
+
+
+def read_items(request: Request, emulator: Emulator) -> Response:
+    found = _found(request, emulator)
+    if isinstance(found, Response):
+        return found
+    items = found["input"]
+    ids = [item.get("id") for item in items] or [None]
+    return json_response(
+        {"object": "list", "data": items, "first_id": ids[0], "last_id": ids[-1], "has_more": False}
+    )
+
+
+def delete(request: Request, emulator: Emulator) -> Response:
+    found = _found(request, emulator)
+    if isinstance(found, Response):
+        return found
+    name = request.params["id"]
+    del emulator.memory("openai")["responses"][name]
+    return json_response({"id": name, "object": "response", "deleted": True})
+
+
+ROUTES: list[Route] = [
+    ("POST", "/v1/responses", create),
+    ("POST", "/v1/responses/input_tokens", count_input),
+    ("GET", "/v1/responses/{id}", read),
+    ("DELETE", "/v1/responses/{id}", delete),
+    ("GET", "/v1/responses/{id}/input_items", read_items),
+]

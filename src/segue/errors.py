@@ -1,0 +1,159 @@
+"""Every error segue raises, arranged by who can act on it.
+
+    SegueError
+    ├── UsageError          the caller passed something we cannot use         fix
+    ├── TranscriptError     a conversation cannot be read or rendered         fix
+    ├── ProviderError       the provider answered with a refusal
+    │   ├── InvalidRequestError    fix          ├── RateLimitError       wait
+    │   ├── CredentialsError       log_in       ├── OverloadError        go_elsewhere
+    │   ├── QuotaError             pay          ├── ContextLengthError   shrink
+    │   └── ContentPolicyError     fix
+    ├── TransportError      the provider could not be reached                 wait
+    ├── ProtocolError       the provider broke its own dialect                go_elsewhere
+    └── JournalError        what we remember does not fit what happened       report
+
+Callers act on `remedy`, never on class names or sentences.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeAlias
+
+Remedy: TypeAlias = Literal["fix", "log_in", "pay", "wait", "go_elsewhere", "shrink", "report"]
+
+
+class SegueError(Exception):
+    """What happened, where, and what would help."""
+
+    remedy: ClassVar[Remedy] = "report"
+    default_code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, code: str = "", path: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.default_code
+        self.path = path
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = f"{self.path}: " if self.path else ""
+        advice = f" {self.hint}" if self.hint else ""
+        return f"{place}{self.message}{advice}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form that goes into reports and JSON output."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "path": self.path,
+            "remedy": self.hint or self.remedy,
+        }
+
+
+class UsageError(SegueError):
+    """The caller passed something we cannot use."""
+
+    remedy: ClassVar[Remedy] = "fix"
+    default_code = "usage"
+
+
+class TranscriptError(SegueError):
+    """A conversation cannot be read or rendered; `path` leads to the block."""
+
+    remedy: ClassVar[Remedy] = "fix"
+    default_code = "transcript"
+
+
+class ProviderError(SegueError):
+    """The provider answered with a refusal."""
+
+    remedy: ClassVar[Remedy] = "go_elsewhere"
+    default_code = "provider_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "",
+        path: str = "",
+        hint: str = "",
+        status: int | None = None,
+        request_id: str = "",
+        retry_after: float | None = None,
+        body: bytes = b"",
+    ) -> None:
+        super().__init__(message, code=code, path=path, hint=hint)
+        self.status = status
+        self.request_id = request_id
+        self.retry_after = retry_after
+        self.body = body
+
+
+class InvalidRequestError(ProviderError):
+    """The provider does not accept the request as it is."""
+
+    remedy: ClassVar[Remedy] = "fix"
+    default_code = "invalid_request"
+
+
+class CredentialsError(ProviderError):
+    """The key is missing, wrong, or not allowed to do this."""
+
+    remedy: ClassVar[Remedy] = "log_in"
+    default_code = "credentials"
+
+
+class QuotaError(ProviderError):
+    """The account has no money or quota left."""
+
+    remedy: ClassVar[Remedy] = "pay"
+    default_code = "quota"
+
+
+class RateLimitError(ProviderError):
+    """Too many requests for now; `retry_after` says how long, when the provider told."""
+
+    remedy: ClassVar[Remedy] = "wait"
+    default_code = "rate_limit"
+
+
+class OverloadError(ProviderError):
+    """The provider is overloaded or failed on its own side."""
+
+    remedy: ClassVar[Remedy] = "go_elsewhere"
+    default_code = "overload"
+
+
+class ContextLengthError(ProviderError):
+    """The conversation is too long for the model."""
+
+    remedy: ClassVar[Remedy] = "shrink"
+    default_code = "context_length"
+
+
+class ContentPolicyError(ProviderError):
+    """The provider refused the content."""
+
+    remedy: ClassVar[Remedy] = "fix"
+    default_code = "content_policy"
+
+
+class TransportError(SegueError):
+    """The provider could not be reached, or the connection broke."""
+
+    remedy: ClassVar[Remedy] = "wait"
+    default_code = "transport"
+
+
+class ProtocolError(SegueError):
+    """The provider sent something its own dialect does not allow."""
+
+    remedy: ClassVar[Remedy] = "go_elsewhere"
+    default_code = "protocol"
+
+
+class JournalError(SegueError):
+    """What we remember does not fit what happened."""
+
+    remedy: ClassVar[Remedy] = "report"
+    default_code = "journal"

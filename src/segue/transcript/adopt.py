@@ -1,0 +1,107 @@
+"""Taking a foreign history in, however broken.
+
+The messages come decoded, with the provider's raw ids as native ids. Each call gets a canonical id minted from its
+position; its results are found by position and raw id together and follow it at once, duplicates included, so that
+nothing is lost. A result whose call is gone gets one made up around it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
+
+from segue.conversation.blocks import is_real
+from segue.conversation.ids import mint
+from segue.conversation.interaction import Interaction, Ledger
+from segue.conversation.message import Conversation, Message
+from segue.transcript.closure import settle
+from segue.transcript.policy import DEFAULT
+from segue.transcript.repairs import Repair
+from segue.transcript.speakers import CallDraft, Listener, ModelDraft
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from segue.conversation.blocks import Block, ToolResult
+    from segue.transcript.speakers import Draft
+
+
+class Adoption(Struct, frozen=True):
+    """A conversation of ours, and what was set right on the way in."""
+
+    conversation: Conversation
+    repairs: tuple[Repair, ...] = ()
+
+
+def adopt(messages: Sequence[Message], *, system: str = "", dialect: str = "") -> Adoption:
+    """Make a decoded history ours. `dialect` is the one it was written in, for the repairs' sake."""
+    listener = Listener()
+    listener.hear(messages)
+    minted = _mint(listener.drafts)
+    said = [message for draft in listener.drafts for message in _messages(draft)]
+    repairs = tuple(
+        Repair(
+            note.kind,
+            dialect,
+            note.path,
+            (note.call.wire_id,) if note.call is not None else (),
+            decision=note.decision,
+        )
+        for note in sorted(listener.notes, key=lambda note: note.message)
+    )
+    return Adoption(Conversation(tuple(said), system, minted), repairs)
+
+
+def _mint(drafts: Iterable[Draft]) -> int:
+    """Give each call its canonical id, kept in the draft for both sides of the pair."""
+    minted = 0
+    for draft in drafts:
+        if type(draft) is ModelDraft:
+            for call in draft.calls:
+                call.wire_id = mint(minted)
+                minted += 1
+    return minted
+
+
+def _messages(draft: Draft) -> Iterator[Message]:
+    if type(draft) is not ModelDraft:
+        yield Message("user", tuple(draft.blocks), instruction=draft.instruction)
+        return
+    blocks: list[Block] = []
+    for item in draft.items:
+        if type(item) is not CallDraft:
+            blocks.append(item)
+        else:
+            native_id = item.call.native_id or item.call.id
+            blocks.append(structs.replace(item.call, id=item.wire_id, native_id=native_id))
+    if blocks:
+        yield Message("model", tuple(blocks), draft.origin)
+    results = tuple(_owned(found.result, call) for call in draft.calls for found in call.results)
+    if results:
+        yield Message("tool", results)
+
+
+def _owned(result: ToolResult, call: CallDraft) -> ToolResult:
+    return structs.replace(
+        result,
+        call_id=call.wire_id,
+        name=result.name or call.call.name,
+        native_id=result.native_id or result.call_id,
+    )
+
+
+def rebuild(conversation: Conversation) -> Ledger:
+    """The ledger as far as the history alone can tell it. An id that several calls share speaks for none of them."""
+    listener = Listener()
+    listener.hear(conversation.messages)
+    known: list[Interaction] = []
+    for calls in listener.calls.values():
+        draft = calls[0]
+        if len(calls) > 1 or not draft.call.id:
+            continue
+        ended = settle(draft, None, DEFAULT, []) if draft.results else None
+        known.append(
+            Interaction(draft.call, ended if ended is not None and (is_real(ended) or ended.reason) else None)
+        )
+    return Ledger(known)

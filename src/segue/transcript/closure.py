@@ -1,0 +1,107 @@
+"""Giving every call exactly one completion: complete pairs or nothing.
+
+A real result is never replaced. The ledger's real result comes first, then a success from the history, then a
+failure, each the earliest of its kind; only where no tool ever answered stands a neutral note, with the reason if it
+is known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.conversation.blocks import Reason, ToolCall, ToolResult, is_real, status_of
+from segue.errors import TranscriptError
+from segue.transcript.speakers import Note, same_outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.interaction import Interaction
+    from segue.transcript.policy import Policy
+    from segue.transcript.speakers import CallDraft, ResultDraft
+
+_MAYBE = "It may have had side effects: check before repeating it."
+WORDING: dict[Reason, str] = {
+    "cancelled_by_user": f"No result: the user cancelled this call. {_MAYBE}",
+    "interrupted": f"No result: this call was interrupted before a result was recorded. {_MAYBE}",
+    "lost_in_compaction": f"The result of this call is no longer part of the conversation. {_MAYBE}",
+    "provider_error": f"No result: a provider failed while this call was open. {_MAYBE}",
+    "denied": "No result: this call was not approved, so it did not run.",
+    "timed_out": f"No result: this call ran out of time. {_MAYBE}",
+}
+"""Neutral, and never blaming the user where that is unknown."""
+
+
+def settle(
+    draft: CallDraft, ledger: Mapping[str, Interaction] | None, policy: Policy, notes: list[Note]
+) -> ToolResult:
+    """The one result of a call."""
+    known = None if ledger is None else ledger.get(draft.call.id)
+    results = draft.results
+    if known is None and len(results) == 1 and draft.answered:
+        return results[0].result
+    if known is not None and known.result is not None and is_real(known.result):
+        return _from_ledger(draft, known.result, notes)
+    if draft.answered:
+        return _best_of(draft, notes)
+    return _without_result(draft, known, policy, notes)
+
+
+def _from_ledger(draft: CallDraft, result: ToolResult, notes: list[Note]) -> ToolResult:
+    if not draft.answered:
+        notes.append(
+            Note("result_recovered", draft.message, draft.block, draft, decision="the ledger holds it")
+        )
+    for other in draft.results:
+        if is_real(other.result) and not same_outcome(other.result, result):
+            _supersede(draft, other, "the ledger's result stands", notes)
+    return result
+
+
+def _best_of(draft: CallDraft, notes: list[Note]) -> ToolResult:
+    real = [found for found in draft.results if is_real(found.result)]
+    best = next((found for found in real if status_of(found.result) == "complete"), real[0])
+    for other in draft.results:
+        if other is not best:
+            _supersede(draft, other, _ground(best, other), notes)
+    return best.result
+
+
+def _ground(best: ResultDraft, other: ResultDraft) -> str:
+    if not is_real(other.result):
+        return "a real result stands instead of a placeholder"
+    if status_of(other.result) == "error" and status_of(best.result) == "complete":
+        return "a success stands instead of a failure"
+    return "the first result stands"
+
+
+def _supersede(draft: CallDraft, other: ResultDraft, ground: str, notes: list[Note]) -> None:
+    notes.append(Note("result_superseded", other.message, other.block, draft, decision=ground))
+
+
+def _without_result(
+    draft: CallDraft, known: Interaction | None, policy: Policy, notes: list[Note]
+) -> ToolResult:
+    if known is not None and not known.finished and policy.open_calls == "refuse":
+        raise TranscriptError(
+            f'The call of tool "{draft.call.name}" is still running.',
+            code="call_running",
+            path=f"messages[{draft.message}].blocks[{draft.block}]",
+            hint="Let the scheduler finish or cancel it before the next request.",
+        )
+    placeholder = next((found.result for found in draft.results if found.result.reason is not None), None)
+    if placeholder is not None:
+        return placeholder
+    if known is not None and known.result is not None:
+        reason: Reason = known.result.reason or "interrupted"
+        decision = "the ledger says so"
+    else:
+        reason, decision = "interrupted", "no result was recorded"
+    notes.append(Note("call_closed", draft.message, draft.block, draft, decision=decision, reason=reason))
+    return known.result if known is not None and known.result is not None else ToolResult("", reason=reason)
+
+
+def recover_call(call: ToolCall, ledger: Mapping[str, Interaction] | None) -> ToolCall:
+    """A reconstructed call as the ledger knows it, if it does."""
+    known = None if ledger is None else ledger.get(call.id)
+    return call if known is None else known.call

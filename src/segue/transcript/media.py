@@ -1,0 +1,60 @@
+"""Showing media where a target can see it, and telling in words what was there where it cannot.
+
+Only the transcript changes. The conversation keeps the original, so a later target that can see it, will.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.conversation.blocks import Code, Media, Text
+from segue.transcript.rules import accepts_media, media_type
+from segue.transcript.values import sayable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segue.transcript.rules import MediaRules
+
+
+def describe(media: Media) -> Text:
+    """A sentence in place of what cannot be shown."""
+    name = f' "{sayable(media.name)}"' if media.name else ""
+    if media.data:
+        extent = f", {len(media.data) * 3 // 4} bytes"
+    elif media.url:
+        extent = ", given by address"
+    else:
+        extent = ", empty"
+    return Text(
+        f"[{media.kind}{name}, {sayable(media_type(media))}{extent}: not shown, this model cannot see it here]"
+    )
+
+
+def written_out(code: Code) -> Text:
+    fence = "```"
+    while fence in code.code:
+        fence += "`"
+    return Text(f"{fence}{code.language}\n{code.code}\n{fence}")
+
+
+def caption(media: Media, tool: str, call_id: str) -> Text:
+    """What stands before media that had to leave a tool result."""
+    return Text(f"[{media.kind} returned by {tool}, call {call_id}]")
+
+
+def sort_media(
+    shown: Iterable[Media], rules: MediaRules, *, failed: bool
+) -> tuple[list[Media], list[Media], list[Media]]:
+    """Media of a tool result: those that stay in it, those the user can show instead, and those nobody can."""
+    stay: list[Media] = []
+    move: list[Media] = []
+    lost: list[Media] = []
+    for media in shown:
+        if accepts_media(rules.tool, rules, media) and (rules.in_errors or not failed):
+            stay.append(media)
+        elif accepts_media(rules.user, rules, media):
+            move.append(media)
+        else:
+            lost.append(media)
+    return stay, move, lost

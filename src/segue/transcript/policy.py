@@ -1,0 +1,25 @@
+"""What the user wants of a render, where a target leaves a choice."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Policy(Struct, frozen=True):
+    """Choices that are the user's, not the target's."""
+
+    include_reasoning: bool = True
+    """Whether any thought may be sent at all."""
+    strip_reasoning: Literal["none", "all_but_last", "all"] = "none"
+    """Of the thoughts that may be sent, which are left out."""
+    open_calls: Literal["close", "refuse"] = "close"
+    """A call that the ledger says is still running: close it as interrupted, or refuse to render."""
+    tool_names: tuple[str, ...] = ()
+    """Names of the offered tools; they get the first claim on their own spelling."""
+    surroundings: str = ""
+    """Fingerprint of what is sent beside the messages (tools, options); part of what seals may be bound to."""
+
+
+DEFAULT = Policy()

@@ -1,0 +1,140 @@
+"""Canonical ids and tool names, spelled in a target's grammar.
+
+Both maps are injective for every input. Each call gets its spelling from its own id and how often that id occurred
+before, and keeps it when the conversation grows, because earlier calls always choose first.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from segue.transcript.values import sayable
+
+if TYPE_CHECKING:
+    from segue.transcript.rules import IdGrammar, NameGrammar
+
+UNNAMED = "unknown_tool"
+_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+class IdProjection:
+    """Gives out the ids of one transcript, in order of appearance."""
+
+    __slots__ = ("_grammar", "_index", "_own", "_seen", "_used")
+
+    def __init__(self, grammar: IdGrammar) -> None:
+        self._grammar = grammar
+        self._own = frozenset(grammar.characters)
+        self._used: set[str] = set()
+        self._seen: dict[str, int] = {}
+        self._index = 0
+
+    def fork(self) -> IdProjection:
+        """The same state, to go on from independently."""
+        twin = IdProjection(self._grammar)
+        twin._used = self._used.copy()
+        twin._seen = self._seen.copy()
+        twin._index = self._index
+        return twin
+
+    def project(self, call_id: str, name: str, native_id: str) -> str:
+        """The id of the next call. `native_id`: what this very target once called it, or nothing."""
+        index = self._index
+        self._index = index + 1
+        grammar = self._grammar
+        if grammar.form == "indexed":
+            # The target counts the calls it sees, so the number is the position, also for its own ids.
+            return f"{grammar.prefix}{name}:{index}"
+        if native_id and native_id not in self._used and self.accepts(native_id):
+            self._used.add(native_id)
+            return native_id
+        occurrence = self._seen.get(call_id, 0)
+        self._seen[call_id] = occurrence + 1
+        source = call_id if occurrence == 0 else f"{call_id}\x00{occurrence}"
+        spelled = _spell(source, grammar)
+        attempt = 0
+        while spelled in self._used:
+            attempt += 1
+            spelled = _spell(f"{source}\x00\x00{attempt}", grammar)
+        self._used.add(spelled)
+        return spelled
+
+    def accepts(self, native_id: str) -> bool:
+        """Whether an id that the target itself issued may be given back to it."""
+        grammar = self._grammar
+        length = len(native_id)
+        if length > grammar.max_length or not self._own.issuperset(native_id):
+            return False
+        if grammar.form == "alphanumeric":
+            return length == grammar.max_length
+        return not grammar.needs_prefix or native_id.startswith(grammar.prefix)
+
+
+def _spell(source: str, grammar: IdGrammar) -> str:
+    data = source.encode("utf-8", "surrogatepass")
+    if grammar.form == "alphanumeric":
+        number = int.from_bytes(blake2b(data, digest_size=16).digest(), "big")
+        letters = []
+        for _ in range(grammar.max_length):
+            number, digit = divmod(number, 62)
+            letters.append(_BASE62[digit])
+        return "".join(letters)
+    return (grammar.prefix + blake2b(data, digest_size=12).hexdigest())[: grammar.max_length]
+
+
+class NameProjection:
+    """Spells tool names; offered tools choose first, then the calls of the history in order."""
+
+    __slots__ = ("_first", "_grammar", "_rest", "_used", "names")
+
+    def __init__(self, grammar: NameGrammar, offered: tuple[str, ...] = ()) -> None:
+        self._grammar = grammar
+        self._first = frozenset(grammar.first)
+        self._rest = frozenset(grammar.rest)
+        self._used: set[str] = set()
+        self.names: dict[str, str] = {}
+        # Tools whose name is legal keep it, so that a respelled one can never take it from them.
+        for name in sorted(offered, key=lambda name: not self.accepts(name)):
+            self.project(name)
+
+    def fork(self) -> NameProjection:
+        """The same state, to go on from independently."""
+        twin = NameProjection(self._grammar)
+        twin._used = self._used.copy()
+        twin.names = self.names.copy()
+        return twin
+
+    def project(self, name: str) -> str:
+        known = self.names.get(name)
+        if known is not None:
+            return known
+        spelled = name if self.accepts(name) and name not in self._used else self._respelled(name)
+        self._used.add(spelled)
+        self.names[name] = spelled
+        return spelled
+
+    def accepts(self, name: str) -> bool:
+        return (
+            0 < len(name) <= self._grammar.max_length
+            and name[0] in self._first
+            and self._rest.issuperset(name)
+        )
+
+    def _respelled(self, name: str) -> str:
+        """The readable part of the name, and a digest of all of it."""
+        digest_length, attempt = 8, 0
+        readable = "".join(letter if letter in self._rest else "_" for letter in sayable(name)) or UNNAMED
+        if readable[0] not in self._first:
+            readable = f"_{readable}" if "_" in self._first else f"t{readable}"
+        if not name and readable not in self._used:
+            return readable
+        while True:
+            source = name if not attempt else f"{name}\x00{attempt}"
+            digest = blake2b(
+                source.encode("utf-8", "surrogatepass"), digest_size=digest_length // 2
+            ).hexdigest()
+            spelled = f"{readable[: self._grammar.max_length - digest_length - 1]}_{digest}"
+            if spelled not in self._used:
+                return spelled
+            attempt += 1

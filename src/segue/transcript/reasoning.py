@@ -1,0 +1,113 @@
+"""Which thoughts and seals may go back, and to whom.
+
+A seal is opened only by the provider, endpoint and model that made it, and some models bind it to the exact prefix
+it was made under. Foreign thoughts are never turned into something the target seems to have said.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from segue.conversation.blocks import Origin, Reasoning, Seal
+from segue.transcript.steps import AnsweredCall, ModelStep, Step
+from segue.transcript.values import is_sayable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segue.transcript.policy import Policy
+    from segue.transcript.rules import Rules
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def opens(seal: Seal | None, target: Origin) -> bool:
+    return seal is not None and seal.origin == target and is_sayable(seal.payload)
+
+
+def why_not(thought: Reasoning, speaker: Origin | None, rules: Rules, policy: Policy) -> str:
+    """The ground on which a thought is not sent; nothing if it is."""
+    if not policy.include_reasoning or policy.strip_reasoning == "all":
+        return "the policy leaves reasoning out"
+    if rules.reasoning.replay == "none":
+        return "the target takes no reasoning back"
+    if not is_sayable(thought.text):
+        return "it holds text that cannot be written"
+    if rules.reasoning.replay == "sealed":
+        if thought.seal is None:
+            return "it carries no seal"
+        return "" if opens(thought.seal, rules.target) else "another model made it"
+    if speaker != rules.target:
+        return "another model made it"
+    return "" if thought.text else "it is empty"
+
+
+def without_reasoning(step: ModelStep) -> ModelStep:
+    return ModelStep(tuple(block for block in step.blocks if type(block) is not Reasoning))
+
+
+def thinks(step: Step) -> bool:
+    return type(step) is ModelStep and any(type(block) is Reasoning for block in step.blocks)
+
+
+def keep_last_only(steps: list[Step]) -> list[int]:
+    """Strip every step's reasoning but the last one's; the indexes of those that lost some."""
+    thinking = [index for index, step in enumerate(steps) if thinks(step)]
+    return strip(steps, thinking[:-1])
+
+
+def strip(steps: list[Step], indexes: Sequence[int]) -> list[int]:
+    stripped = []
+    for index in indexes:
+        step = steps[index]
+        if type(step) is ModelStep and thinks(step):
+            steps[index] = without_reasoning(step)
+            stripped.append(index)
+    return stripped
+
+
+class Prefix:
+    """A running fingerprint of what was said, thoughts left out, and what it says about each seal."""
+
+    __slots__ = ("_hash", "length")
+
+    def __init__(self, surroundings: str) -> None:
+        self._hash = blake2b(surroundings.encode("utf-8", "surrogatepass"), digest_size=16)
+        self.length = 0
+
+    def fork(self) -> Prefix:
+        twin = Prefix.__new__(Prefix)
+        twin._hash = self._hash.copy()
+        twin.length = self.length
+        return twin
+
+    def add(self, step: Step) -> None:
+        bare = without_reasoning(step) if thinks(step) and type(step) is ModelStep else step
+        self._hash.update(type(step).__name__.encode())
+        for block in bare.blocks:
+            said = block if type(block) is not AnsweredCall else _without_seal(block)
+            self._hash.update(_ENCODER.encode(said))
+        self.length += 1
+
+    @property
+    def fingerprint(self) -> str:
+        return self._hash.hexdigest()
+
+    def breaks(self, step: Step, *, touched: bool) -> bool:
+        """Whether a thought in this step was made under another prefix than the one so far.
+
+        A seal that does not say what it was made under counts as unbroken as long as nothing before it was changed.
+        """
+        return any(
+            type(block) is Reasoning
+            and block.seal is not None
+            and (block.seal.made_under != self.fingerprint if block.seal.made_under else touched)
+            for block in step.blocks
+        )
+
+
+def _without_seal(call: AnsweredCall) -> AnsweredCall:
+    return AnsweredCall(call.id, call.name, call.arguments, call.completion, "")

@@ -1,0 +1,156 @@
+"""Typed notes of every change the renderer makes, and why.
+
+A fault lies in one of three places: in what was stored (`canonical_state`), in how calls and results fit together
+(`pairing`), or in what one target can take (`projection`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec import Struct
+
+FaultClass: TypeAlias = Literal["canonical_state", "pairing", "projection"]
+
+Kind: TypeAlias = Literal[
+    "speaker_corrected",
+    "call_reconstructed",
+    "duplicate_call_dropped",
+    "result_superseded",
+    "value_made_safe",
+    "arguments_wrapped",
+    "message_dropped",
+    "call_closed",
+    "call_recovered",
+    "result_recovered",
+    "result_moved",
+    "calls_reordered",
+    "calls_split",
+    "id_replaced",
+    "name_replaced",
+    "reasoning_dropped",
+    "reasoning_filled",
+    "seal_dropped",
+    "call_seal_filled",
+    "media_moved",
+    "media_described",
+    "blank_text",
+    "opened",
+    "ended",
+    "bridged",
+    "instruction_folded",
+    "system_folded",
+    "schema_reduced",
+    "choice_weakened",
+    "option_not_sent",
+]
+
+_CANONICAL_STATE: frozenset[Kind] = frozenset(
+    {
+        "speaker_corrected",
+        "call_reconstructed",
+        "duplicate_call_dropped",
+        "result_superseded",
+        "value_made_safe",
+        "arguments_wrapped",
+        "message_dropped",
+    }
+)
+_PAIRING: frozenset[Kind] = frozenset(
+    {
+        "call_closed",
+        "call_recovered",
+        "result_recovered",
+        "result_moved",
+        "calls_reordered",
+    }
+)
+FAULTS: dict[Kind, FaultClass] = {
+    kind: "canonical_state" if kind in _CANONICAL_STATE else "pairing" if kind in _PAIRING else "projection"
+    for kind in get_args(Kind)
+}
+
+LOSSY: frozenset[Kind] = frozenset(
+    {
+        "result_superseded",
+        "message_dropped",
+        "reasoning_dropped",
+        "seal_dropped",
+        "media_described",
+    }
+)
+"""Repairs after which the target sees less than the conversation holds. The conversation itself keeps all of it."""
+
+SENTENCES: dict[Kind, str] = {
+    "speaker_corrected": "moved to the speaker it belongs to",
+    "call_reconstructed": "result without a call: a call was put in front of it",
+    "duplicate_call_dropped": "the same call again, left out",
+    "result_superseded": "another result for the same call, left out",
+    "value_made_safe": "held a value that JSON cannot say; written in a form it can",
+    "arguments_wrapped": "arguments are not a JSON object; sent inside one",
+    "message_dropped": "nothing in this message can be said to the target",
+    "call_closed": "call without a result: closed with a neutral note",
+    "call_recovered": "call missing from the history, taken from the ledger",
+    "result_recovered": "result missing from the history, taken from the ledger",
+    "result_moved": "result moved next to its call",
+    "calls_reordered": "the target wants calls at the end of a message",
+    "calls_split": "the target takes fewer calls at once; said one after another",
+    "id_replaced": "the target's own id was not usable again",
+    "name_replaced": "tool name respelled for the target",
+    "reasoning_dropped": "reasoning not sent",
+    "reasoning_filled": "the target insists on reasoning here; a blank stands in",
+    "seal_dropped": "a sealed payload only its origin can open, not sent",
+    "call_seal_filled": "the target insists on a seal here; its documented stand-in is used",
+    "media_moved": "media moved out of the tool result into a user message",
+    "media_described": "media the target cannot see here, described in words",
+    "blank_text": "blank text, which the target refuses",
+    "opened": "the target wants a user message first; a short one was put in front",
+    "ended": "the target refuses a model's message at the end; a short user message follows",
+    "bridged": "the target wants a model's message between tool results and the user",
+    "instruction_folded": "a system note in mid-conversation, said as user text",
+    "system_folded": "the target has no system prompt; said before the first user message",
+    "schema_reduced": "the target cannot be told all of this tool's schema",
+    "choice_weakened": "the target cannot be made to choose this tool; it is asked to",
+    "option_not_sent": "the target does not know this option",
+}
+
+
+class Repair(Struct, frozen=True, gc=False, omit_defaults=True):
+    """One change: what, where, for whom, and why so."""
+
+    kind: Kind
+    dialect: str
+    path: str = ""
+    call_ids: tuple[str, ...] = ()
+    """Canonical ids."""
+    emitted_call_ids: tuple[str, ...] = ()
+    emitted_result_ids: tuple[str, ...] = ()
+    decision: str = ""
+    """What was decided and on which ground."""
+    reason: str = ""
+    """The reason code of a synthetic completion."""
+
+    @property
+    def fault(self) -> FaultClass:
+        return FAULTS[self.kind]
+
+    @property
+    def lossy(self) -> bool:
+        return self.kind in LOSSY
+
+    def __str__(self) -> str:
+        ids = f" ({', '.join(self.call_ids)})" if self.call_ids else ""
+        why = f": {self.decision}" if self.decision else ""
+        return f"{self.path or 'transcript'}{ids}: {SENTENCES[self.kind]}{why}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields a diagnostic event must have, also the empty ones."""
+        fields = msgspec.structs.asdict(self)
+        return {
+            "kind": fields.pop("kind"),
+            "fault_class": self.fault,
+            "lossy": self.lossy,
+            "summary": SENTENCES[self.kind],
+            **fields,
+        }

@@ -1,0 +1,116 @@
+"""What a target demands of a transcript, as data.
+
+A dialect's folder holds one `Rules` value (and variants of it); facts about a single model change fields of it. The
+renderer reads these fields and knows no provider by name.
+"""
+
+from __future__ import annotations
+
+import string
+from typing import Literal, TypeAlias
+
+from msgspec import Struct, structs
+
+from segue.conversation.blocks import Media, MediaKind, Origin
+
+SAFE_CHARACTERS = string.ascii_letters + string.digits + "_-"
+
+IdForm: TypeAlias = Literal["prefixed", "indexed", "alphanumeric"]
+
+
+class IdGrammar(Struct, frozen=True):
+    """How a target spells call ids.
+
+    `prefixed`: the prefix and safe characters, at most `max_length`. `indexed`: ``{prefix}{tool}:{n}`` with n counted
+    from 0 over the whole transcript. `alphanumeric`: exactly `max_length` letters and digits.
+    """
+
+    form: IdForm = "prefixed"
+    prefix: str = "call_"
+    max_length: int = 40
+    characters: str = SAFE_CHARACTERS
+    needs_prefix: bool = False
+    """Whether an id the provider itself issued must carry the prefix to be given back."""
+
+
+class NameGrammar(Struct, frozen=True):
+    """Which tool names a target accepts."""
+
+    first: str = SAFE_CHARACTERS
+    rest: str = SAFE_CHARACTERS
+    max_length: int = 64
+
+
+class ReasoningRules(Struct, frozen=True):
+    """Which of a model's own thoughts may, or must, come back to it."""
+
+    replay: Literal["none", "sealed", "plain"] = "none"
+    """`sealed`: only with the seal the model put on them; `plain`: as text."""
+    required: Literal["none", "calls", "all"] = "none"
+    """On which model messages the target insists on some reasoning."""
+    filler: str = ""
+    """What stands there when there is none of its own."""
+    bound: bool = False
+    """The seal holds only under the exact prefix; thoughts may then be dropped from the front only."""
+    call_seal: str = ""
+    """What stands for the missing seal on the first call of a step, where the target insists on one."""
+
+
+class MediaRules(Struct, frozen=True):
+    """Which media types each speaker may show: exact types such as ``image/png``, or ``image/*``."""
+
+    user: frozenset[str] = frozenset()
+    tool: frozenset[str] = frozenset()
+    model: frozenset[str] = frozenset()
+    urls: frozenset[MediaKind] = frozenset()
+    """Kinds that may be given by address instead of by content."""
+    in_errors: bool = True
+    """Whether a failed result may hold media."""
+
+
+class Rules(Struct, frozen=True):
+    """Everything the renderer must know about a target."""
+
+    target: Origin = Origin()
+    ids: IdGrammar = IdGrammar()
+    names: NameGrammar = NameGrammar()
+    reasoning: ReasoningRules = ReasoningRules()
+    media: MediaRules = MediaRules()
+    alternates: bool = False
+    """User and model must take turns, so neighbours of one speaker are said together."""
+    opens_with_user: bool = False
+    ends_with_model: bool = True
+    """Whether the last word may be the model's."""
+    calls_last: bool = False
+    """In a model's message nothing may follow the calls."""
+    calls_per_step: int = 0
+    """At most this many calls in one message; 0 is no limit."""
+    bridge: str = ""
+    """What the model says between tool results and a user message, where the target wants one."""
+    blank_text: bool = True
+    """Whether empty and whitespace-only texts are accepted."""
+    instructions: Literal["inline", "user"] = "user"
+    """A system note in mid-conversation: said in place, or in the user's words."""
+    system: Literal["apart", "first_user"] = "apart"
+    """Where the system prompt goes: its own place, or in front of the first user message."""
+
+    def at(self, *, provider: str = "", endpoint: str = "", model: str = "") -> Rules:
+        """The same rules for one address and model."""
+        return structs.replace(self, target=Origin(self.target.dialect, provider, endpoint, model))
+
+
+_DEFAULT_TYPES = {"image": "image/png", "document": "application/pdf", "audio": "audio/wav"}
+
+
+def media_type(media: Media) -> str:
+    return media.mime or _DEFAULT_TYPES[media.kind]
+
+
+def accepts_media(allowed: frozenset[str], rules: MediaRules, media: Media) -> bool:
+    """Whether this very image, document or sound can be shown there."""
+    if not allowed or not (media.data.isascii() and media.mime.isascii() and media.url.isascii()):
+        return False
+    if not media.data and (not media.url or media.kind not in rules.urls):
+        return False
+    found = media_type(media)
+    return found in allowed or f"{found.partition('/')[0]}/*" in allowed
