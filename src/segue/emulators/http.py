@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
+from segue.emulators.refusal import Refusal
+
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
-    from segue.emulators.refusal import Refusal
 
 
 class BadJsonError(ValueError):

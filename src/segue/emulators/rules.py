@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
+from segue.emulators.refusal import Confidence
+
 if TYPE_CHECKING:
     from segue.emulators.context import Context
-    from segue.emulators.refusal import Confidence, Refusal
+    from segue.emulators.refusal import Refusal
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -184,11 +184,7 @@ def _cut(messages: tuple[Message, ...], listener: Listener) -> int:
 
 def _apart(before: Draft, draft: Draft) -> bool:
     """Whether the listener can never hear the two as one."""
-    return (
-        type(draft) is UserDraft
-        or type(before) is UserDraft
-        or (type(before) is ModelDraft and before.heard >= 0)
-    )
+    return type(draft) is UserDraft or type(before) is UserDraft or before.heard >= 0
 
 
 def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None, *, touched: bool) -> str | None:

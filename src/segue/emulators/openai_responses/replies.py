@@ -195,7 +195,7 @@ def _text_events(item: Item, place: Item, size: int) -> Iterator[tuple[str, Item
     for number, part in enumerate(item["content"]):
         where = {**place, "content_index": number}
         key, kind = ("refusal", "refusal") if part["type"] == "refusal" else ("text", "output_text")
-        more = {} if kind == "refusal" else {"logprobs": []}
+        more: Item = {} if kind == "refusal" else {"logprobs": []}
         yield "response.content_part.added", {**where, "part": {**part, key: ""}}
         for delta in portions(part[key], size):
             yield f"response.{kind}.delta", {**where, "delta": delta, **more}
