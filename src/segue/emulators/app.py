@@ -1,0 +1,221 @@
+"""One ASGI application for all providers, each under its own prefix, with a control room at `/_emulator`.
+
+`/openai/v1/chat/completions`, `/anthropic/v1/messages` … ; the provider given as `root` also answers without prefix.
+`GET /_emulator/log` shows what was asked and how it was judged, `POST /_emulator/script` queues replies, rules and
+faults, `POST /_emulator/reset` forgets everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import parse_qsl, unquote
+
+from msgspec import structs
+
+from segue.emulators import providers, script, spoiling
+from segue.emulators.emulator import Emulator
+from segue.emulators.http import BadJsonError, Request, Response, json_response
+from segue.emulators.log import Entry
+from segue.emulators.refusal import Refusal
+
+if TYPE_CHECKING:
+    from segue.emulators.context import Context
+    from segue.emulators.faults import Fault
+    from segue.emulators.spoiling import Delivery
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+BODY_MAX = 64 * 1024 * 1024
+CONTROL = "/_emulator/"
+
+
+class App:
+    """The ASGI application. `emulator` is its whole state."""
+
+    def __init__(self, emulator: Emulator | None = None, *, root: str = "") -> None:
+        self.emulator = emulator or Emulator()
+        self.root = root
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+        if scope["type"] != "http":
+            return
+        body = await _read(receive)
+        if body is None:
+            return
+        request = _request(scope, body)
+        await _deliver(self.answer(request), receive, send)
+
+    def answer(self, request: Request) -> Delivery:
+        """Everything but the sending, without I/O."""
+        if request.path.startswith(CONTROL):
+            return spoiling.Delivery(response=self._control(request))
+        found = providers.find(request.method, request.path, self.root)
+        if found is None:
+            return spoiling.Delivery(response=json_response({"error": "no such provider here"}, status=404))
+        request = structs.replace(request, path=found.path, params=found.params)
+        fault = self._next_fault(found.mounted.provider)
+        delivery = self._delivery(request, found, fault)
+        self._note(request, found.mounted.provider, delivery.response, fault)
+        return delivery
+
+    def _delivery(self, request: Request, found: providers.Found, fault: Fault | None) -> Delivery:
+        errors = found.mounted.errors
+        if fault is not None and spoiling.replaces_the_answer(fault):
+            return spoiling.instead(fault, errors, self._context(request, found))
+        if len(request.body) > BODY_MAX:
+            return self._plain_refusal(request, found, 413, "Request exceeds the maximum size")
+        if found.handler is None:
+            return self._plain_refusal(request, found, found.status, _no_route(request, found.status))
+        response = found.handler(request, self.emulator)
+        if fault is None:
+            return spoiling.Delivery(response=response)
+        return spoiling.spoil(fault, response, errors, self._context(request, found))
+
+    def _context(self, request: Request, found: providers.Found) -> Context:
+        body = _json_or_none(request)
+        model = body.get("model") if isinstance(body, dict) else request.params.get("model")
+        return self.emulator.context(
+            request, provider=found.mounted.provider, model=model if isinstance(model, str) else ""
+        )
+
+    def _plain_refusal(self, request: Request, found: providers.Found, status: int, message: str) -> Delivery:
+        kinds = {404: "not_found_error", 413: "request_too_large"}
+        openai = found.mounted.provider == "openai"
+        kind = "invalid_request_error" if openai else kinds.get(status, "invalid_request_error")
+        refusal = Refusal(rule="HTTP", status=status, message=message, type=kind)
+        context = self._context(request, found)
+        body = found.mounted.errors.envelope(refusal, context)
+        return spoiling.Delivery(response=json_response(body, status=status, refusal=refusal))
+
+    def _next_fault(self, provider: str) -> Fault | None:
+        queue = self.emulator.faults
+        for fault in queue:
+            if fault.provider in ("", provider):
+                queue.remove(fault)
+                return fault
+        return None
+
+    def _note(self, request: Request, provider: str, response: Response, fault: Fault | None) -> None:
+        refusal = response.refusal
+        verdict = "refused" if refusal else "accepted"
+        self.emulator.log.append(
+            Entry(
+                provider=provider,
+                method=request.method,
+                path=request.path,
+                status=response.status,
+                verdict="fault" if fault else verdict,
+                rule=refusal.rule if refusal else None,
+                message=refusal.message if refusal else None,
+                fault=fault.kind if fault else None,
+                body=_json_or_none(request),
+            )
+        )
+
+    def _control(self, request: Request) -> Response:
+        match request.method, request.path.removeprefix(CONTROL):
+            case "GET", "log":
+                return json_response({"entries": list(self.emulator.log)})
+            case "POST", "reset":
+                self.emulator.reset()
+                return json_response({"ok": True})
+            case "POST", "script":
+                try:
+                    script.perform(script.read(request.body), self.emulator)
+                except script.ScriptError as error:
+                    return json_response({"error": str(error)}, status=400)
+                return json_response({"ok": True})
+            case _:
+                return json_response({"error": "GET log, POST script or POST reset"}, status=404)
+
+
+def _no_route(request: Request, status: int) -> str:
+    if status == 405:
+        return f"Not allowed to {request.method} on {request.path}."
+    return f"Invalid URL ({request.method} {request.path})"
+
+
+def _json_or_none(request: Request) -> Any:
+    try:
+        return request.json() if request.body else None
+    except BadJsonError:
+        return None
+
+
+def _request(scope: Scope, body: bytes) -> Request:
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True))
+    raw = scope.get("raw_path")
+    path = unquote(raw.decode("latin-1")) if raw else scope["path"]
+    return Request(method=scope["method"], path=path, query=query, headers=headers, body=body)
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The whole body, or None when the client went away before it was complete."""
+    portions: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        portions.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(portions)
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+async def _gone(receive: Receive) -> None:
+    """Ends when the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _deliver(delivery: Delivery, receive: Receive, send: Send) -> None:
+    gone = asyncio.ensure_future(_gone(receive))
+    try:
+        await _send(delivery, send, gone)
+    finally:
+        if isinstance(delivery.response.body, Iterator):
+            # A generator that nobody reads any more must not wait for the garbage collector.
+            getattr(delivery.response.body, "close", lambda: None)()
+        gone.cancel()
+        with suppress(asyncio.CancelledError):
+            await gone
+
+
+async def _send(delivery: Delivery, send: Send, gone: asyncio.Future[None]) -> None:
+    response = delivery.response
+    if delivery.silent_for:
+        await asyncio.wait({gone}, timeout=delivery.silent_for)
+    headers = [
+        (name.encode(), value.encode("latin-1", "replace")) for name, value in response.headers.items()
+    ]
+    if isinstance(response.body, bytes) and not delivery.cut:
+        headers.append((b"content-length", str(len(response.body)).encode()))
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    portions = iter([response.body]) if isinstance(response.body, bytes) else response.body
+    for portion in portions:
+        if response.delay:
+            await asyncio.wait({gone}, timeout=response.delay)
+        else:
+            # Give the watcher its turn, else a client's hanging up goes unnoticed while we are busy.
+            await asyncio.sleep(0)
+        if gone.done():
+            return
+        await send({"type": "http.response.body", "body": portion, "more_body": True})
+    # An answer that is cut is never completed: the server then closes the connection.
+    if not delivery.cut:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

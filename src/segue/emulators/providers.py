@@ -1,0 +1,83 @@
+"""Which provider's routes live in which folders, and at which prefix they are mounted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+from msgspec import Struct
+
+from segue.emulators.http import Handler, Route, find_route
+
+FOLDERS: Mapping[str, tuple[str, ...]] = {
+    "openai": ("openai_chat", "openai_responses"),
+    "anthropic": ("anthropic",),
+    "gemini": ("gemini",),
+    "mistral": ("mistral",),
+    "kimi": ("kimi",),
+    "deepseek": ("deepseek",),
+    "ollama": ("ollama",),
+}
+
+
+class Mounted(Struct, frozen=True):
+    """One folder of a provider: its routes and its words for errors."""
+
+    provider: str
+    routes: tuple[Route, ...]
+    errors: ModuleType
+
+
+class Found(Struct, frozen=True):
+    """The handler for a path, or the status that says why there is none."""
+
+    mounted: Mounted
+    handler: Handler | None
+    params: Mapping[str, str]
+    path: str
+    """Without the provider's prefix."""
+    status: int = 200
+
+
+@lru_cache(maxsize=1)
+def mounted() -> Mapping[str, tuple[Mounted, ...]]:
+    """Every provider whose folders are there."""
+    there = {
+        provider: tuple(_mount(provider, folder) for folder in folders if _exists(folder))
+        for provider, folders in FOLDERS.items()
+    }
+    return {provider: folders for provider, folders in there.items() if folders}
+
+
+def _exists(folder: str) -> bool:
+    name = f"{__package__}.{folder}"
+    return find_spec(name) is not None and find_spec(f"{name}.routes") is not None
+
+
+def _mount(provider: str, folder: str) -> Mounted:
+    routes = import_module(f"{__package__}.{folder}.routes")
+    errors = import_module(f"{__package__}.{folder}.errors")
+    return Mounted(provider, tuple(routes.ROUTES), errors)
+
+
+def find(method: str, path: str, root: str = "") -> Found | None:
+    """Look a path up under its provider's prefix, then at the root for the provider that is served there."""
+    prefix, _, rest = path.lstrip("/").partition("/")
+    if prefix in mounted():
+        return _find_in(mounted()[prefix], method, "/" + rest)
+    if root in mounted():
+        return _find_in(mounted()[root], method, path)
+    return None
+
+
+def _find_in(folders: tuple[Mounted, ...], method: str, path: str) -> Found:
+    statuses = []
+    for folder in folders:
+        found = find_route(folder.routes, method, path)
+        if not isinstance(found, int):
+            return Found(folder, found[0], found[1], path)
+        statuses.append(found)
+    return Found(folders[0], None, {}, path, 405 if 405 in statuses else 404)

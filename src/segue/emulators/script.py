@@ -1,0 +1,62 @@
+"""A script for the emulator: replies to queue, rules by prompt, faults to come. JSON or TOML."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from segue.emulators.brain import Reply
+from segue.emulators.brains import ScriptedBrain
+from segue.emulators.emulator import Emulator
+from segue.emulators.faults import Fault
+
+
+class PromptRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """Answer `reply` whenever the last user text matches `pattern`."""
+
+    pattern: str
+    reply: Reply
+
+
+class Script(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to do next."""
+
+    replies: tuple[Reply, ...] = ()
+    rules: tuple[PromptRule, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+
+class ScriptError(ValueError):
+    """The script cannot be read, or the emulator's brain takes none."""
+
+
+def read(data: bytes) -> Script:
+    try:
+        return msgspec.json.decode(data, type=Script)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ScriptError(f"not a script: {error}") from error
+
+
+def read_file(path: Path) -> Script:
+    try:
+        if path.suffix == ".toml":
+            return msgspec.convert(tomllib.loads(path.read_text("utf-8")), Script)
+        return read(path.read_bytes())
+    except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise ScriptError(f"{path}: {error}") from error
+
+
+def perform(script: Script, emulator: Emulator) -> None:
+    if script.replies or script.rules:
+        brain = emulator.brain
+        if not isinstance(brain, ScriptedBrain):
+            raise ScriptError("this emulator's brain takes no script: use a ScriptedBrain")
+        for rule in script.rules:
+            try:
+                brain.when(rule.pattern, rule.reply)
+            except re.error as error:
+                raise ScriptError(f"the pattern {rule.pattern!r} cannot be used: {error}") from error
+        brain.say(*script.replies)
+    emulator.faults.extend(script.faults)
