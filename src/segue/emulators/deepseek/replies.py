@@ -1,0 +1,127 @@
+"""A brain's reply as DeepSeek writes it: reasoning beside the text, usage in the last chunk, cache hits and misses."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.emulators import tokens
+from segue.emulators.brain import (
+    Reply,
+    calls_of,
+    limited,
+    piece_tokens,
+    portions,
+    text_of,
+    thoughts_of,
+)
+from segue.emulators.deepseek.checks import is_thinking
+from segue.emulators.openai_chat.checks import prompt_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from segue.emulators.context import Context
+
+_FINGERPRINT = "fp_emulated_prod_fp8_kvcache"
+_CACHE_STEP = 64
+
+
+def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    reply = _within_limit(reply, request)
+    message: dict[str, Any] = {"role": "assistant", "content": text_of(reply)}
+    if is_thinking(request, context):
+        message["reasoning_content"] = thoughts_of(reply)
+    calls = _calls(reply, context)
+    if calls:
+        message["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls)]
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(reply)}
+    return {
+        **_frame(context, "chat.completion"),
+        "choices": [choice],
+        "usage": usage(reply, request, context),
+    }
+
+
+def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[bytes]:
+    reply = _within_limit(reply, request)
+    thinking = is_thinking(request, context)
+    opening: dict[str, Any] = {"role": "assistant", "content": None if thinking else ""}
+    yield _chunk(context, {**opening, "reasoning_content": ""} if thinking else opening)
+    for delta in _deltas(reply, context, thinking=thinking):
+        yield _chunk(context, delta)
+    last = {"content": "", "reasoning_content": None} if thinking else {"content": ""}
+    yield _chunk(context, last, finish_reason(reply), usage(reply, request, context))
+    yield b"data: [DONE]\n\n"
+
+
+def _deltas(reply: Reply, context: Context, *, thinking: bool) -> Iterator[dict[str, Any]]:
+    if thinking and thoughts_of(reply):
+        for portion in portions(thoughts_of(reply), reply.chunk_size):
+            yield {"content": None, "reasoning_content": portion}
+    if text_of(reply):
+        for portion in portions(text_of(reply), reply.chunk_size):
+            yield {"content": portion, "reasoning_content": None} if thinking else {"content": portion}
+    for index, call in enumerate(_calls(reply, context)):
+        opening = {"name": call["function"]["name"], "arguments": ""}
+        yield {"tool_calls": [{"index": index, "id": call["id"], "type": "function", "function": opening}]}
+        for portion in portions(call["function"]["arguments"], reply.chunk_size):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": portion}}]}
+
+
+def _within_limit(reply: Reply, request: Mapping[str, Any]) -> Reply:
+    wanted = request.get("max_tokens")
+    return limited(reply, wanted if isinstance(wanted, int) else None)
+
+
+def _calls(reply: Reply, context: Context) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"call_{index:02d}_{hashlib.sha256(context.reply_id.encode()).hexdigest()[:20]}{index:04d}",
+            "type": "function",
+            "function": {"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode()},
+        }
+        for index, call in enumerate(calls_of(reply))
+    ]
+
+
+def finish_reason(reply: Reply) -> str:
+    if reply.finish in ("length", "content_filter"):
+        return reply.finish
+    return "tool_calls" if calls_of(reply) and reply.finish == "auto" else "stop"
+
+
+def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    prompt = sum(prompt_tokens(request))
+    completion = sum(piece_tokens(piece) for piece in reply.pieces)
+    hit = min(context.cached_tokens, prompt) // _CACHE_STEP * _CACHE_STEP
+    counted: dict[str, Any] = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": hit},
+    }
+    if is_thinking(request, context):
+        counted["completion_tokens_details"] = {"reasoning_tokens": tokens.count(thoughts_of(reply))}
+    return {**counted, "prompt_cache_hit_tokens": hit, "prompt_cache_miss_tokens": prompt - hit}
+
+
+def _frame(context: Context, kind: str) -> dict[str, Any]:
+    """An alias is answered under the name of the model behind it."""
+    return {
+        "id": context.reply_id,
+        "object": kind,
+        "created": context.now,
+        "model": context.facts.get("serves", context.model),
+        "system_fingerprint": _FINGERPRINT,
+    }
+
+
+def _chunk(
+    context: Context, delta: dict[str, Any], finish: str | None = None, counted: dict[str, Any] | None = None
+) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    chunk = {**_frame(context, "chat.completion.chunk"), "choices": [choice], "usage": counted}
+    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"

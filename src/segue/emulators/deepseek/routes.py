@@ -1,0 +1,53 @@
+"""`/chat/completions` and `/models` of DeepSeek, with the prefixes that its documentation offers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.emulators.deepseek import checks, errors, replies
+from segue.emulators.facts import listed
+from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.openai_chat.prompt import prompt_of, segments_of
+from segue.emulators.openai_chat.routes import model_of
+from segue.emulators.rules import first_enforced
+
+if TYPE_CHECKING:
+    from segue.emulators.emulator import Emulator
+
+
+def chat_completions(request: Request, emulator: Emulator) -> Response:
+    context = emulator.context(request, provider="deepseek")
+    refusal = errors.credentials(request, emulator)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    try:
+        body = request.json()
+    except BadJsonError:
+        return errors.refuse(errors.not_json(), context)
+    segments = segments_of(body) if isinstance(body, dict) else []
+    context = emulator.context(request, provider="deepseek", model=model_of(body), segments=segments)
+    refusal = first_enforced(checks.complaints(body, context), context)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    emulator.remember("deepseek", context, segments)
+    thinking = checks.is_thinking(body, context)
+    reply = emulator.reply(prompt_of(body, provider="deepseek", thinking=thinking))
+    headers = errors.headers(None, context)
+    if body.get("stream") is True:
+        return stream_response(replies.stream(reply, body, context), headers=headers, delay=reply.delay)
+    return json_response(replies.whole(reply, body, context), headers=headers)
+
+
+def list_models(request: Request, emulator: Emulator) -> Response:
+    context = emulator.context(request, provider="deepseek")
+    refusal = errors.credentials(request, emulator)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    data = [{"id": name, "object": "model", "owned_by": "deepseek"} for name in listed("deepseek")]
+    return json_response({"object": "list", "data": data}, headers=errors.headers(None, context))
+
+
+ROUTES: list[Route] = [
+    *[("POST", f"{prefix}/chat/completions", chat_completions) for prefix in ("", "/v1", "/beta")],
+    *[("GET", f"{prefix}/models", list_models) for prefix in ("", "/v1", "/beta")],
+]
