@@ -1,0 +1,1 @@
+"""The Gemini Developer API (and its Vertex paths), as strict as the real one: rules GEM-01 … GEM-57."""

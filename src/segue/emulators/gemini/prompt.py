@@ -1,0 +1,101 @@
+"""A request as the model reads it: segments in the order of the prompt, their size, and what a brain may know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.emulators.brain import Offer, Prompt
+from segue.emulators.gemini import reading
+from segue.emulators.signatures import digest
+
+if TYPE_CHECKING:
+    from segue.emulators.context import Context
+    from segue.emulators.gemini.reading import Body
+
+
+def segments(body: Body) -> list[object]:
+    """System, tools, contents: each change keeps what stands before it in the cache."""
+    found: list[object] = [_plain(body[key]) for key in ("system_instruction", "tools") if key in body]
+    for content in reading.contents_of(body):
+        found += [[content.role, _plain(part)] for part in content.parts]
+    return found
+
+
+def size(parts: list[object]) -> int:
+    """Tokens, in the measure of the prompt cache: four bytes of JSON are one."""
+    return -(-sum(len(msgspec.json.encode(part)) for part in parts) // 4)
+
+
+def _plain(value: Any) -> Any:
+    """Without signatures, and with media by their digest: they are not read letter by letter."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        key: digest(item) if key == "data" else _plain(item)
+        for key, item in value.items()
+        if key != "thought_signature"
+    }
+
+
+def thinks(body: Body, context: Context) -> bool:
+    """Thinking models think unless their budget is nought."""
+    budget = reading.settings_of(body).get("thinking_config", {}).get("thinking_budget")
+    return bool(context.facts.get("thinks")) and budget not in (0, "0")
+
+
+def prompt(body: Body, context: Context) -> Prompt:
+    text, results = _last_words(body)
+    mode = reading.calling_of(body).get("mode", "AUTO")
+    return Prompt(
+        provider="gemini",
+        model=context.model,
+        text=text,
+        results=results,
+        tools=() if mode == "NONE" else tuple(_offers(body)),
+        must_call=mode == "ANY",
+        thinking=thinks(body, context),
+    )
+
+
+def _offers(body: Body) -> Iterator[Offer]:
+    allowed = reading.calling_of(body).get("allowed_function_names")
+    for _, declaration in reading.declarations_of(body):
+        name = declaration.get("name", "")
+        schema = declaration.get("parameters_json_schema") or json_schema(declaration.get("parameters", {}))
+        if not allowed or name in allowed:
+            yield Offer(name, schema if isinstance(schema, Mapping) else {})
+
+
+def json_schema(schema: Body) -> dict[str, Any]:
+    """A schema of this dialect in the words of JSON Schema."""
+    found: dict[str, Any] = {
+        key: schema[key] for key in ("description", "enum", "format", "required") if key in schema
+    }
+    if "type" in schema:
+        found["type"] = schema["type"].lower()
+    if "properties" in schema:
+        found["properties"] = {name: json_schema(inner) for name, inner in schema["properties"].items()}
+    if "items" in schema:
+        found["items"] = json_schema(schema["items"])
+    if "any_of" in schema:
+        found["anyOf"] = [json_schema(inner) for inner in schema["any_of"]]
+    return found
+
+
+def _last_words(body: Body) -> tuple[str, tuple[str, ...]]:
+    """The user's last text, and the results that came after it."""
+    results: list[str] = []
+    for content in reversed(reading.contents_of(body)):
+        if content.role == "model":
+            continue
+        texts = [part["text"] for part in content.parts if part.get("text")]
+        new = [msgspec.json.encode(response.get("response")).decode() for _, response in content.responses]
+        results = [*new, *results]
+        if texts:
+            return "\n".join(texts), tuple(results)
+    return "", tuple(results)

@@ -1,0 +1,182 @@
+"""A reply on Gemini's wire: whole, as server-sent events without an end mark, or as a JSON array (GEM-50 … GEM-56)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.emulators import tokens
+from segue.emulators.brain import Call, Piece, Reply, Say, Think
+from segue.emulators.gemini import checks, prompt, reading, thoughts
+from segue.emulators.rules import rule
+from segue.emulators.signatures import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from segue.emulators.context import Context
+
+FINISH = {"auto": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY"}
+CALLED = "Model generated function call(s)."
+CACHE_MINIMUM = 1024
+
+
+def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    body, _ = checks.parsed(request, "GenerateContentRequest")
+    parts = _parts(reply, body, context)
+    usage = _usage(reply.pieces, body, context)
+    if reply.finish == "content_filter":
+        return _blocked(usage, context)
+    return {
+        "candidates": [_candidate(parts, reply, finished=True)],
+        "usageMetadata": usage,
+        **_identity(context),
+    }
+
+
+def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[bytes]:
+    """Server-sent events; there is no `[DONE]`, the stream just ends."""
+    for chunk in _chunks(reply, request, context):
+        yield b"data: " + msgspec.json.encode(chunk) + b"\r\n\r\n"
+
+
+def array(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[bytes]:
+    """The same chunks as one JSON array, written bit by bit."""
+    opening = b"["
+    for chunk in _chunks(reply, request, context):
+        yield opening + msgspec.json.encode(chunk)
+        opening = b"\n,\r\n"
+    yield b"\n]\n"
+
+
+def _chunks(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[dict[str, Any]]:
+    body, _ = checks.parsed(request, "GenerateContentRequest")
+    if reply.finish == "content_filter":
+        yield _blocked(_usage((), body, context), context)
+        return
+    parts = _parts(reply, body, context)
+    usage = _usage(reply.pieces, body, context)
+    signature = None
+    for part in parts:
+        if "text" in part:
+            # The signature of a text comes at the end, on an empty part (GEM-20).
+            signature = part.get("thoughtSignature", signature)
+        for portion in _portions(part, reply.chunk_size):
+            yield _chunk([portion], usage, context)
+    ending: dict[str, Any] = {"text": ""}
+    if signature:
+        ending["thoughtSignature"] = signature
+    yield {
+        "candidates": [_candidate([ending], reply, finished=True, called=_calls(parts))],
+        "usageMetadata": usage,
+        **_identity(context),
+    }
+
+
+def _portions(part: Mapping[str, Any], size: int) -> Iterator[dict[str, Any]]:
+    """Texts arrive in increments, calls whole (GEM-51, GEM-52)."""
+    if "text" not in part:
+        yield dict(part)
+        return
+    step = max(size, 1)
+    kept = {"thought": True} if part.get("thought") else {}
+    for start in range(0, len(part["text"]), step):
+        yield {"text": part["text"][start : start + step], **kept}
+
+
+def _chunk(parts: list[dict[str, Any]], usage: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    candidate = {"content": {"parts": parts, "role": "model"}, "index": 0}
+    return {"candidates": [candidate], "usageMetadata": usage, **_identity(context)}
+
+
+def _candidate(
+    parts: list[dict[str, Any]], reply: Reply, *, finished: bool, called: bool | None = None
+) -> dict[str, Any]:
+    candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"}, "index": 0}
+    if finished:
+        candidate["finishReason"] = FINISH[reply.finish]
+    # There is no finish reason for calls: they stop like any reply (GEM-53).
+    if (_calls(parts) if called is None else called) and reply.finish == "auto":
+        candidate["finishMessage"] = CALLED
+    return candidate
+
+
+def _calls(parts: list[dict[str, Any]]) -> bool:
+    return any("functionCall" in part for part in parts)
+
+
+def _blocked(usage: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    """A blocked prompt is HTTP 200 without candidates (GEM-55)."""
+    kept = {key: usage[key] for key in ("promptTokenCount",)}
+    return {
+        "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
+        "usageMetadata": {**kept, "totalTokenCount": usage["promptTokenCount"]},
+        **_identity(context),
+    }
+
+
+def _identity(context: Context) -> dict[str, str]:
+    return {"modelVersion": context.model, "responseId": context.reply_id or "emulated"}
+
+
+def _parts(reply: Reply, body: reading.Body, context: Context) -> list[dict[str, Any]]:
+    shown = reading.settings_of(body).get("thinking_config", {}).get("include_thoughts") is True
+    thinks = prompt.thinks(body, context)
+    parts = [
+        _part(piece, index, context)
+        for index, piece in enumerate(reply.pieces)
+        if not isinstance(piece, Think) or (shown and thinks)
+    ]
+    if thinks:
+        _sign(parts, context)
+    return parts
+
+
+def _part(piece: Piece, index: int, context: Context) -> dict[str, Any]:
+    match piece:
+        case Say(text):
+            return {"text": text}
+        case Think(text):
+            return {"text": text, "thought": True}
+        case Call(name, arguments):
+            call: dict[str, Any] = {"name": name, "args": dict(arguments)}
+            if context.facts.get("generation") == 3:
+                call["id"] = digest([context.reply_id, index])[:8]
+            return {"functionCall": call}
+
+
+def _sign(parts: list[dict[str, Any]], context: Context) -> None:
+    """The first call of a step carries the signature; without calls the last text does, from Gemini 3 on."""
+    called = next((part for part in parts if "functionCall" in part), None)
+    if called is not None:
+        called["thoughtSignature"] = thoughts.sign({"function_call": called["functionCall"]}, context)
+    elif context.facts.get("generation") == 3:
+        said = next((part for part in reversed(parts) if not part.get("thought")), None)
+        if said is not None:
+            said["thoughtSignature"] = thoughts.sign(said, context)
+
+
+@rule("GEM-56")
+def _usage(pieces: tuple[Piece, ...], body: reading.Body, context: Context) -> dict[str, Any]:
+    read = prompt.size(prompt.segments(body))
+    thought = sum(tokens.count(piece.text) for piece in pieces if isinstance(piece, Think))
+    said = sum(tokens.count(piece.text) for piece in pieces if isinstance(piece, Say))
+    called = sum(
+        tokens.count(piece.name) + tokens.count_value(dict(piece.arguments))
+        for piece in pieces
+        if isinstance(piece, Call)
+    )
+    usage: dict[str, Any] = {
+        "promptTokenCount": read,
+        "candidatesTokenCount": said + called,
+        "totalTokenCount": read + said + called + thought,
+        "promptTokensDetails": [{"modality": "TEXT", "tokenCount": read}],
+    }
+    if thought and prompt.thinks(body, context):
+        usage["thoughtsTokenCount"] = thought
+    else:
+        usage["totalTokenCount"] -= thought
+    if context.cached_tokens >= CACHE_MINIMUM:
+        usage["cachedContentTokenCount"] = min(context.cached_tokens, read)
+    return usage

@@ -1,0 +1,96 @@
+"""What one model can do and another cannot, and how much it reads: GEM-26, GEM-27, GEM-40, GEM-43."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.emulators.gemini import prompt, reading
+from segue.emulators.gemini.reading import Body, refused
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segue.emulators.context import Context
+
+
+def complaints(body: Body, context: Context) -> Iterator[Refusal]:
+    yield from penalties(body, context)
+    yield from temperature(body, context)
+    yield from thinking_level(body, context)
+    yield from system_instruction(body, context)
+
+
+@rule("GEM-45")
+def unknown_model(context: Context, method: str) -> Iterator[Refusal]:
+    """A model that does not exist, or not for this: an embedding model does not generate, and the reverse."""
+    embeds = method in ("embedContent", "batchEmbedContents")
+    if context.facts and bool(context.facts.get("embedding")) == embeds:
+        return
+    if context.facts and method == "countTokens":
+        return
+    if context.platform == "vertex":
+        place = f"projects/emulated/locations/global/publishers/google/models/{context.model}"
+        text = f"Publisher Model `{place}` not found."
+        yield Refusal(rule="GEM-45", status=404, type="NOT_FOUND", message=text)
+        return
+    purpose = "embedContent" if embeds else method.replace("streamG", "g")
+    text = (
+        f"models/{context.model} is not found for API version v1beta, or is not supported for {purpose}."
+        " Call ListModels to see the list of available models and their supported methods."
+    )
+    yield Refusal(rule="GEM-45", status=404, type="NOT_FOUND", message=text)
+
+
+@rule("GEM-27")
+def penalties(body: Body, context: Context) -> Iterator[Refusal]:
+    given = reading.settings_of(body)
+    if context.facts.get("penalties") is False and (
+        "presence_penalty" in given or "frequency_penalty" in given
+    ):
+        yield refused("GEM-27", f"Penalty is not enabled for models/{context.model}")
+
+
+@rule("GEM-27")
+def temperature(body: Body, context: Context) -> Iterator[Refusal]:
+    """Newer models ignore it, but a value out of range is refused by all; the words of Vertex are recorded."""
+    value = reading.settings_of(body).get("temperature", 0)
+    if isinstance(value, str) or 0 <= value <= 2:
+        return
+    if context.platform == "vertex":
+        text = (
+            f"Unable to submit request because it has a temperature value of {value:g} but the supported range is"
+            " from 0 (inclusive) to 2.0001 (exclusive). Update the value and try again."
+        )
+        yield refused("GEM-27", text)
+    else:
+        where = "* GenerateContentRequest.generation_config.temperature"
+        yield refused("GEM-27", f"{where}: temperature must be in the range [0.0, 2.0].", "M")
+
+
+@rule("GEM-26")
+def thinking_level(body: Body, context: Context) -> Iterator[Refusal]:
+    level = reading.settings_of(body).get("thinking_config", {}).get("thinking_level")
+    levels = context.facts.get("thinking_levels", ())
+    if level is None:
+        return
+    if not levels:
+        yield refused("GEM-26", "Thinking level is not supported for this model.", "M")
+    elif level.isalpha() and level.lower() not in levels:
+        text = f"'{level.lower()}' is not a supported thinking level for this model."
+        yield refused("GEM-26", f"{text} Allowed values are: {', '.join(levels)}.")
+
+
+@rule("GEM-40")
+def system_instruction(body: Body, context: Context) -> Iterator[Refusal]:
+    if "system_instruction" in body and context.facts.get("system_instruction") is False:
+        yield refused("GEM-40", f"Developer instruction is not enabled for models/{context.model}")
+
+
+@rule("GEM-43")
+def too_long(body: Body, context: Context) -> Iterator[Refusal]:
+    used, most = prompt.size(prompt.segments(body)), context.facts.get("context")
+    if isinstance(most, int) and used > most:
+        text = f"The input token count ({used}) exceeds the maximum number of tokens allowed ({most})."
+        yield refused("GEM-43", text)

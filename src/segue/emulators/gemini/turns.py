@@ -1,0 +1,128 @@
+"""The order of contents, and contents that say nothing: GEM-01 … GEM-10, GEM-40."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.emulators.gemini import reading
+from segue.emulators.gemini.reading import Body, Content, refused
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segue.emulators.context import Context
+    from segue.emulators.refusal import Confidence, Refusal
+
+REQUEST = "* GenerateContentRequest"
+LEARN_MORE = "Learn more: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/gemini"
+CALL_TURN = "Please ensure that function call turn comes immediately after a user turn or after a function response turn."
+RESPONSE_TURN = "Please ensure that function response turn comes immediately after a function call turn."
+RESPONSE_COUNT = (
+    "Please ensure that the number of function response parts is equal to the number of function call parts"
+    " of the function call turn."
+)
+
+
+def complaints(body: Body, context: Context) -> Iterator[Refusal]:
+    contents = reading.contents_of(body)
+    yield from no_contents(contents, body)
+    yield from empty_contents(contents, context)
+    yield from several_data(contents)
+    yield from roles(contents)
+    yield from single_turn(contents)
+    yield from model_first(contents)
+    yield from order(contents)
+    yield from model_last(contents, context)
+
+
+@rule("GEM-10")
+def no_contents(contents: list[Content], body: Body) -> Iterator[Refusal]:
+    if not contents and not body.get("cached_content"):
+        yield refused("GEM-10", f"{REQUEST}.contents: contents is not specified")
+
+
+@rule("GEM-10")
+def empty_contents(contents: list[Content], context: Context) -> Iterator[Refusal]:
+    vertex = context.platform == "vertex"
+    for content in contents:
+        where = f"{REQUEST}.contents[{content.index}].parts"
+        if not content.parts:
+            text = (
+                "Unable to submit request because it must include at least one parts field, which describes the"
+                f" prompt input. {LEARN_MORE}"
+                if vertex
+                else f"{where}: contents.parts must not be empty."
+            )
+            yield refused("GEM-10", text)
+        for place, part in enumerate(content.parts):
+            # A part with nothing but its signature is an empty text that was left out: recorded as accepted.
+            if not reading.data_of(part) and "thought_signature" not in part:
+                problem = "required oneof field 'data' must have one initialized field"
+                yield refused("GEM-10", f"{where}[{place}].data: {problem}")
+            # An empty text that carries a signature has to come back as it was (GEM-20).
+            if vertex and part.get("text") == "" and "thought_signature" not in part:
+                text = "Unable to submit request because it has an empty text parameter."
+                yield refused("GEM-10", f"{text} Add a value to the parameter and try again. {LEARN_MORE}")
+
+
+@rule("GEM-10", "M")
+def several_data(contents: list[Content]) -> Iterator[Refusal]:
+    for content in contents:
+        for place, part in enumerate(content.parts):
+            data = reading.data_of(part)
+            if len(data) > 1:
+                where = f"contents[{content.index}].parts[{place}]"
+                text = f"Invalid value at '{where}' (oneof), oneof field 'data' is already set. Cannot set '{data[1]}'"
+                yield refused("GEM-10", text, "M")
+
+
+@rule("GEM-01")
+@rule("GEM-40")
+def roles(contents: list[Content]) -> Iterator[Refusal]:
+    """The rulebook is not sure of the words; recordings are. A system message is refused in the same (GEM-40)."""
+    for content in contents:
+        if content.role not in ("user", "model"):
+            # `function` was the role of results in the first versions of the API.
+            confidence: Confidence = "M" if content.role == "function" else "H"
+            yield refused("GEM-01", "Please use a valid role: user, model.", confidence)
+
+
+@rule("GEM-08", "M")
+def single_turn(contents: list[Content]) -> Iterator[Refusal]:
+    if len(contents) == 1 and contents[0].role == "model":
+        text = "Please ensure that single turn requests end with a user role or the role field is empty."
+        yield refused("GEM-08", text, "M")
+
+
+@rule("GEM-09", "L")
+def model_first(contents: list[Content]) -> Iterator[Refusal]:
+    if len(contents) > 1 and contents[0].role == "model" and not contents[0].calls:
+        text = "Please ensure that multiturn requests alternate between user and model"
+        yield refused("GEM-09", text, "L")
+
+
+@rule("GEM-02")
+@rule("GEM-03")
+@rule("GEM-04")
+@rule("GEM-05")
+@rule("GEM-12")
+def order(contents: list[Content]) -> Iterator[Refusal]:
+    """Calls follow the user or results; results follow calls, at once, all of them, in one content."""
+    before: Content | None = None
+    for content in contents:
+        if content.calls and (before is None or before.role == "model"):
+            yield refused("GEM-02", CALL_TURN)
+        elif content.responses and (before is None or not before.calls):
+            # Results in a content of their own behind the first of them: too few there, too many here (GEM-04).
+            split = before is not None and bool(before.responses)
+            yield refused("GEM-04", RESPONSE_COUNT) if split else refused("GEM-03", RESPONSE_TURN)
+        elif before is not None and before.calls and len(before.calls) != len(content.responses):
+            yield refused("GEM-04", RESPONSE_COUNT)
+        before = content
+
+
+@rule("GEM-07")
+def model_last(contents: list[Content], context: Context) -> Iterator[Refusal]:
+    if contents and contents[-1].role == "model" and context.facts.get("may_end_with_model") is False:
+        yield refused("GEM-07", "Requests ending with a model turn are not supported.")
