@@ -35,8 +35,9 @@ def is_thinking(body: Message, context: Context) -> bool:
     asked = body.get("thinking")
     kind = asked.get("type") if isinstance(asked, Mapping) else None
     if kind in ("enabled", "disabled"):
-        return kind == "enabled"
-    return bool(context.facts.get("thinking", "default") == "default")
+        return bool(kind == "enabled")
+    default: str = context.facts.get("thinking", "default")
+    return default == "default"
 
 
 def _unreadable(body: object) -> Iterator[Refusal]:
@@ -70,8 +71,8 @@ def unreadable_body(body: object) -> Iterator[Refusal]:
             yield _failure("DSK-00", f"missing field `{name}`", body)
         elif not isinstance(body[name], kind):
             yield _failure("DSK-00", f"{name}: invalid type: {_kind(body[name])}, expected {expected}", body)
-    for name, kind, expected in (("tools", list, "a sequence"), ("thinking", Mapping, "struct Thinking")):
-        if body.get(name) is not None and not isinstance(body[name], kind):
+    for name, shape, expected in (("tools", list, "a sequence"), ("thinking", dict, "struct Thinking")):
+        if body.get(name) is not None and not isinstance(body[name], shape):
             yield _failure("DSK-00", f"{name}: invalid type: {_kind(body[name])}, expected {expected}", body)
     if body.get("messages") == []:
         yield Refusal(rule="DSK-00", message="Empty input messages")
