@@ -1,0 +1,85 @@
+"""Frames come out of a stream of bytes the same, however the bytes are cut."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.dialects import sse
+from segue.dialects.sse import Frame, FrameDecoder
+
+
+def frames_of(*portions: bytes) -> list[Frame]:
+    decoder = FrameDecoder()
+    return [frame for portion in portions for frame in decoder.feed(portion)] + decoder.close()
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+def test_every_line_ending_is_understood(end: bytes) -> None:
+    stream = end.join([b"event: ping", b"data: {}", b"", b"data: one", b"data: two", b"", b""])
+    assert frames_of(stream) == [Frame(b"{}", "ping"), Frame(b"one\ntwo")]
+
+
+def test_comments_ids_and_retry_hints_carry_nothing() -> None:
+    assert frames_of(b": OPENROUTER PROCESSING\n\nid: 7\nretry: 10\n\ndata: x\n\n") == [Frame(b"x")]
+
+
+def test_one_space_behind_the_colon_is_not_data() -> None:
+    assert frames_of(b"data:x\n\ndata:  y\n\ndata\n\n") == [Frame(b"x"), Frame(b" y"), Frame(b"")]
+
+
+def test_an_event_without_data_is_no_frame_and_leaves_no_name_behind() -> None:
+    assert frames_of(b"event: ping\n\ndata: x\n\n") == [Frame(b"x")]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r", b"\r\n"])
+def test_a_last_frame_without_its_blank_line_is_kept(end: bytes) -> None:
+    assert frames_of(b"data: [DONE]" + end) == [Frame(b"[DONE]")]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    assert frames_of(b"\xef", b"\xbb\xbfdata: x\n\n") == [Frame(b"x")]
+
+
+def test_a_frame_is_told_as_soon_as_it_is_complete() -> None:
+    decoder = FrameDecoder()
+    assert decoder.feed(b"data: x\r\r") == [Frame(b"x")]
+    assert decoder.feed(b"\ndata: y\n\n") == [Frame(b"y")]
+
+
+LINES = st.sampled_from(
+    [
+        b"data: {}",
+        b"data: a",
+        b"data:b",
+        b"data",
+        b": note",
+        b"event: e",
+        b"id: 1",
+        b"",
+        b"",
+        b"odd: x",
+        b"\xffdata",
+    ]
+)
+STREAMS = st.lists(st.tuples(LINES, st.sampled_from([b"\n", b"\r", b"\r\n"])), max_size=20).map(
+    lambda parts: b"".join(line + end for line, end in parts)
+)
+
+
+@given(STREAMS, st.lists(st.integers(0, 200), max_size=8), st.booleans())
+def test_where_the_bytes_are_cut_makes_no_difference(
+    stream: bytes, cuts: list[int], one_by_one: bool
+) -> None:
+    places = range(1, len(stream)) if one_by_one else sorted({min(cut, len(stream)) for cut in cuts})
+    edges = [0, *places, len(stream)]
+    portions = [stream[start:end] for start, end in pairwise(edges)]
+    assert frames_of(*portions) == frames_of(stream)
+
+
+@given(st.text(alphabet="ab{}\n \u00e9", min_size=1).filter(lambda text: not text.endswith("\n")))
+def test_a_written_frame_is_read_back(text: str) -> None:
+    assert frames_of(sse.encode(text.encode(), "note")) == [Frame(text.encode(), "note")]
