@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from segue.conversation.blocks import Code, Media, Reasoning, Seal, Text, ToolCall
+from segue.conversation.plain import is_sayable, sayable
 from segue.transcript.closure import WORDING, recover_call, settle
 from segue.transcript.media import caption, describe, sort_media, written_out
 from segue.transcript.projection import IdProjection, NameProjection
@@ -16,7 +17,7 @@ from segue.transcript.reasoning import opens, why_not
 from segue.transcript.rules import accepts_media
 from segue.transcript.speakers import CallDraft, ModelDraft, Note, UserDraft
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Said, Step, UserStep
-from segue.transcript.values import arguments_of, is_sayable, say, sayable
+from segue.transcript.values import arguments_of, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.conversation.blocks import Code, Media, Text
+from segue.conversation.plain import sayable
 from segue.transcript.rules import accepts_media, media_type
-from segue.transcript.values import sayable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

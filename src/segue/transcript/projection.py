@@ -9,7 +9,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from segue.transcript.values import sayable
+from segue.conversation.plain import sayable
 
 if TYPE_CHECKING:
     from segue.transcript.rules import IdGrammar, NameGrammar

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.conversation.blocks import Origin, Reasoning, Seal
+from segue.conversation.plain import is_sayable
 from segue.transcript.steps import AnsweredCall, ModelStep, Step
-from segue.transcript.values import is_sayable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from segue.conversation.blocks import Text
 from segue.conversation.interaction import Interaction, Ledger
+from segue.conversation.plain import sayable
 from segue.errors import TranscriptError
 from segue.transcript.composer import Composer
 from segue.transcript.policy import DEFAULT, Policy
@@ -18,7 +19,6 @@ from segue.transcript.reasoning import Prefix, keep_last_only, strip, thinks
 from segue.transcript.repairs import Repair
 from segue.transcript.speakers import Listener, ModelDraft, Note, UserDraft
 from segue.transcript.steps import Transcript, UserStep
-from segue.transcript.values import sayable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

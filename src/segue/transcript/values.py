@@ -1,41 +1,19 @@
-"""Arbitrary values as JSON text that every target can read.
-
-Arguments and results may hold anything a program can build: cycles, NaN, bytes, lone surrogates, objects of any
-class. The stored value is never touched; what JSON cannot say is written in a form it can.
-"""
+"""Arguments and results as text that every target can read, whatever they hold."""
 
 from __future__ import annotations
 
 import json
-import math
-from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from segue.conversation.plain import is_plain, is_sayable, plain, sayable
+
 if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall
 
-MAX_DEPTH = 100
-MAX_VALUES = 1_000_000
 _ENCODER = msgspec.json.Encoder()
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-def is_sayable(text: str) -> bool:
-    """Whether a text can be written as UTF-8 at all: lone surrogates cannot."""
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def sayable(text: str) -> str:
-    """The text with every lone surrogate replaced, and untouched if it has none."""
-    return text if is_sayable(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def is_object_text(text: str) -> bool:
@@ -78,81 +56,6 @@ def _json(value: Any) -> tuple[str, bool]:
         except (ValueError, OverflowError):  # integers of more than 64 bits
             return json.dumps(value, ensure_ascii=False, separators=(",", ":")), True
     return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":")), False
-
-
-def is_plain(value: Any) -> bool:
-    """Whether JSON says this value exactly."""
-    waiting = [(value, 0)]
-    for _ in range(MAX_VALUES):
-        if not waiting:
-            return True
-        held, depth = waiting.pop()
-        kind = type(held)
-        if kind is str:
-            if not is_sayable(held):
-                return False
-        elif kind is float:
-            if not math.isfinite(held):
-                return False
-        elif kind in (dict, list, tuple) and depth < MAX_DEPTH:
-            if kind is dict:
-                waiting.extend((key, MAX_DEPTH) for key in held if type(key) is not str or not key.isascii())
-                held = held.values()
-            waiting.extend((inner, depth + 1) for inner in held)
-        elif kind not in (bool, int, type(None)) or depth > MAX_DEPTH:
-            return False
-    return False
-
-
-def plain(value: Any) -> Any:
-    """A copy that JSON can say: cycles, depths and sizes are cut, strange values are named."""
-    return _Copy().of(value, ())
-
-
-class _Copy:
-    def __init__(self) -> None:
-        self.left = MAX_VALUES
-
-    def of(self, value: Any, path: tuple[int, ...]) -> Any:
-        self.left -= 1
-        if self.left < 0:
-            return "(too large)"
-        if value is None or type(value) in (bool, int):
-            return value
-        if isinstance(value, str):
-            return sayable(str(value))
-        if isinstance(value, float):
-            return float(value) if math.isfinite(value) else repr(float(value))
-        if isinstance(value, (bytes, bytearray, memoryview)):
-            return {"base64": b64encode(bytes(value)).decode()}
-        if isinstance(value, (dict, list, tuple, set, frozenset)):
-            return self.container(value, path)
-        return self.named(value, path)
-
-    def container(self, value: Any, path: tuple[int, ...]) -> Any:
-        if id(value) in path:
-            return "(circular)"
-        if len(path) >= MAX_DEPTH:
-            return "(nested too deeply)"
-        inner = (*path, id(value))
-        if isinstance(value, dict):
-            return {self.key(key): self.of(held, inner) for key, held in value.items()}
-        # The order of a set differs from process to process; what is sent must not.
-        members = sorted(value, key=json_of) if isinstance(value, (set, frozenset)) else value
-        return [self.of(held, inner) for held in members]
-
-    def key(self, key: Any) -> str:
-        return sayable(key) if isinstance(key, str) else json.dumps(self.of(key, ()))
-
-    def named(self, value: Any, path: tuple[int, ...]) -> Any:
-        """Structs, dataclasses, enums, dates and the like as msgspec sees them; else the name of the class."""
-        try:
-            known = msgspec.to_builtins(value)
-        except (TypeError, ValueError, OverflowError, RecursionError):
-            known = value
-        if type(known) is not type(value):
-            return self.of(known, (*path, id(value)))
-        return f"({type(value).__name__})"
 
 
 WRAPPED = "raw_arguments"

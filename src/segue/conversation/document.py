@@ -1,0 +1,140 @@
+"""A conversation as a versioned JSON document.
+
+Reading what was written gives the same conversation back. Values that JSON cannot say (cycles, bytes, NaN) are
+written in a form it can; everything else survives exactly, lone surrogates included. A document of a newer version is
+refused and left as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Literal, final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.conversation.blocks import Block, ToolCall, ToolResult
+from segue.conversation.interaction import Interaction, Ledger
+from segue.conversation.message import Conversation, Message
+from segue.conversation.plain import is_plain, plain
+from segue.errors import TranscriptError
+
+VERSION: Final = 1
+SCHEMA_ID: Final = "urn:segue:conversation:1"
+
+
+@final
+class Document(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The outermost object."""
+
+    segue: Literal["conversation"]
+    version: int
+    messages: tuple[Message, ...]
+    system: str = ""
+    minted: int = 0
+    ledger: tuple[Interaction, ...] = ()
+
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def encode_document(conversation: Conversation, ledger: Ledger | None = None) -> bytes:
+    """The document of a conversation, and of its ledger if there is one."""
+    document = Document(
+        "conversation",
+        VERSION,
+        tuple(_plain_message(message) for message in conversation.messages),
+        conversation.system,
+        conversation.minted,
+        tuple(_plain_interaction(interaction) for interaction in ledger.values()) if ledger else (),
+    )
+    # "segue" and "version" stand in the document also when they equal a default.
+    fields = {"segue": document.segue, "version": document.version, **msgspec.to_builtins(document)}
+    try:
+        return _ENCODER.encode(fields)
+    except (UnicodeEncodeError, OverflowError, ValueError):
+        # Lone surrogates and huge integers: the standard library can say them, if slowly.
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode_document(data: bytes | str) -> tuple[Conversation, Ledger | None]:
+    """The conversation in a document, and its ledger if it holds one."""
+    fields = _parse(data)
+    if fields.get("segue") != "conversation":
+        raise TranscriptError(
+            'This JSON is not a segue conversation: it has no "segue": "conversation".',
+            code="not_a_conversation",
+            hint="Convert it first: segue convert --to conversation.",
+        )
+    version = fields.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise TranscriptError(
+            f"The version is {version!r}, not a number from 1 on.", code="bad_version", path="version"
+        )
+    if version > VERSION:
+        raise TranscriptError(
+            f"This conversation has version {version}; this segue reads up to version {VERSION}.",
+            code="newer_version",
+            path="version",
+            hint="Nothing was changed. Read it with a newer segue.",
+        )
+    try:
+        document = msgspec.convert(fields, Document)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `")
+        raise TranscriptError(
+            what,
+            code="bad_document",
+            path=where.removeprefix("$.").removesuffix("`"),
+            hint="See the JSON Schema.",
+        ) from error
+    ledger = Ledger(document.ledger) if document.ledger else None
+    return Conversation(document.messages, document.system, document.minted), ledger
+
+
+def document_schema() -> dict[str, Any]:
+    """The JSON Schema of a document."""
+    (schema,), components = msgspec.json.schema_components([Document], ref_template="#/$defs/{name}")
+    root = dict(components.pop("Document", schema))
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
+        **root,
+        "required": sorted({*root.get("required", ()), "segue", "version"}),
+        "$defs": components,
+    }
+
+
+def _parse(data: bytes | str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise TranscriptError(
+            f"This is not JSON: {error}.", code="not_json", hint="Check that the file is whole."
+        ) from error
+    if not isinstance(parsed, dict):
+        raise TranscriptError("A document is a JSON object.", code="not_a_conversation")
+    return parsed
+
+
+def _plain_message(message: Message) -> Message:
+    blocks = tuple(_plain_block(block) for block in message.blocks)
+    if all(one is other for one, other in zip(blocks, message.blocks, strict=True)):
+        return message
+    return structs.replace(message, blocks=blocks)
+
+
+def _plain_block(block: Block) -> Block:
+    if type(block) is ToolCall and not is_plain(block.arguments, any_text=True):
+        return structs.replace(block, arguments=plain(block.arguments))
+    if type(block) is ToolResult and not is_plain(block.output, any_text=True):
+        return structs.replace(block, output=plain(block.output))
+    return block
+
+
+def _plain_interaction(interaction: Interaction) -> Interaction:
+    call, result = _plain_block(interaction.call), interaction.result
+    ended = _plain_block(result) if result is not None else None
+    if type(call) is not ToolCall or (ended is not None and type(ended) is not ToolResult):
+        return interaction
+    return Interaction(call, ended)

@@ -1,0 +1,112 @@
+"""Arbitrary values as data that JSON can say.
+
+Arguments and results may hold anything a program can build: cycles, NaN, bytes, lone surrogates, objects of any
+class. The stored value is never touched; what JSON cannot say is copied into a form it can.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64encode
+from typing import Any
+
+import msgspec
+
+MAX_DEPTH = 100
+MAX_VALUES = 1_000_000
+
+
+def is_sayable(text: str) -> bool:
+    """Whether a text can be written as UTF-8 at all: lone surrogates cannot."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def sayable(text: str) -> str:
+    """The text with every lone surrogate replaced, and untouched if it has none."""
+    return text if is_sayable(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def is_plain(value: Any, *, any_text: bool = False) -> bool:
+    """Whether JSON says this value exactly. `any_text`: lone surrogates count as sayable, in escapes."""
+    waiting = [(value, 0)]
+    for _ in range(MAX_VALUES):
+        if not waiting:
+            return True
+        held, depth = waiting.pop()
+        kind = type(held)
+        if kind is str:
+            if not any_text and not is_sayable(held):
+                return False
+        elif kind is float:
+            if not math.isfinite(held):
+                return False
+        elif kind in (dict, list, tuple) and depth < MAX_DEPTH:
+            if kind is dict:
+                waiting.extend((key, MAX_DEPTH) for key in held if type(key) is not str or not key.isascii())
+                held = held.values()
+            waiting.extend((inner, depth + 1) for inner in held)
+        elif kind not in (bool, int, type(None)) or depth > MAX_DEPTH:
+            return False
+    return False
+
+
+def plain(value: Any) -> Any:
+    """A copy that JSON can say: cycles, depths and sizes are cut, strange values are named."""
+    return _Copy().of(value, ())
+
+
+class _Copy:
+    def __init__(self) -> None:
+        self.left = MAX_VALUES
+
+    def of(self, value: Any, path: tuple[int, ...]) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            return "(too large)"
+        if value is None or type(value) in (bool, int):
+            return value
+        if isinstance(value, str):
+            return sayable(str(value))
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else repr(float(value))
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return {"base64": b64encode(bytes(value)).decode()}
+        if isinstance(value, (dict, list, tuple, set, frozenset)):
+            return self.container(value, path)
+        return self.named(value, path)
+
+    def container(self, value: Any, path: tuple[int, ...]) -> Any:
+        if id(value) in path:
+            return "(circular)"
+        if len(path) >= MAX_DEPTH:
+            return "(nested too deeply)"
+        inner = (*path, id(value))
+        if isinstance(value, dict):
+            return {self.key(key): self.of(held, inner) for key, held in value.items()}
+        # The order of a set differs from process to process; what is sent must not.
+        members = sorted(value, key=_order) if isinstance(value, (set, frozenset)) else value
+        return [self.of(held, inner) for held in members]
+
+    def key(self, key: Any) -> str:
+        return sayable(key) if isinstance(key, str) else json.dumps(self.of(key, ()))
+
+    def named(self, value: Any, path: tuple[int, ...]) -> Any:
+        """Structs, dataclasses, enums, dates and the like as msgspec sees them; else the name of the class."""
+        try:
+            known = msgspec.to_builtins(value)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            known = value
+        if type(known) is not type(value):
+            return self.of(known, (*path, id(value)))
+        return f"({type(value).__name__})"
+
+
+def _order(value: Any) -> str:
+    return json.dumps(plain(value), sort_keys=True)
