@@ -1,0 +1,117 @@
+"""Every dialect by the name it has on the command line. A dialect is loaded when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, Final, final
+
+from segue.dialects.dialect import Dialect
+from segue.errors import UsageError
+
+_FOLDERS: Final[Mapping[str, str]] = {
+    "openai_chat": "openai_chat",
+    "openai_responses": "openai_responses",
+    "anthropic": "anthropic_messages",
+    "gemini": "gemini",
+    "mistral": "mistral",
+    "ollama": "ollama",
+    "kimi": "openai_chat",
+    "deepseek": "openai_chat",
+    "qwen": "openai_chat",
+    "glm": "openai_chat",
+    "minimax": "openai_chat",
+    "xai": "openai_chat",
+    "groq": "openai_chat",
+    "openrouter": "openai_chat",
+    "vllm": "openai_chat",
+    "llama_cpp": "openai_chat",
+    "ollama_v1": "openai_chat",
+    "openai_compatible": "openai_chat",
+}
+NAMES: Final[tuple[str, ...]] = tuple(_FOLDERS)
+
+ALIASES: Final[Mapping[str, str]] = {
+    "openai": "openai_chat",
+    "chat_completions": "openai_chat",
+    "responses": "openai_responses",
+    "anthropic_messages": "anthropic",
+    "claude": "anthropic",
+    "google": "gemini",
+    "moonshot": "kimi",
+    "zai": "glm",
+    "grok": "xai",
+    "llama.cpp": "llama_cpp",
+}
+"""Other names that people type."""
+
+WIRES: Final[tuple[str, ...]] = (
+    "openai_responses",
+    "gemini",
+    "anthropic",
+    "ollama",
+    "mistral",
+    "openai_chat",
+)
+"""The wire formats a request can be told apart by. Of two that are equally sure, the earlier one is meant: those
+with marks of their own come first, and the one that many servers share comes last."""
+
+
+def proper_name(name: str) -> str:
+    """The name of a dialect as we spell it; refuses what is none."""
+    spelt = name.strip().lower().replace("-", "_")
+    spelt = ALIASES.get(spelt, spelt)
+    if spelt in _FOLDERS:
+        return spelt
+    near = get_close_matches(spelt, (*NAMES, *ALIASES), 1)
+    raise UsageError(
+        f'There is no dialect "{name}".',
+        code="unknown_dialect",
+        hint=(f"Did you mean {ALIASES.get(near[0], near[0])}? " if near else "")
+        + f"Known are: {', '.join(NAMES)}.",
+    )
+
+
+@final
+class _Dialects(Mapping[str, Dialect]):
+    def __init__(self) -> None:
+        self._loaded: dict[str, Dialect] = {}
+
+    def __getitem__(self, name: str) -> Dialect:
+        loaded = self._loaded.get(name)
+        if loaded is None:
+            loaded = self._loaded[name] = _load(name)
+        return loaded
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_FOLDERS)
+
+    def __len__(self) -> int:
+        return len(_FOLDERS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _FOLDERS
+
+
+def _load(name: str) -> Dialect:
+    folder = _FOLDERS[name]
+    module = import_module(f"{__package__}.{folder}")
+    dialects: Mapping[str, Dialect] | None = getattr(module, "DIALECTS", None)
+    loaded = dialects[name] if dialects is not None else module.DIALECT
+    if not isinstance(loaded, Dialect):
+        raise TypeError(f"{folder} does not hold the dialect {name}")
+    return loaded
+
+
+DIALECTS: Final[Mapping[str, Dialect]] = _Dialects()
+
+
+def recognise(body: Mapping[str, Any]) -> str:
+    """The wire format of a request body; nothing if no dialect recognises it. The surest of `WIRES` is meant."""
+    best, surest = "", 0.0
+    for name in WIRES:
+        sureness = DIALECTS[name].recognises(body)
+        if sureness > surest:
+            best, surest = name, sureness
+    return best

@@ -1,0 +1,1 @@
+"""The addresses: what is known about models and the places that serve them, as data."""
