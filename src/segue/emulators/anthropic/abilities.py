@@ -50,10 +50,8 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 
 @rule("ANT-05")
 def unknown_model(body: Body, context: Context) -> Iterator[Refusal]:
-    if not context.facts:
-        yield Refusal(
-            rule="ANT-05", status=404, type="not_found_error", message=f"model: {body.get('model')}"
-        )
+    if not context.facts and isinstance(body.get("model"), str):
+        yield Refusal(rule="ANT-05", status=404, type="not_found_error", message=f"model: {body['model']}")
 
 
 @rule("ANT-05")
