@@ -1,0 +1,217 @@
+"""Everything that `/api/chat` refuses, in the order in which the server looks: JSON, model, abilities, prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.emulators.ollama import gojson, window
+from segue.emulators.ollama.fields import tool_schemas, unreadable, wrong_messages
+from segue.emulators.ollama.store import REGISTRY, full_name, known_store
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from segue.emulators.context import Context
+
+LEVELS = ("high", "medium", "low", "max")
+_LISTED = '"high", "medium", "low", "max", true, or false'
+_INTEGERS = frozenset(
+    [
+        "num_ctx",
+        "num_batch",
+        "num_gpu",
+        "main_gpu",
+        "num_thread",
+        "draft_num_predict",
+        "num_keep",
+        "seed",
+        "num_predict",
+        "top_k",
+        "repeat_last_n",
+    ]
+)
+_FLOATS = frozenset(
+    ["top_p", "min_p", "typical_p", "temperature", "repeat_penalty", "presence_penalty", "frequency_penalty"]
+)
+
+
+def complaints(body: object, context: Context) -> Iterator[Refusal]:
+    """The rules that a native chat request breaks."""
+    misread = list(wrong_envelope(body))
+    yield from misread
+    if misread or not isinstance(body, Mapping):
+        return
+    yield from logprobs(body)
+    yield from ability_complaints(body, context)
+    yield from option_types(body)
+    if body.get("messages"):
+        yield from format_of_reply(body)
+        yield from too_long(body, context)
+        yield from rendered(body, context)
+
+
+def ability_complaints(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    """What depends on the model: that it is there, and that it can do what is asked."""
+    yield from missing_model(body)
+    yield from unknown_model(body, context)
+    yield from cannot_chat(body, context)
+    yield from cannot_call(body, context)
+    yield from cannot_think(body, context)
+
+
+def capabilities(context: Context) -> frozenset[str]:
+    return frozenset(context.facts.get("capabilities", ("completion", "tools")))
+
+
+def is_thinking(body: Mapping[str, Any], context: Context) -> bool:
+    """OLL-08: models that can think do, unless told not to; some cannot be told."""
+    able = "thinking" in capabilities(context)
+    return able and (body.get("think") is not False or bool(context.facts.get("levels")))
+
+
+@rule("OLL-00")
+def wrong_envelope(body: object) -> Iterator[Refusal]:
+    """Types of the fields beside the messages; what is no object has no fields."""
+    if body is None:
+        yield Refusal(rule="OLL-11", message="missing request body")
+    fields = {
+        "model": gojson.STRING,
+        "stream": gojson.BOOL,
+        "truncate": gojson.BOOL,
+        "top_logprobs": gojson.integer,
+        "options": gojson.plain("object", "map[string]interface {}"),
+    }
+    yield from unreadable("OLL-00", body, fields)
+    if isinstance(body, Mapping):
+        yield from keep_alive(body)
+        yield from think_value(body)
+        yield from wrong_messages(body)
+        yield from tool_schemas(body)
+
+
+@rule("OLL-13")
+def keep_alive(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    yield from unreadable("OLL-13", body, {"keep_alive": gojson.duration})
+
+
+@rule("OLL-08")
+def think_value(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    think = body.get("think")
+    if think is None or isinstance(think, bool) or (isinstance(think, str) and think in LEVELS):
+        return
+    if isinstance(think, str):
+        yield Refusal(rule="OLL-08", message=f'invalid think value: "{think}" (must be {_LISTED})')
+    else:
+        yield Refusal(rule="OLL-08", message=f"think must be a boolean or string ({_LISTED})")
+
+
+@rule("OLL-11")
+def logprobs(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    wanted = body.get("top_logprobs") or 0
+    if not 0 <= wanted <= 20:
+        yield Refusal(rule="OLL-11", message="top_logprobs must be between 0 and 20")
+
+
+@rule("OLL-11")
+def missing_model(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    if not body.get("model"):
+        yield Refusal(rule="OLL-11", message="model is required")
+
+
+@rule("OLL-11")
+def unknown_model(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    store, name = known_store(context.memory), body.get("model")
+    if name and store is not None and store.find(name) is None:
+        yield Refusal(rule="OLL-11", status=404, message=f"model '{name}' not found", type="not_found_error")
+
+
+@rule("OLL-10")
+def cannot_chat(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    if "completion" not in capabilities(context):
+        yield Refusal(rule="OLL-10", message=f'"{body.get("model")}" does not support chat')
+
+
+@rule("OLL-07")
+def cannot_call(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    able = capabilities(context)
+    if body.get("tools") and "completion" in able and "tools" not in able:
+        name = full_name(str(body.get("model")))
+        yield Refusal(rule="OLL-07", message=f"{REGISTRY}/{name} does not support tools")
+
+
+@rule("OLL-08")
+def cannot_think(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    if body.get("think") and "thinking" not in capabilities(context):
+        yield Refusal(rule="OLL-08", message=f'"{body.get("model")}" does not support thinking')
+
+
+@rule("OLL-14")
+def option_types(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    """Unknown options are only logged by the server; whole-number options take fractions and cut them."""
+    for name, value in (body.get("options") or {}).items():
+        wanted = _option_type(name)
+        if wanted is not None and value is not None and gojson.kind(value) != wanted[0]:
+            yield Refusal(
+                rule="OLL-14",
+                status=500,
+                message=f'option "{name}" must be of type {wanted[1]}',
+                type="api_error",
+            )
+
+
+def _option_type(name: str) -> tuple[str, str] | None:
+    if name in _INTEGERS:
+        return "number", "integer"
+    if name in _FLOATS:
+        return "number", "float32"
+    return {"use_mmap": ("bool", "boolean"), "stop": ("array", "array")}.get(name)
+
+
+@rule("OLL-18")
+def format_of_reply(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    wanted = body.get("format")
+    if wanted in (None, "", "json") or isinstance(wanted, dict):
+        return
+    shown = msgspec.json.encode(wanted).decode()
+    yield Refusal(
+        rule="OLL-18",
+        status=500,
+        message=f'invalid format: {shown}; expected "json" or a valid JSON Schema object',
+        type="api_error",
+    )
+
+
+@rule("OLL-16")
+def too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    """Only who asks for it is told; everyone else is answered on a shortened prompt."""
+    if body.get("truncate") is not False:
+        return
+    asked = window.prompt_tokens(window.messages_of(body), body.get("tools"))
+    limit = window.size(body, context)
+    if asked > limit:
+        yield Refusal(
+            rule="OLL-16",
+            message=f"request ({asked} tokens) exceeds the available context size ({limit} tokens), "
+            "try increasing it",
+        )
+
+
+@rule("OLL-03")
+def rendered(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    """A template of the server's own looks at what is left of the conversation, and may raise."""
+    if context.facts.get("renderer") != "qwen":
+        return
+    left = window.kept(window.messages_of(body), body.get("tools"), window.size(body, context))
+    speakers = [str(message.get("role", "")).lower() for message in left]
+    if "user" not in speakers:
+        yield _template("no user query found in messages")
+    for speaker, message in zip(speakers, left, strict=True):
+        if message.get("images") and speaker in ("system", "assistant"):
+            yield _template(f"{speaker} message cannot contain images")
+
+
+def _template(message: str) -> Refusal:
+    return Refusal(rule="OLL-03", status=500, message=message, type="api_error")

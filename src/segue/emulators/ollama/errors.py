@@ -1,0 +1,77 @@
+"""Ollama's error answers: one string natively, OpenAI's envelope under /v1, and its words for a server in trouble."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.emulators.http import Response, json_response
+from segue.emulators.refusal import Refusal
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from segue.emulators.context import Context
+    from segue.emulators.faults import Fault
+
+COMPATIBLE = "v1"
+"""The platform of a request that came in under /v1."""
+_BUSY = "server busy, please try again.  maximum pending requests exceeded"
+_STOPPED = (
+    "model runner has unexpectedly stopped, this may be due to resource limitations or an internal error, "
+    "check ollama server logs for details"
+)
+
+
+def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:
+    if context.platform != COMPATIBLE:
+        return {"error": refusal.message}
+    kind = {400: "invalid_request_error", 404: "not_found_error"}.get(refusal.status, "api_error")
+    return {"error": {"message": refusal.message, "type": kind, "param": None, "code": None}}
+
+
+def refuse(refusal: Refusal, context: Context) -> Response:
+    return json_response(
+        envelope(refusal, context),
+        status=refusal.status,
+        headers=headers(refusal, context),
+        refusal=refusal,
+    )
+
+
+def headers(refusal: Refusal | None, context: Context) -> dict[str, str]:  # noqa: ARG001 — one signature for all
+    if refusal is not None and refusal.retry_after is not None:
+        return {"retry-after": f"{refusal.retry_after:g}"}
+    return {}
+
+
+@rule("OLL-19")
+def fault(fault: Fault, context: Context) -> Refusal:  # noqa: ARG001 — one signature for all providers
+    messages = {401: "unauthorized", 429: "too many requests", 499: "request canceled", 503: _BUSY}
+    default = _STOPPED if fault.status >= 500 else "bad request"
+    return Refusal(
+        rule="OLL-19",
+        status=fault.status,
+        message=fault.message or messages.get(fault.status, default),
+        type="api_error",
+        retry_after=fault.retry_after,
+    )
+
+
+@rule("OLL-23")
+@rule("OLL-37")
+def stream_error(refusal: Refusal, context: Context) -> bytes:
+    """After HTTP 200: one last line natively. Under /v1 the error is lost: an empty chunk, then the end."""
+    if context.platform != COMPATIBLE:
+        text = f"an error was encountered while running the model: {refusal.message}"
+        return msgspec.json.encode({"error": text}) + b"\n"
+    choice = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+    chunk = {
+        "id": "chatcmpl-0",
+        "object": "chat.completion.chunk",
+        "created": context.now,
+        "model": "",
+        "system_fingerprint": "fp_ollama",
+        "choices": [choice],
+    }
+    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"

@@ -1,0 +1,58 @@
+"""The context window: what a prompt costs, and what is silently left out of it (OLL-15, OLL-16)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from segue.emulators import tokens
+
+if TYPE_CHECKING:
+    from segue.emulators.context import Context
+
+Message: TypeAlias = Mapping[str, Any]
+
+DEFAULT = 4096
+"""OLL-15: what a machine with less than 23 GiB of video memory gets, whatever the model could take."""
+
+
+def size(body: Mapping[str, Any], context: Context) -> int:
+    """The window of this request: asked for, or the default, and never more than the model has."""
+    options = body.get("options")
+    asked = options.get("num_ctx") if isinstance(options, Mapping) else None
+    wanted = int(asked) if isinstance(asked, int | float) and asked > 0 else DEFAULT
+    return min(wanted, int(context.facts.get("context", wanted)))
+
+
+def messages_of(body: Mapping[str, Any]) -> list[Message]:
+    """The messages of a readable request; null stands for an empty one."""
+    return [message or {} for message in body.get("messages") or ()]
+
+
+def cost(message: Message) -> int:
+    said = sum(
+        tokens.count(text) for key in ("content", "thinking") if isinstance(text := message.get(key), str)
+    )
+    calls = message.get("tool_calls")
+    return 4 + said + (tokens.count_value(calls) if calls else 0)
+
+
+def prompt_tokens(messages: Sequence[Message], tools: object) -> int:
+    return sum(map(cost, messages)) + (tokens.count_value(tools) if tools else 0)
+
+
+def kept(messages: Sequence[Message], tools: object, limit: int) -> list[Message]:
+    """What is left when messages are dropped from the front: system messages and the last one always stay."""
+    left = list(messages)
+    while prompt_tokens(left, tools) > limit:
+        index = next((i for i, message in enumerate(left[:-1]) if message.get("role") != "system"), None)
+        if index is None:
+            break
+        del left[index]
+    return left
+
+
+def evaluated(messages: Sequence[Message], tools: object, limit: int) -> int:
+    """The prompt tokens that are really read; a prompt that still does not fit is cut to half the window."""
+    total = prompt_tokens(kept(messages, tools, limit), tools)
+    return total if total <= limit else limit // 2
