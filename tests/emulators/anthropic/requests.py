@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 OLD, NEW, BINDING = "claude-sonnet-4-5", "claude-opus-4-7", "claude-opus-5-5"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL = {"name": "get_weather", "description": "Weather by city", "input_schema": SCHEMA}
-TOOLS = {"tools": [TOOL]}
+TOOLS: dict[str, Any] = {"tools": [TOOL]}
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 

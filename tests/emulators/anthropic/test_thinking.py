@@ -26,8 +26,8 @@ from segue.emulators.anthropic.checks import complaints
 from segue.emulators.brain import Call, Piece, Reply, Say, Think
 from segue.emulators.context import Context
 
-MANUAL = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
-SHOWN = {"thinking": {"type": "adaptive", "display": "summarized"}}
+MANUAL: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+SHOWN: dict[str, Any] = {"thinking": {"type": "adaptive", "display": "summarized"}}
 INVALID = "Invalid `signature` in `thinking` block"
 
 
