@@ -16,7 +16,9 @@ from msgspec import Struct, structs
 from segue.conversation.blocks import Block, ToolCall, ToolResult
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message
+from segue.conversation.options import Options
 from segue.conversation.plain import is_plain, plain
+from segue.conversation.tools import ToolSpec
 from segue.errors import TranscriptError
 
 VERSION: Final = 1
@@ -33,12 +35,21 @@ class Document(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     system: str = ""
     minted: int = 0
     ledger: tuple[Interaction, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
+    """With `options`: what a request holds beside its conversation, so that it can be told again in full."""
+    options: Options = Options()
 
 
 _ENCODER = msgspec.json.Encoder()
 
 
-def encode_document(conversation: Conversation, ledger: Ledger | None = None) -> bytes:
+def encode_document(
+    conversation: Conversation,
+    ledger: Ledger | None = None,
+    *,
+    tools: tuple[ToolSpec, ...] = (),
+    options: Options | None = None,
+) -> bytes:
     """The document of a conversation, and of its ledger if there is one."""
     document = Document(
         "conversation",
@@ -47,6 +58,8 @@ def encode_document(conversation: Conversation, ledger: Ledger | None = None) ->
         conversation.system,
         conversation.minted,
         tuple(_plain_interaction(interaction) for interaction in ledger.values()) if ledger else (),
+        tools,
+        options or Options(),
     )
     # "segue" and "version" stand in the document also when they equal a default.
     fields = {"segue": document.segue, "version": document.version, **msgspec.to_builtins(document)}
@@ -59,7 +72,17 @@ def encode_document(conversation: Conversation, ledger: Ledger | None = None) ->
 
 def decode_document(data: bytes | str) -> tuple[Conversation, Ledger | None]:
     """The conversation in a document, and its ledger if it holds one."""
-    fields = _parse(data)
+    document = read_document(_parse(data))
+    return conversation_in(document)
+
+
+def conversation_in(document: Document) -> tuple[Conversation, Ledger | None]:
+    ledger = Ledger(document.ledger) if document.ledger else None
+    return Conversation(document.messages, document.system, document.minted), ledger
+
+
+def read_document(fields: dict[str, Any]) -> Document:
+    """The document in parsed JSON."""
     if fields.get("segue") != "conversation":
         raise TranscriptError(
             'This JSON is not a segue conversation: it has no "segue": "conversation".',
@@ -79,7 +102,7 @@ def decode_document(data: bytes | str) -> tuple[Conversation, Ledger | None]:
             hint="Nothing was changed. Read it with a newer segue.",
         )
     try:
-        document = msgspec.convert(fields, Document)
+        return msgspec.convert(fields, Document)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `")
         raise TranscriptError(
@@ -88,8 +111,6 @@ def decode_document(data: bytes | str) -> tuple[Conversation, Ledger | None]:
             path=where.removeprefix("$.").removesuffix("`"),
             hint="See the JSON Schema.",
         ) from error
-    ledger = Ledger(document.ledger) if document.ledger else None
-    return Conversation(document.messages, document.system, document.minted), ledger
 
 
 def document_schema() -> dict[str, Any]:
