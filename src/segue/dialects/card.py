@@ -34,6 +34,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """Whether it can be made to call a tool."""
     thinking: Literal["", "manual", "adaptive", "always", "level", "budget", "effort", "switch"] = ""
     """How its thinking is asked for: by budget (`manual`, `budget`), by effort, by level, on its own."""
+    thinking_off: str = "disabled"
+    """The mode of thinking to ask for when it should not think, where modes have names."""
     efforts: tuple[str, ...] = ()
     completion_tokens: bool = False
     """The limit on output is called max_completion_tokens."""

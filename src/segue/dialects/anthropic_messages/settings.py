@@ -1,0 +1,371 @@
+"""Everything in a Messages request beside the messages: tools, limits, sampling, thinking.
+
+What came in the provider's own words (`thinking`, `output_config`, its own tools, a system prompt in pieces) is kept
+in the options' `extra` and goes back as it was, as long as the model takes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.conversation.blocks import Reasoning
+from segue.conversation.options import Options
+from segue.conversation.plain import is_plain, plain, sayable
+from segue.conversation.tools import Named
+from segue.dialects import schemas
+from segue.dialects.reading import flag, items, number, record, text, whole
+from segue.transcript.repairs import Repair
+from segue.transcript.steps import ModelStep
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.options import Effort
+    from segue.conversation.tools import ToolChoice, ToolSpec
+    from segue.dialects.card import ModelCard
+    from segue.transcript.repairs import Kind
+    from segue.transcript.steps import Transcript
+
+DEFAULT_MAX_TOKENS = 8192
+"""The wire insists on a limit (ANT-05); this one is sent when nobody asked for one and the card knows none."""
+LEAST_BUDGET = 1024  # ANT-50
+_BUDGETS: Mapping[str, int] = {
+    "minimal": 1024,
+    "low": 4096,
+    "medium": 10_000,
+    "high": 24_000,
+    "xhigh": 32_000,
+    "max": 60_000,
+}
+"""Tokens to think for each effort, on models that count them. The answer always keeps half of the limit."""
+_LEVELS = ("low", "medium", "high", "xhigh", "max")
+_COMMON_LEVELS = ("low", "medium", "high", "max")
+_MODES: Mapping[str, frozenset[str]] = {
+    "manual": frozenset({"enabled", "disabled"}),
+    "adaptive": frozenset({"adaptive", "disabled", "between_tools"}),
+    "always": frozenset({"adaptive", "between_tools"}),
+}
+_SPELLED = frozenset({"model", "messages", "system", "tools", "thinking", "output_config", "stream"})
+
+
+def encode_settings(
+    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> tuple[dict[str, Any], list[Repair]]:
+    settings = _Settings(transcript, options, card)
+    settings.limits()
+    settings.system()
+    settings.thinking()
+    settings.tools(tools)
+    settings.sampling()
+    for key, value in settings.extra.items():
+        if key not in _SPELLED:
+            settings.body.setdefault(key, value)
+    return settings.body, settings.repairs
+
+
+class _Settings:
+    def __init__(self, transcript: Transcript, options: Options, card: ModelCard) -> None:
+        self.transcript = transcript
+        self.options = options
+        self.card = card
+        extra = options.extra or {}
+        self.extra = extra if is_plain(extra) else plain(extra)
+        self.repairs: list[Repair] = []
+        self.body: dict[str, Any] = {"model": options.model or transcript.target.model}
+        if options.stream:
+            self.body["stream"] = True
+
+    def note(self, kind: Kind, path: str, decision: str = "") -> None:
+        self.repairs.append(Repair(kind, self.transcript.target.dialect, path, decision=decision))
+
+    def not_sent(self, option: str, decision: str = "") -> None:
+        self.note("option_not_sent", f"options.{option}", decision)
+
+    def limits(self) -> None:
+        asked, most = self.options.max_tokens, self.card.output
+        if asked is None:
+            asked = most or DEFAULT_MAX_TOKENS
+        elif most is not None and asked > most:
+            self.not_sent("max_tokens", f"the model writes at most {most} tokens; sent as {most}")
+            asked = most
+        self.body["max_tokens"] = asked
+        stop = [word for word in self.options.stop if word.strip()]
+        if len(stop) < len(self.options.stop):
+            self.not_sent("stop", "the target refuses blank stop sequences")
+        if stop:
+            self.body["stop_sequences"] = stop
+
+    def system(self) -> None:
+        """As one text; in its own pieces when it came in such and still says the same (ANT-57)."""
+        system = self.transcript.system
+        pieces = self.extra.get("system")
+        if isinstance(pieces, list) and joined(pieces) == system:
+            self.body["system"] = pieces
+        elif system.strip():
+            self.body["system"] = system
+
+    # Thinking
+
+    def thinking(self) -> None:
+        output = self.extra.get("output_config")
+        if isinstance(output, dict):
+            self.body["output_config"] = {key: value for key, value in output.items() if key != "effort"}
+        config = self._native_thinking() if self._said_natively() else self._asked_thinking()
+        if config is not None and config.get("type") == "enabled" and _unthought_loop(self.transcript):
+            # ANT-52: in manual mode an open tool loop must begin with a thought of this very model.
+            self.not_sent("thinking", "the open tool loop began without a thought of this model; off for now")
+            config = {"type": "disabled"}
+        if config is not None:
+            self.body["thinking"] = config
+        schema = self.options.response_schema
+        if schema is not None and "output_format" not in self.extra:
+            shape = {"type": "json_schema", "schema": schema if is_plain(schema) else plain(schema)}
+            self.body.setdefault("output_config", {}).setdefault("format", shape)
+        if self.body.get("output_config") == {}:
+            del self.body["output_config"]
+
+    def _said_natively(self) -> bool:
+        """Whether the request says in this wire's own words how to think, and the model understands them."""
+        config = self.extra.get("thinking")
+        if isinstance(config, dict):
+            modes = _MODES.get(self.card.thinking)
+            return modes is None or config.get("type") in modes
+        return self._native_level() is not None
+
+    def _native_level(self) -> str | None:
+        output = self.extra.get("output_config")
+        level = output.get("effort") if isinstance(output, dict) else None
+        return level if isinstance(level, str) and level in (self.card.efforts or _LEVELS) else None
+
+    def _native_thinking(self) -> dict[str, Any] | None:
+        level = self._native_level()
+        if level is not None:
+            self.body.setdefault("output_config", {})["effort"] = level
+        config: dict[str, Any] | None = self.extra.get("thinking")
+        budget = config.get("budget_tokens") if config is not None else None
+        if config is None or not isinstance(budget, int):
+            return config
+        fitting = self._fitting_budget(budget)
+        return {**config, "budget_tokens": fitting} if fitting else None
+
+    def _asked_thinking(self) -> dict[str, Any] | None:
+        effort, budget, mode = self.options.effort, self.options.thinking_budget, self.card.thinking
+        if effort == "none":
+            return self._switched_off()
+        if mode == "manual" or (not mode and budget is not None):
+            return self._counted(effort, budget)
+        if budget is not None:
+            self.not_sent("thinking_budget", "the model decides itself how long to think")
+        if effort is None:
+            return {"type": "adaptive"} if budget is not None else None
+        self.body.setdefault("output_config", {})["effort"] = self._level(effort)
+        return {"type": "adaptive"}
+
+    def _switched_off(self) -> dict[str, Any] | None:
+        if self.card.thinking == "always":
+            self.not_sent("effort", "thinking cannot be switched off on this model")
+            return None
+        return {"type": self.card.thinking_off}
+
+    def _counted(self, effort: Effort | None, budget: int | None) -> dict[str, Any] | None:
+        if budget is None and effort is None:
+            return None
+        if budget is None:
+            budget = min(_BUDGETS[effort or "medium"], self.body["max_tokens"] // 2)
+        fitting = self._fitting_budget(max(budget, LEAST_BUDGET))
+        return {"type": "enabled", "budget_tokens": fitting} if fitting else None
+
+    def _fitting_budget(self, budget: int) -> int:
+        most: int = self.body["max_tokens"] - 1
+        if most < LEAST_BUDGET:
+            self.not_sent("thinking_budget", f"thinking takes more than {LEAST_BUDGET} tokens of max_tokens")
+            return 0
+        if budget > most:
+            self.not_sent("thinking_budget", f"must stay below max_tokens; sent as {most}")
+        return min(budget, most)
+
+    def _level(self, effort: Effort) -> str:
+        """The asked level, or the nearest below it that the model has, or its lowest."""
+        known = [level for level in _LEVELS if level in (self.card.efforts or _COMMON_LEVELS)]
+        rank = _LEVELS.index(effort) if effort in _LEVELS else 0
+        below = [level for level in known if _LEVELS.index(level) <= rank]
+        level = below[-1] if below else (known[0] if known else effort)
+        if level != effort:
+            self.not_sent("effort", f'the model does not know "{effort}"; sent as "{level}"')
+        return level
+
+    # Tools
+
+    def tools(self, tools: tuple[ToolSpec, ...]) -> None:
+        own = [tool for tool in self.extra.get("tools") or () if isinstance(tool, dict)]
+        named = {tool.get("name"): tool for tool in own}
+        spelled = [self._tool(index, tool, named) for index, tool in enumerate(tools)]
+        names = {tool["name"] for tool in spelled}
+        spelled += [tool for tool in own if tool.get("name") not in names and "type" in tool]
+        choice = self.options.tool_choice
+        if spelled:
+            self.body["tools"] = spelled
+            self.body["tool_choice"] = self._choice(choice)
+        elif choice not in (None, "auto", "none"):
+            self.not_sent("tool_choice", "there are no tools")
+
+    def _tool(self, index: int, tool: ToolSpec, own: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+        name = self.transcript.names.get(tool.name, tool.name)
+        schema, lost = schemas.anthropic(tool.parameters)  # ANT-41
+        if lost:
+            self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
+        spelled: dict[str, Any] = {"name": name}
+        if tool.description:
+            spelled["description"] = sayable(tool.description)
+        spelled["input_schema"] = schema
+        if tool.strict:
+            if schema.get("additionalProperties") is False:
+                spelled["strict"] = True
+            else:  # ANT-42
+                self.note("option_not_sent", f"tools[{index}].strict", "the schema allows more properties")
+        return {**own.get(tool.name, {}), **spelled}
+
+    def _choice(self, choice: ToolChoice | None) -> dict[str, Any]:
+        forced = choice == "required" or type(choice) is Named
+        if forced and not self.card.forced_choice:  # ANT-43
+            self.note("choice_weakened", "options.tool_choice", "the model refuses a forced choice")
+            choice = "auto"
+        elif forced and self.body.get("thinking", {}).get("type") == "enabled":  # ANT-43
+            self.note("choice_weakened", "options.tool_choice", "not while thinking by budget is on")
+            choice = "auto"
+        if choice == "none":
+            return {"type": "none"}
+        spelled: dict[str, Any] = {"type": "any" if choice == "required" else "auto"}
+        if type(choice) is Named:
+            spelled = {"type": "tool", "name": self.transcript.names.get(choice.name, choice.name)}
+        if self.options.parallel_calls is False:
+            spelled["disable_parallel_tool_use"] = True
+        return spelled
+
+    # Sampling
+
+    def sampling(self) -> None:
+        options = self.options
+        for name in ("seed", "repeat_penalty"):
+            if getattr(options, name) is not None:
+                self.not_sent(name)
+        asked = {name: getattr(options, name) for name in ("temperature", "top_p", "top_k")}
+        thinks = self.body.get("thinking", {}).get("type") in ("enabled", "adaptive")
+        for name, value in asked.items():
+            if value is None:
+                continue
+            if not self.card.sampling:
+                self.not_sent(name, "the model takes no sampling parameters")  # ANT-03
+            elif (
+                thinks
+                and not (name == "temperature" and value == 1)
+                and not (name == "top_p" and value >= 0.95)
+            ):
+                self.not_sent(name, "not while thinking is on")  # ANT-03
+            elif name == "temperature" and value > 1:
+                self.not_sent(name, "1 is the most the target takes; sent as 1")
+                self.body[name] = 1
+            else:
+                self.body[name] = value
+
+
+def _unthought_loop(transcript: Transcript) -> bool:
+    """Whether the request ends inside a tool loop that does not begin with a thought."""
+    opening: ModelStep | None = None
+    steps = transcript.steps
+    for index in range(len(steps) - 1, -1, -1):
+        step = steps[index]
+        if type(step) is ModelStep:
+            if opening is None and not step.calls:
+                return False
+            opening = step
+            continue
+        before = steps[index - 1] if index else None
+        if type(before) is not ModelStep or not before.calls:
+            break
+    return opening is not None and type(opening.blocks[0]) is not Reasoning
+
+
+# The other way
+
+_KNOWN = frozenset(
+    {"model", "messages", "system", "tools", "tool_choice", "max_tokens", "stream", "stop_sequences"}
+    | {"temperature", "top_p", "top_k"}
+)
+_CHOICES: Mapping[Any, ToolChoice] = {"auto": "auto", "any": "required", "none": "none"}
+_PLAIN_TOOL = frozenset({"type", "name", "description", "input_schema", "strict"})
+
+
+def decode_options(body: Mapping[str, Any]) -> Options:
+    stop = body.get("stop_sequences")
+    choice = record(body.get("tool_choice") or {}, "tool_choice")
+    serial = flag(choice.get("disable_parallel_tool_use"), "tool_choice.disable_parallel_tool_use")
+    thinking = record(body.get("thinking") or {}, "thinking")
+    output = record(body.get("output_config") or {}, "output_config")
+    return Options(
+        model=text(body.get("model"), "model"),
+        stream=flag(body.get("stream"), "stream") or False,
+        max_tokens=whole(body.get("max_tokens"), "max_tokens"),
+        temperature=number(body.get("temperature"), "temperature"),
+        top_p=number(body.get("top_p"), "top_p"),
+        top_k=whole(body.get("top_k"), "top_k"),
+        stop=tuple(text(word, "stop_sequences") for word in items(stop, "stop_sequences")) if stop else (),
+        tool_choice=_decode_choice(choice),
+        parallel_calls=None if serial is None else not serial,
+        effort=_decode_effort(thinking, output),
+        thinking_budget=whole(thinking.get("budget_tokens"), "thinking.budget_tokens"),
+        response_schema=_decode_format(output.get("format") or body.get("output_format")),
+        extra=_decode_extra(body) or None,
+    )
+
+
+def _decode_choice(choice: dict[str, Any]) -> ToolChoice | None:
+    if choice.get("type") == "tool":
+        return Named(text(choice.get("name"), "tool_choice.name"))
+    return _CHOICES.get(choice.get("type"))
+
+
+def _decode_effort(thinking: dict[str, Any], output: dict[str, Any]) -> Effort | None:
+    if thinking.get("type") in ("disabled", "between_tools"):
+        return "none"
+    level = output.get("effort")
+    return level if level in _LEVELS else None
+
+
+def _decode_format(shape: Any) -> dict[str, Any] | None:
+    schema = shape.get("schema") if isinstance(shape, dict) else None
+    return schema if isinstance(schema, dict) else None
+
+
+def _decode_extra(body: Mapping[str, Any]) -> dict[str, Any]:
+    extra = {key: value for key, value in body.items() if key not in _KNOWN}
+    system = body.get("system")
+    if isinstance(system, list) and (len(system) > 1 or any(len(piece) > 2 for piece in system)):
+        extra["system"] = system
+    tools = body.get("tools")
+    own = [
+        tool
+        for tool in tools or ()
+        if isinstance(tool, dict) and (tool.get("type", "custom") != "custom" or tool.keys() - _PLAIN_TOOL)
+    ]
+    if own:
+        extra["tools"] = own
+    if "cache_control" not in extra and (mark := _cache_mark(body.get("messages"))):
+        extra["cache_control"] = mark
+    return extra
+
+
+def _cache_mark(messages: Any) -> dict[str, Any] | None:
+    """A mark on a message becomes one for the whole request, which the provider puts where it fits (ANT-85)."""
+    for message in reversed(messages or ()):
+        content = message.get("content") if isinstance(message, dict) else None
+        for block in reversed(content if isinstance(content, list) else ()):
+            mark = block.get("cache_control") if isinstance(block, dict) else None
+            if isinstance(mark, dict):
+                return mark
+    return None
+
+
+def joined(pieces: list[Any]) -> str:
+    """The pieces of a system prompt as one text."""
+    return "\n\n".join(piece["text"] for piece in pieces if isinstance(piece, dict) and "text" in piece)

@@ -1,0 +1,133 @@
+"""The Messages wire: content blocks as we send them, and the one shape that every event of a stream fits into."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+
+class TextBlock(Struct, tag="text", gc=False):
+    """Visible text."""
+
+    text: str
+
+
+class Thinking(Struct, tag="thinking", gc=False):
+    """A signed thought; the text is empty where the provider keeps it (ANT-51)."""
+
+    thinking: str
+    signature: str
+
+
+class RedactedThinking(Struct, tag="redacted_thinking", gc=False):
+    """A thought that only the provider can read."""
+
+    data: str
+
+
+class ToolUse(Struct, tag="tool_use", gc=False):
+    """A call."""
+
+    id: str
+    name: str
+    input: Raw
+
+
+class Source(Struct, gc=False, omit_defaults=True):
+    """Where an image or a document is to be had."""
+
+    type: str
+    media_type: str = ""
+    data: str = ""
+    url: str = ""
+
+
+class Image(Struct, tag="image", gc=False):
+    """A picture."""
+
+    source: Source
+
+
+class Document(Struct, tag="document", gc=False, omit_defaults=True):
+    """A PDF or a plain text."""
+
+    source: Source
+    title: str = ""
+
+
+Shown: TypeAlias = TextBlock | Image | Document
+
+
+class ToolResultBlock(Struct, tag="tool_result", gc=False, omit_defaults=True):
+    """The end of a call."""
+
+    tool_use_id: str
+    content: str | list[Shown]
+    is_error: bool = False
+
+
+Content: TypeAlias = TextBlock | Thinking | RedactedThinking | ToolUse | Image | Document | ToolResultBlock
+
+
+class WireMessage(Struct, gc=False):
+    """One message of a request."""
+
+    role: str
+    content: str | list[Content]
+
+
+class Delta(Struct, gc=False):
+    """What a stream adds to a block, or says about the whole message."""
+
+    type: str = ""
+    text: str | None = None
+    partial_json: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    stop_reason: str | None = None
+
+
+class Chunk(Struct, gc=False):
+    """One event of a stream, of whichever type."""
+
+    type: str = ""
+    index: int = 0
+    delta: Delta | None = None
+    message: dict[str, Any] | None = None
+    content_block: dict[str, Any] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+CHUNKS = msgspec.json.Decoder(Chunk)
+
+
+class ReplyBlock(Struct, gc=False):
+    """A content block of a whole reply, of whichever type."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Raw = Raw()
+
+
+class WholeReply(Struct, gc=False):
+    """A reply that came in one piece, or the error that came in its place."""
+
+    type: str = ""
+    id: str | None = None
+    model: str | None = None
+    content: list[ReplyBlock] | None = None
+    stop_reason: str | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+REPLIES = msgspec.json.Decoder(WholeReply)
+ENCODER = msgspec.json.Encoder()
