@@ -38,6 +38,8 @@ class Document(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     tools: tuple[ToolSpec, ...] = ()
     """With `options`: what a request holds beside its conversation, so that it can be told again in full."""
     options: Options = Options()
+    dialect: str = ""
+    """The dialect of the request, to which `options.model` and `options.extra` belong."""
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -49,6 +51,7 @@ def encode_document(
     *,
     tools: tuple[ToolSpec, ...] = (),
     options: Options | None = None,
+    dialect: str = "",
 ) -> bytes:
     """The document of a conversation, and of its ledger if there is one."""
     document = Document(
@@ -60,6 +63,7 @@ def encode_document(
         tuple(_plain_interaction(interaction) for interaction in ledger.values()) if ledger else (),
         tools,
         options or Options(),
+        dialect,
     )
     # "segue" and "version" stand in the document also when they equal a default.
     fields = {"segue": document.segue, "version": document.version, **msgspec.to_builtins(document)}
