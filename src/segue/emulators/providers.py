@@ -19,7 +19,7 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "mistral": ("mistral",),
     "kimi": ("kimi",),
     "deepseek": ("deepseek",),
-    "ollama": ("ollama",),
+    "ollama": ("ollama", "ollama.v1"),
 }
 
 

@@ -1,21 +1,20 @@
-"""`/api/embed`, the older `/api/embeddings`, and `/v1/embeddings`."""
+"""`/api/embed` and the older `/api/embeddings`, and what `/v1/embeddings` shares with them."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators import tokens
-from segue.emulators.http import BadJsonError, Request, Response, json_response
-from segue.emulators.ollama import checks, errors, gojson
-from segue.emulators.ollama.management import store_of
+from segue.emulators.http import Request, Response, json_response
+from segue.emulators.ollama import admission, checks, errors, gojson
 from segue.emulators.openai_chat.embeddings import embedding
-from segue.emulators.openai_chat.routes import model_of
 from segue.emulators.refusal import Refusal
-from segue.emulators.rules import first_enforced, rule
+from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
+    from array import array
+
     from segue.emulators.context import Context
     from segue.emulators.emulator import Emulator
 
@@ -32,7 +31,7 @@ _FIELDS: Mapping[str, gojson.Check] = {
 
 @rule("OLL-40")
 def complaints(body: object, context: Context) -> Iterator[Refusal]:
-    """No limit on the number of inputs; only their type, the model, and their length when nothing may be cut."""
+    """Any number of inputs; only their type, the model, and their length when nothing may be cut."""
     if body is None:
         yield Refusal(rule="OLL-11", message="missing request body")
         return
@@ -43,11 +42,9 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
     yield from unreadable
     if unreadable or not isinstance(body, Mapping):
         return
-    given = body.get("input")
-    texts = given if isinstance(given, list) else [given or ""]
+    texts = texts_of(body)
     if not all(isinstance(text, str) for text in texts):
-        message = "invalid input" if context.platform == errors.COMPATIBLE else "invalid input type"
-        yield Refusal(rule="OLL-40", message=message)
+        yield Refusal(rule="OLL-40", message="invalid input type")
         return
     yield from checks.missing_model(body)
     yield from checks.unknown_model(body, context)
@@ -56,36 +53,28 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
         yield Refusal(rule="OLL-40", message="the input length exceeds the context length")
 
 
-def _accepted(
-    request: Request, emulator: Emulator, platform: str
-) -> tuple[Mapping[str, Any], Context] | Response:
-    store_of(emulator)
-    context = emulator.context(request, provider="ollama", platform=platform)
-    try:
-        body = request.json()
-    except BadJsonError:
-        return errors.refuse(Refusal(rule="OLL-11", message=gojson.not_json(request.body)), context)
-    context = emulator.context(request, provider="ollama", model=model_of(body), platform=platform)
-    refusal = first_enforced(complaints(body, context), context)
-    return errors.refuse(refusal, context) if refusal is not None else (body, context)
+def texts_of(body: Mapping[str, Any]) -> list[Any]:
+    given = body.get("input")
+    if isinstance(given, list):
+        return given
+    return [] if given is None or given == "" else [given]
 
 
-def _vector(text: str, body: Mapping[str, Any], context: Context) -> list[float]:
+def vector(text: str, body: Mapping[str, Any], context: Context) -> array[float]:
     size = body.get("dimensions") or context.facts.get("embedding", 4096)
-    return embedding(text, min(max(size, 1), _MAX_DIMENSIONS)).tolist()
+    return embedding(text, min(max(size, 1), _MAX_DIMENSIONS))
 
 
 def embed(request: Request, emulator: Emulator) -> Response:
-    accepted = _accepted(request, emulator, "api")
+    accepted = admission.accepted(request, emulator, complaints, errors.refuse)
     if isinstance(accepted, Response):
         return accepted
     body, context = accepted
-    given = body.get("input")
-    texts = given if isinstance(given, list) else [given] if given else []
+    texts = texts_of(body)
     return json_response(
         {
             "model": context.model,
-            "embeddings": [_vector(text, body, context) for text in texts],
+            "embeddings": [vector(text, body, context).tolist() for text in texts],
             "total_duration": 14_143_917,
             "load_duration": 1_019_500,
             "prompt_eval_count": sum(map(tokens.count, texts)),
@@ -95,34 +84,9 @@ def embed(request: Request, emulator: Emulator) -> Response:
 
 def embed_prompt(request: Request, emulator: Emulator) -> Response:
     """The older form: one text, and nothing for nothing."""
-    accepted = _accepted(request, emulator, "api")
+    accepted = admission.accepted(request, emulator, complaints, errors.refuse)
     if isinstance(accepted, Response):
         return accepted
     body, context = accepted
     prompt = body.get("prompt")
-    return json_response({"embedding": _vector(prompt, body, context) if prompt else []})
-
-
-def embed_compatibly(request: Request, emulator: Emulator) -> Response:
-    accepted = _accepted(request, emulator, errors.COMPATIBLE)
-    if isinstance(accepted, Response):
-        return accepted
-    body, context = accepted
-    given = body.get("input")
-    texts = given if isinstance(given, list) else [given] if given else []
-    if not texts:
-        return errors.refuse(Refusal(rule="OLL-40", message="invalid input"), context)
-    counted = sum(map(tokens.count, texts))
-    in_base64 = body.get("encoding_format") == "base64"
-    size = body.get("dimensions") or context.facts.get("embedding", 4096)
-    vectors = [embedding(text, min(max(size, 1), _MAX_DIMENSIONS)) for text in texts]
-    data = [
-        {
-            "object": "embedding",
-            "embedding": b64encode(vector.tobytes()).decode() if in_base64 else vector.tolist(),
-            "index": index,
-        }
-        for index, vector in enumerate(vectors)
-    ]
-    usage = {"prompt_tokens": counted, "total_tokens": counted}
-    return json_response({"object": "list", "data": data, "model": context.model, "usage": usage})
+    return json_response({"embedding": vector(prompt, body, context).tolist() if prompt else []})

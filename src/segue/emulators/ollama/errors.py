@@ -1,4 +1,4 @@
-"""Ollama's error answers: one string natively, OpenAI's envelope under /v1, and its words for a server in trouble."""
+"""Ollama's error answers: one string, and its words for a server in trouble."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from segue.emulators.context import Context
     from segue.emulators.faults import Fault
 
-COMPATIBLE = "v1"
-"""The platform of a request that came in under /v1."""
 _BUSY = "server busy, please try again.  maximum pending requests exceeded"
 _STOPPED = (
     "model runner has unexpectedly stopped, this may be due to resource limitations or an internal error, "
@@ -23,11 +21,8 @@ _STOPPED = (
 )
 
 
-def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:
-    if context.platform != COMPATIBLE:
-        return {"error": refusal.message}
-    kind = {400: "invalid_request_error", 404: "not_found_error"}.get(refusal.status, "api_error")
-    return {"error": {"message": refusal.message, "type": kind, "param": None, "code": None}}
+def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:  # noqa: ARG001 — one signature for all providers
+    return {"error": refusal.message}
 
 
 def refuse(refusal: Refusal, context: Context) -> Response:
@@ -59,19 +54,7 @@ def fault(fault: Fault, context: Context) -> Refusal:  # noqa: ARG001 — one si
 
 
 @rule("OLL-23")
-@rule("OLL-37")
-def stream_error(refusal: Refusal, context: Context) -> bytes:
-    """After HTTP 200: one last line natively. Under /v1 the error is lost: an empty chunk, then the end."""
-    if context.platform != COMPATIBLE:
-        text = f"an error was encountered while running the model: {refusal.message}"
-        return msgspec.json.encode({"error": text}) + b"\n"
-    choice = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
-    chunk = {
-        "id": "chatcmpl-0",
-        "object": "chat.completion.chunk",
-        "created": context.now,
-        "model": "",
-        "system_fingerprint": "fp_ollama",
-        "choices": [choice],
-    }
-    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+def stream_error(refusal: Refusal, context: Context) -> bytes:  # noqa: ARG001 — one signature for all providers
+    """After HTTP 200 an error is one last line."""
+    text = f"an error was encountered while running the model: {refusal.message}"
+    return msgspec.json.encode({"error": text}) + b"\n"

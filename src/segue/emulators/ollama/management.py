@@ -1,4 +1,4 @@
-"""The models of the server: tags, show, pull, delete, ps, version, and the lists under /v1."""
+"""The models of the server: tags, show, pull, delete, ps, version."""
 
 from __future__ import annotations
 
@@ -41,27 +41,26 @@ def details(model: Installed) -> dict[str, Any]:
 
 def named(request: Request, emulator: Emulator) -> str | Response:
     """The model that a request names as `model`, or by the older word `name`."""
-    context = emulator.context(request, provider="ollama")
     try:
         body = request.json()
     except BadJsonError:
-        return errors.refuse(Refusal(rule="OLL-11", message=gojson.not_json(request.body)), context)
+        return _refuse(Refusal(rule="OLL-11", message=gojson.not_json(request.body)), request, emulator)
     fields = {"model": gojson.STRING, "name": gojson.STRING, "stream": gojson.BOOL}
     sentence = next(gojson.decode(body, "ModelRequest", "api.ModelRequest", fields), None)
     if sentence is not None:
-        return errors.refuse(Refusal(rule="OLL-00", message=sentence), context)
+        return _refuse(Refusal(rule="OLL-00", message=sentence), request, emulator)
     name = (body or {}).get("model") or (body or {}).get("name")
     if not name:
-        return errors.refuse(Refusal(rule="OLL-11", message="model is required"), context)
+        return _refuse(Refusal(rule="OLL-11", message="model is required"), request, emulator)
     return str(name)
 
 
-def _not_found(name: str, request: Request, emulator: Emulator, platform: str = "api") -> Response:
-    context = emulator.context(request, provider="ollama", platform=platform)
-    return errors.refuse(
-        Refusal(rule="OLL-11", status=404, message=f"model '{name}' not found", type="not_found_error"),
-        context,
-    )
+def not_found(name: str) -> Refusal:
+    return Refusal(rule="OLL-11", status=404, message=f"model '{name}' not found", type="not_found_error")
+
+
+def _refuse(refusal: Refusal, request: Request, emulator: Emulator) -> Response:
+    return errors.refuse(refusal, emulator.context(request, provider="ollama"))
 
 
 def tags(request: Request, emulator: Emulator) -> Response:  # noqa: ARG001 — a handler
@@ -86,7 +85,7 @@ def show(request: Request, emulator: Emulator) -> Response:
         return name
     model = store_of(emulator).find(name)
     if model is None:
-        return _not_found(name, request, emulator)
+        return _refuse(not_found(name), request, emulator)
     family = model.facts.get("family", "llama")
     return json_response(
         {
@@ -117,9 +116,8 @@ def pull(request: Request, emulator: Emulator) -> Response:
         return stream_response(_progress(name, facts, published=published), content_type=NDJSON)
     if published:
         return json_response({"status": "success"})
-    context = emulator.context(request, provider="ollama")
-    refusal = Refusal(rule="OLL-11", status=500, message=_NO_MANIFEST, type="api_error")
-    return errors.refuse(refusal, context)
+    refusal = Refusal(rule="OLL-40", status=500, message=_NO_MANIFEST, type="api_error")
+    return _refuse(refusal, request, emulator)
 
 
 def _progress(name: str, facts: Mapping[str, Any], *, published: bool) -> Iterator[bytes]:
@@ -146,7 +144,7 @@ def delete(request: Request, emulator: Emulator) -> Response:
     if isinstance(name, Response):
         return name
     if not store_of(emulator).remove(name):
-        return _not_found(name, request, emulator)
+        return _refuse(not_found(name), request, emulator)
     return Response()
 
 
@@ -175,19 +173,3 @@ def version(request: Request, emulator: Emulator) -> Response:  # noqa: ARG001 �
 
 def alive(request: Request, emulator: Emulator) -> Response:  # noqa: ARG001 — a handler
     return Response(headers={"content-type": "text/plain; charset=utf-8"}, body=b"Ollama is running")
-
-
-def _listed(model: Installed) -> dict[str, Any]:
-    return {"id": model.name, "object": "model", "created": model.since, "owned_by": "library"}
-
-
-def list_models(request: Request, emulator: Emulator) -> Response:  # noqa: ARG001 — a handler
-    return json_response({"object": "list", "data": [_listed(model) for model in store_of(emulator)]})
-
-
-def show_model(request: Request, emulator: Emulator) -> Response:
-    name = request.params["model"]
-    model = store_of(emulator).find(name)
-    if model is None:
-        return _not_found(name, request, emulator, errors.COMPATIBLE)
-    return json_response(_listed(model))

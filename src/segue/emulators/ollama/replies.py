@@ -139,11 +139,11 @@ def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> tuple[i
 
 
 @rule("OLL-12")
-def loaded(request: Mapping[str, Any], context: Context, *, unload: bool) -> dict[str, Any]:
+def loaded(context: Context, *, unload: bool) -> dict[str, Any]:
     """No messages: the model is only put into memory, or taken out of it."""
     reason = "unload" if unload else "load"
     line = _line(context, {"role": "assistant", "content": ""})
-    return {**line, "model": request["model"], "done": True, "done_reason": reason}
+    return {**line, "done": True, "done_reason": reason}
 
 
 def _line(context: Context, message: dict[str, Any]) -> dict[str, Any]:

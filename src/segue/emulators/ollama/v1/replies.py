@@ -9,7 +9,7 @@ import msgspec
 from segue.emulators.brain import Reply, calls_of, portions, text_of, thoughts_of
 from segue.emulators.ollama import replies
 from segue.emulators.ollama.checks import is_thinking
-from segue.emulators.ollama.compat import translated
+from segue.emulators.ollama.v1.checks import translated
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:

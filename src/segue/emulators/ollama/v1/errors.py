@@ -1,0 +1,44 @@
+"""OpenAI's envelope around the native words; in a stream an error is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.emulators.http import Response, json_response
+from segue.emulators.ollama.errors import fault, headers
+from segue.emulators.rules import rule
+
+if TYPE_CHECKING:
+    from segue.emulators.context import Context
+    from segue.emulators.refusal import Refusal
+
+__all__ = ["envelope", "fault", "headers", "refuse", "stream_error"]
+
+_TYPES = {400: "invalid_request_error", 404: "not_found_error"}
+
+
+def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:  # noqa: ARG001 — one signature for all providers
+    kind = _TYPES.get(refusal.status, "api_error")
+    return {"error": {"message": refusal.message, "type": kind, "param": None, "code": None}}
+
+
+def refuse(refusal: Refusal, context: Context) -> Response:
+    body = envelope(refusal, context)
+    return json_response(body, status=refusal.status, headers=headers(refusal, context), refusal=refusal)
+
+
+@rule("OLL-37", "M")
+def stream_error(refusal: Refusal, context: Context) -> bytes:  # noqa: ARG001 — one signature for all providers
+    """The native error line is read as an empty answer: one empty chunk, then the end without [DONE]."""
+    choice = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+    chunk = {
+        "id": "chatcmpl-0",
+        "object": "chat.completion.chunk",
+        "created": context.now,
+        "model": context.model,
+        "system_fingerprint": "fp_ollama",
+        "choices": [choice],
+    }
+    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"

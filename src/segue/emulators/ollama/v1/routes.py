@@ -1,0 +1,79 @@
+"""`/v1/chat/completions`, `/v1/models` and `/v1/embeddings` of an Ollama server."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any
+
+from segue.emulators import tokens
+from segue.emulators.http import Request, Response, Route, json_response, stream_response
+from segue.emulators.ollama import admission, embeddings, management
+from segue.emulators.ollama.replies import prompt_of
+from segue.emulators.ollama.v1 import checks, errors, replies
+from segue.emulators.refusal import Refusal
+
+if TYPE_CHECKING:
+    from segue.emulators.emulator import Emulator
+    from segue.emulators.ollama.store import Installed
+
+
+def chat_completions(request: Request, emulator: Emulator) -> Response:
+    accepted = admission.accepted(request, emulator, checks.complaints, errors.refuse)
+    if isinstance(accepted, Response):
+        return accepted
+    body, context = accepted
+    translated = checks.translated(body)
+    admission.load(emulator, translated, context)
+    reply = emulator.reply(prompt_of(translated, context))
+    if body.get("stream") is True:
+        chunks = replies.stream(reply, body, context)
+        return stream_response(chunks, content_type="text/event-stream", delay=reply.delay)
+    return json_response(replies.whole(reply, body, context))
+
+
+def _listed(model: Installed) -> dict[str, Any]:
+    return {"id": model.name, "object": "model", "created": model.since, "owned_by": "library"}
+
+
+def list_models(request: Request, emulator: Emulator) -> Response:  # noqa: ARG001 — a handler
+    models = management.store_of(emulator)
+    return json_response({"object": "list", "data": [_listed(model) for model in models]})
+
+
+def show_model(request: Request, emulator: Emulator) -> Response:
+    model = management.store_of(emulator).find(request.params["model"])
+    if model is None:
+        refusal = management.not_found(request.params["model"])
+        return errors.refuse(refusal, emulator.context(request, provider="ollama"))
+    return json_response(_listed(model))
+
+
+def embed(request: Request, emulator: Emulator) -> Response:
+    accepted = admission.accepted(request, emulator, embeddings.complaints, errors.refuse)
+    if isinstance(accepted, Response):
+        return accepted
+    body, context = accepted
+    texts = embeddings.texts_of(body)
+    if not texts:
+        return errors.refuse(Refusal(rule="OLL-40", message="invalid input"), context)
+    in_base64 = body.get("encoding_format") == "base64"
+    vectors = [embeddings.vector(text, body, context) for text in texts]
+    data = [
+        {
+            "object": "embedding",
+            "embedding": b64encode(vector.tobytes()).decode() if in_base64 else vector.tolist(),
+            "index": index,
+        }
+        for index, vector in enumerate(vectors)
+    ]
+    counted = sum(map(tokens.count, texts))
+    usage = {"prompt_tokens": counted, "total_tokens": counted}
+    return json_response({"object": "list", "data": data, "model": context.model, "usage": usage})
+
+
+ROUTES: list[Route] = [
+    ("POST", "/v1/chat/completions", chat_completions),
+    ("GET", "/v1/models", list_models),
+    ("GET", "/v1/models/{model:path}", show_model),
+    ("POST", "/v1/embeddings", embed),
+]
