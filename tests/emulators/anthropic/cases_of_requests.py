@@ -85,7 +85,7 @@ REQUEST_CASES = [
     ),
     case(
         "a result with a foreign block",
-        "ANT-04",
+        "ANT-29",
         answered(results=[result(content=[{"type": "input_text", "text": "x"}])]),
         "messages.2.content.0.tool_result.content.0: Input tag 'input_text' found using 'type' does not match any of"
         " the expected tags: 'browser_state', 'document', 'image', 'search_result', 'text', 'tool_reference'",

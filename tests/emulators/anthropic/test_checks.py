@@ -124,6 +124,7 @@ VALID = {
 }
 
 
+@pytest.mark.rule("ANT-21")
 @pytest.mark.parametrize("body", VALID.values(), ids=VALID.keys())
 def test_a_valid_request_is_accepted(body: dict[str, Any]) -> None:
     assert refusals(body, strict=True) == []

@@ -152,6 +152,7 @@ VALID = {
 }
 
 
+@pytest.mark.rule("GEM-24")
 @pytest.mark.parametrize(("body", "name"), VALID.values(), ids=VALID.keys())
 def test_a_valid_request_is_accepted(body: dict[str, Any], name: str) -> None:
     assert refusals(body, name, strict=True) == []

@@ -149,6 +149,7 @@ def test_unknown_fields_are_listed_in_the_details() -> None:
     assert fields == ["contents[0].parts[0]", "tools[0].function_declarations[0].parameters"]
 
 
+@pytest.mark.rule("GEM-00")
 def test_without_a_known_key_nothing_is_answered() -> None:
     path = f"/gemini/v1beta/models/{NEWEST}:generateContent"
     nobody = ask_now(App(), "POST", path, json=ask(), headers={})

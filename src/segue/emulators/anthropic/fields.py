@@ -79,7 +79,8 @@ RESULT_CONTENT = Tagged(
         "search_result": SEARCH_RESULT,
         "tool_reference": TOOL_REFERENCE,
         "browser_state": Dictionary(),
-    }
+    },
+    rule="ANT-29",
 )
 TOOL_RESULT = _block(
     ("tool_use_id",),

@@ -30,6 +30,7 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
     yield from too_long(body, context)
 
 
+@rule("ANT-81")
 def body_too_large(size: int) -> Refusal | None:
     """ANT-81: answered before the body is read."""
     if size <= MOST_BYTES:

@@ -102,7 +102,9 @@ def _stranded_calls(turn: Turn) -> list[Block]:
 
 
 @rule("ANT-20")
+@rule("ANT-21", "M")
 def unanswered_calls(turns: list[Turn]) -> Iterator[Refusal]:
+    """Results may be split over consecutive messages, which count as one (ANT-21)."""
     for place, turn in enumerate(turns):
         if turn.role != "assistant":
             continue

@@ -9,6 +9,7 @@ import msgspec
 from segue.emulators import tokens
 from segue.emulators.anthropic import prompt, reading, seals
 from segue.emulators.brain import Call, Reply, Say, Think
+from segue.emulators.rules import rule
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 STOP_REASONS = {"length": "max_tokens", "refusal": "refusal", "content_filter": "refusal"}
 
 
+@rule("ANT-74")
 def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
     blocks = _blocks(reply, request, context)
     return {
@@ -29,6 +31,8 @@ def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
     }
 
 
+@rule("ANT-70")
+@rule("ANT-71")
 def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[bytes]:
     blocks = _blocks(reply, request, context)
     usage = _usage(request, context, 1)
@@ -104,6 +108,7 @@ def _started(block: Mapping[str, Any]) -> dict[str, Any]:
     return {key: empty.get(key, value) for key, value in block.items()}
 
 
+@rule("ANT-72")
 def _deltas(block: Mapping[str, Any], size: int) -> Iterator[dict[str, Any]]:
     match block["type"]:
         case "text":
@@ -146,6 +151,8 @@ def _output_tokens(reply: Reply, blocks: list[dict[str, Any]]) -> int:
     return said + called + (thoughts if thought else 0)
 
 
+@rule("ANT-73")
+@rule("ANT-86")
 def _usage(request: Mapping[str, Any], context: Context, output: int) -> dict[str, Any]:
     """`input_tokens` is what the cache neither gave nor took (ANT-73)."""
     total = prompt.size(prompt.segments(request))

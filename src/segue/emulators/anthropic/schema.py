@@ -73,6 +73,7 @@ class Tagged(Struct, frozen=True):
     unchecked: str = ""
     """A pattern of further tags whose content is not looked at."""
     betas: Mapping[str, str] = field(default_factory=dict)
+    rule: str = "ANT-04"
 
 
 Shape: TypeAlias = Anything | Flag | Number | String | Dictionary | Items | TextOr | Record | Tagged
@@ -173,7 +174,7 @@ def _tagged_faults(shape: Tagged, value: Any, path: str, offers: Offers) -> Iter
     elif not (isinstance(tag, str) and shape.unchecked and re.fullmatch(shape.unchecked, tag)):
         expected = ", ".join(f"'{name}'" for name in sorted(offered))
         problem = f"Input tag '{tag}' found using 'type' does not match any of the expected tags: {expected}"
-        yield _refuse(path, problem)
+        yield _refuse(path, problem, shape.rule)
 
 
 def _alternatives(choices: tuple[str, ...]) -> str:

@@ -98,6 +98,7 @@ def ends_with_thinking(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-54")
+@rule("ANT-59")
 def modified_thinking(body: Body, context: Context) -> Iterator[Refusal]:
     latest = next((turn for turn in reversed(reading.turns_of(body)) if turn.role == "assistant"), None)
     if latest is None:

@@ -50,6 +50,8 @@ def array(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterato
     yield b"\n]\n"
 
 
+@rule("GEM-51")
+@rule("GEM-52")
 def _chunks(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[dict[str, Any]]:
     body, _ = checks.parsed(request, "GenerateContentRequest")
     if reply.finish == "content_filter":
@@ -90,6 +92,8 @@ def _chunk(parts: list[dict[str, Any]], usage: Mapping[str, Any], context: Conte
     return {"candidates": [candidate], "usageMetadata": usage, **_identity(context)}
 
 
+@rule("GEM-53")
+@rule("GEM-54")
 def _candidate(
     parts: list[dict[str, Any]], reply: Reply, *, finished: bool, called: bool | None = None
 ) -> dict[str, Any]:
@@ -106,6 +110,7 @@ def _calls(parts: list[dict[str, Any]]) -> bool:
     return any("functionCall" in part for part in parts)
 
 
+@rule("GEM-55")
 def _blocked(usage: Mapping[str, Any], context: Context) -> dict[str, Any]:
     """A blocked prompt is HTTP 200 without candidates (GEM-55)."""
     kept = {key: usage[key] for key in ("promptTokenCount",)}
@@ -120,6 +125,7 @@ def _identity(context: Context) -> dict[str, str]:
     return {"modelVersion": context.model, "responseId": context.reply_id or "emulated"}
 
 
+@rule("GEM-25")
 def _parts(reply: Reply, body: reading.Body, context: Context) -> list[dict[str, Any]]:
     shown = reading.settings_of(body).get("thinking_config", {}).get("include_thoughts") is True
     thinks = prompt.thinks(body, context)

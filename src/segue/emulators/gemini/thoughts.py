@@ -32,6 +32,7 @@ MISSING = (
 )
 
 
+@rule("GEM-24", "M")
 def complaints(body: Body, context: Context) -> Iterator[Refusal]:
     # Older models and image models take signatures or leave them (GEM-24).
     if context.facts.get("signatures_required") is not True:
