@@ -357,10 +357,11 @@ def _decode_extra(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _cache_mark(messages: Any) -> dict[str, Any] | None:
     """A mark on a message becomes one for the whole request, which the provider puts where it fits (ANT-85)."""
-    for message in reversed(messages or ()):
+    for message in reversed(messages if isinstance(messages, list) else []):
         content = message.get("content") if isinstance(message, dict) else None
-        for block in reversed(content if isinstance(content, list) else ()):
-            mark = block.get("cache_control") if isinstance(block, dict) else None
+        blocks: list[Any] = content if isinstance(content, list) else []
+        for block in reversed(blocks):
+            mark: Any = block.get("cache_control") if isinstance(block, dict) else None
             if isinstance(mark, dict):
                 return mark
     return None

@@ -1,0 +1,180 @@
+"""Whole replies of the Messages wire, both ways, told as the events a stream would give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    ReasoningDelta,
+    ReplyStarted,
+    Sealed,
+    TextDelta,
+    UsageReported,
+)
+from segue.conversation.usage import Usage
+from segue.dialects.anthropic_messages import wire
+from segue.dialects.anthropic_messages.errors import encode_error, refusal
+from segue.errors import ProtocolError
+from segue.transcript.media import describe, written_out
+from segue.transcript.values import arguments_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from segue.conversation.blocks import Block
+    from segue.conversation.events import Event, Finish, Reply
+
+FINISHES: Mapping[str, Finish] = {  # ANT-74
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+STOP_REASONS: Mapping[Finish, str] = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "cancelled": "end_turn",
+    "content_filter": "refusal",
+    "error": "end_turn",
+}
+
+
+def decode_reply(body: bytes) -> list[Event]:
+    try:
+        reply = wire.REPLIES.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return [Failed(ProtocolError("The answer is not a reply of the Messages wire."))]
+    if isinstance(reply.error, dict):
+        return [Failed(refusal(reply.error, body=body))]
+    if reply.content is None:
+        return [Failed(ProtocolError("The answer holds no content.", path="content"))]
+    events: list[Event] = [ReplyStarted(reply.id or "", reply.model or "")]
+    for index, block in enumerate(reply.content):
+        events += _decode_block(index, block)
+    usage = usage_of(reply.usage or {})
+    if usage is not None:
+        events.append(UsageReported(usage))
+    called = any(type(event) is CallStarted for event in events)
+    events.append(finished(reply.stop_reason, called=called))
+    return events
+
+
+def finished(reason: str | None, *, called: bool) -> Finished:
+    if reason is None:
+        return Finished("tool_calls" if called else "stop")
+    return Finished(FINISHES.get(reason, "stop"), reason)
+
+
+def _decode_block(index: int, block: wire.ReplyBlock) -> Iterator[Event]:
+    """Blocks of the provider's own tools are its own affair and told nowhere."""
+    match block.type:
+        case "text":
+            if block.text:
+                yield TextDelta(index, block.text)
+        case "thinking":
+            if block.thinking:
+                yield ReasoningDelta(index, block.thinking)
+            if block.signature:
+                yield Sealed(index, block.signature)
+        case "redacted_thinking":
+            yield Sealed(index, block.data or "", "redacted")
+        case "tool_use":
+            yield CallStarted(index, block.id or "", block.name or "")
+            arguments = bytes(block.input).decode()
+            if arguments not in ("", "{}", "null"):
+                yield ArgumentsDelta(index, arguments)
+        case _:
+            return
+
+
+def usage_of(counts: Mapping[str, Any]) -> Usage | None:
+    """All of the input counts, cached or not (ANT-73). Nothing where nobody counted."""
+    read, written = _count(counts, "cache_read_input_tokens"), _count(counts, "cache_creation_input_tokens")
+    fresh, output = _count(counts, "input_tokens"), _count(counts, "output_tokens")
+    if not (read or written or fresh or output):
+        return None
+    details = counts.get("output_tokens_details")
+    return Usage(
+        input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
+        output_tokens=output,
+        cached_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=_count(details, "thinking_tokens") if isinstance(details, dict) else None,
+    )
+
+
+def _count(counts: Mapping[str, Any], name: str) -> int | None:
+    value = counts.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# The other way
+
+
+def encode_reply(reply: Reply) -> bytes:
+    if reply.error is not None:
+        return encode_error(reply.error)[1]
+    return wire.ENCODER.encode(
+        {
+            "id": reply.id,
+            "type": "message",
+            "role": "assistant",
+            "model": reply.model,
+            "content": [
+                content for block in reply.message.blocks if (content := _encode_block(block)) is not None
+            ],
+            "stop_reason": stop_reason(reply.finish, reply.raw_finish),
+            "stop_sequence": None,
+            "usage": counts_of(reply.usage),
+        }
+    )
+
+
+def stop_reason(finish: Finish, raw: str) -> str:
+    """This wire's own word, if it was one; else its word for the same end."""
+    return raw if FINISHES.get(raw) == finish else STOP_REASONS[finish]
+
+
+def _encode_block(block: Block) -> wire.Content | None:
+    match block:
+        case Text(said):
+            return wire.TextBlock(said) if said else None
+        case Reasoning(thought, seal):
+            if seal is not None and seal.kind == "redacted":
+                return wire.RedactedThinking(seal.payload)
+            return wire.Thinking(thought, seal.payload if seal is not None else "")
+        case ToolCall():
+            return wire.ToolUse(block.native_id or block.id, block.name, Raw(arguments_of(block)[0]))
+        case Media():
+            return wire.TextBlock(describe(block).text)
+        case Code():
+            return wire.TextBlock(written_out(block).text)
+        case _:  # a result is never part of a reply
+            return None
+
+
+def counts_of(usage: Usage) -> dict[str, Any]:
+    read, written = usage.cached_tokens, usage.cache_write_tokens
+    counts: dict[str, Any] = {
+        "input_tokens": max((usage.input_tokens or 0) - (read or 0) - (written or 0), 0),
+        "output_tokens": usage.output_tokens or 0,
+    }
+    if written is not None:
+        counts["cache_creation_input_tokens"] = written
+    if read is not None:
+        counts["cache_read_input_tokens"] = read
+    if usage.reasoning_tokens is not None:
+        counts["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    return counts
