@@ -1,1 +1,24 @@
 """Anthropic Messages: content blocks, results inside the next user message, signed thinking."""
+
+from segue.dialects.anthropic_messages.errors import decode_error, encode_error
+from segue.dialects.anthropic_messages.reply import decode_reply, encode_reply
+from segue.dialects.anthropic_messages.request import decode_request, encode_request, recognises
+from segue.dialects.anthropic_messages.rules import ANTHROPIC
+from segue.dialects.anthropic_messages.stream import ReplyDecoder, ReplyEncoder
+from segue.dialects.dialect import Dialect
+
+__all__ = ["DIALECT"]
+
+DIALECT = Dialect(
+    name=ANTHROPIC.target.dialect,
+    rules=ANTHROPIC,
+    encode_request=encode_request,
+    decode_request=decode_request,
+    recognises=recognises,
+    decode_reply=decode_reply,
+    encode_reply=encode_reply,
+    new_decoder=ReplyDecoder,
+    new_encoder=ReplyEncoder,
+    decode_error=decode_error,
+    encode_error=encode_error,
+)

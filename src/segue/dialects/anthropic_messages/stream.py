@@ -1,0 +1,304 @@
+"""Streamed replies of the Messages wire, both ways: named events, one content block after another (ANT-70)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+
+import msgspec
+
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    ReplyStarted,
+    Sealed,
+    TextDelta,
+    UsageReported,
+)
+from segue.conversation.usage import Usage
+from segue.dialects import sse
+from segue.dialects.anthropic_messages import wire
+from segue.dialects.anthropic_messages.errors import encode_error, refusal
+from segue.dialects.anthropic_messages.reply import counts_of, finished, stop_reason, usage_of
+from segue.errors import ProtocolError
+from segue.transcript.media import describe
+from segue.transcript.values import is_object_text, json_of
+
+if TYPE_CHECKING:
+    from segue.conversation.events import Event
+
+
+@final
+class ReplyDecoder:
+    """A streamed reply, bytes in and events out."""
+
+    def __init__(self) -> None:
+        self._frames = sse.FrameDecoder()
+        self._counts: dict[str, Any] = {}
+        self._given: dict[int, Any] = {}
+        """Arguments that stood in the start of a call, until it is clear that none follow in pieces."""
+        self._reason: str | None = None
+        self._called = False
+        self._unread = 0
+        self._over = False
+
+    def feed(self, data: bytes) -> list[Event]:
+        events: list[Event] = []
+        for frame in self._frames.feed(data):
+            self._read(frame.data, events)
+        return events
+
+    def close(self) -> list[Event]:
+        events: list[Event] = []
+        for frame in self._frames.close():
+            self._read(frame.data, events)
+        if self._over:
+            return events
+        self._over = True
+        if self._reason is not None:  # all was said; only the goodbye is missing
+            events.append(finished(self._reason, called=self._called))
+            return events
+        unread = f" {self._unread} events of it could not be read." if self._unread else ""
+        events.append(Failed(ProtocolError(f"The stream broke off before the reply had ended.{unread}")))
+        return events
+
+    def _read(self, data: bytes, events: list[Event]) -> None:
+        if self._over:
+            return
+        try:
+            chunk = wire.CHUNKS.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self._unread += 1
+            return
+        if chunk.type == "content_block_delta" and chunk.delta is not None:
+            self._read_delta(chunk.index, chunk.delta, events)
+        else:
+            self._read_other(chunk, events)
+
+    def _read_delta(self, index: int, delta: wire.Delta, events: list[Event]) -> None:
+        kind = delta.type
+        if kind == "text_delta":
+            if delta.text:
+                events.append(TextDelta(index, delta.text))
+        elif kind == "input_json_delta":
+            if delta.partial_json:
+                self._given.pop(index, None)
+                events.append(ArgumentsDelta(index, delta.partial_json))
+        elif kind == "thinking_delta":
+            if delta.thinking:
+                events.append(ReasoningDelta(index, delta.thinking))
+        elif kind == "signature_delta" and delta.signature:
+            events.append(Sealed(index, delta.signature))  # ANT-71: it replaces, so the last one counts
+
+    def _read_other(self, chunk: wire.Chunk, events: list[Event]) -> None:
+        match chunk.type:
+            case "message_start":
+                message = chunk.message or {}
+                events.append(ReplyStarted(_text(message, "id"), _text(message, "model")))
+                self._count(message.get("usage"), events)
+            case "content_block_start":
+                self._read_start(chunk.index, chunk.content_block or {}, events)
+            case "content_block_stop":
+                if chunk.index in self._given:
+                    events.append(ArgumentsDelta(chunk.index, json_of(self._given.pop(chunk.index))))
+            case "message_delta":
+                if chunk.delta is not None and chunk.delta.stop_reason:
+                    self._reason = chunk.delta.stop_reason
+                self._count(chunk.usage, events)
+            case "message_stop":
+                self._over = True
+                events.append(finished(self._reason, called=self._called))
+            case "error":
+                self._over = True
+                error = chunk.error if isinstance(chunk.error, dict) else {"message": str(chunk.error or "")}
+                events.append(Failed(refusal(error)))
+            case _:  # ping, and what is not known yet (ANT-70)
+                return
+
+    def _read_start(self, index: int, block: dict[str, Any], events: list[Event]) -> None:
+        match block.get("type"):
+            case "text":
+                if said := _text(block, "text"):
+                    events.append(TextDelta(index, said))
+            case "thinking":
+                if thought := _text(block, "thinking"):
+                    events.append(ReasoningDelta(index, thought))
+                if signature := _text(block, "signature"):
+                    events.append(Sealed(index, signature))
+            case "redacted_thinking":  # ANT-71: it comes whole
+                events.append(Sealed(index, _text(block, "data"), "redacted"))
+            case "tool_use":
+                self._called = True
+                events.append(CallStarted(index, _text(block, "id"), _text(block, "name")))
+                if block.get("input"):
+                    self._given[index] = block["input"]
+            case _:  # the provider's own tools: what they do is its own affair
+                return
+
+    def _count(self, counts: Any, events: list[Event]) -> None:
+        """Counts are totals so far: those that are told replace earlier ones, the others stay (ANT-73)."""
+        if not isinstance(counts, dict):
+            return
+        self._counts.update((name, value) for name, value in counts.items() if value is not None)
+        usage = usage_of(self._counts)
+        if usage is not None:
+            events.append(UsageReported(usage))
+
+
+def _text(held: dict[str, Any], name: str) -> str:
+    value = held.get(name)
+    return value if isinstance(value, str) else ""
+
+
+# The other way
+
+_Kind: TypeAlias = Literal["text", "reasoning", "call"]
+_EMPTY: dict[_Kind, dict[str, Any]] = {
+    "text": {"type": "text", "text": ""},
+    "reasoning": {"type": "thinking", "thinking": "", "signature": ""},
+}
+
+
+class _Open:
+    """A block on the wire."""
+
+    __slots__ = ("arguments", "index", "kind", "stopped")
+
+    def __init__(self, index: int, kind: _Kind) -> None:
+        self.index = index
+        self.kind = kind
+        self.arguments: list[str] = []
+        self.stopped = False
+
+
+@final
+class ReplyEncoder:
+    """Events in, the provider's stream out.
+
+    A block ends when the next one begins; only a call whose arguments are not whole yet stays open, so that parallel
+    calls may come interleaved. Seals on anything but thoughts have no place on this wire.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._started = ReplyStarted()
+        self._begun = False
+        self._usage = Usage()
+        self._blocks: dict[int, _Open] = {}
+        self._finished: Finished | None = None
+        self._over = False
+
+    def feed(self, event: Event) -> bytes:
+        if self._over:
+            return b""
+        match event:
+            case ReplyStarted():
+                self._started = event
+                return b""
+            case UsageReported(usage):
+                self._usage = merged(self._usage, usage)
+                return b""
+            case Finished():
+                self._finished = self._finished or event
+                return b""  # the end is told at the end: counts may still come
+            case Failed(error):
+                self._over = True
+                return self._begin() + sse.encode(encode_error(error)[1], "error")
+            case _:
+                return self._begin() + self._say(event)
+
+    def close(self) -> bytes:
+        if self._over:
+            return b""
+        self._over = True
+        called = any(block.kind == "call" for block in self._blocks.values())
+        ended = self._finished or finished(None, called=called)
+        delta = {"stop_reason": stop_reason(ended.reason, ended.raw), "stop_sequence": None}
+        return b"".join(
+            (
+                self._begin(),
+                *(self._stop(block) for block in self._blocks.values()),
+                _frame("message_delta", delta=delta, usage=counts_of(self._usage)),
+                _frame("message_stop"),
+            )
+        )
+
+    def _begin(self) -> bytes:
+        if self._begun:
+            return b""
+        self._begun = True
+        message: dict[str, Any] = {
+            "id": self._started.id,
+            "type": "message",
+            "role": "assistant",
+            "model": self._model or self._started.model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": counts_of(self._usage),
+        }
+        return _frame("message_start", message=message)
+
+    def _say(self, event: Event) -> bytes:
+        match event:
+            case TextDelta(index, text):
+                return self._delta(index, "text", {"type": "text_delta", "text": text})
+            case ReasoningDelta(index, text):
+                return self._delta(index, "reasoning", {"type": "thinking_delta", "thinking": text})
+            case ArgumentsDelta(index, text):
+                said = self._delta(index, "call", {"type": "input_json_delta", "partial_json": text})
+                self._blocks[index].arguments.append(text)
+                return said
+            case CallStarted(index, native_id, name):
+                block = {"type": "tool_use", "id": native_id, "name": name, "input": {}}
+                return b"" if index in self._blocks else self._start(index, "call", block)
+            case Sealed():
+                return self._seal(event)
+            case MediaArrived(index, media):
+                return self._delta(index, "text", {"type": "text_delta", "text": describe(media).text})
+            case _:
+                return b""
+
+    def _seal(self, seal: Sealed) -> bytes:
+        known = self._blocks.get(seal.index)
+        if (known.kind if known is not None else seal.block) != "reasoning":
+            return b""
+        if seal.kind == "redacted" and known is None:
+            return self._start(seal.index, "reasoning", {"type": "redacted_thinking", "data": seal.payload})
+        return self._delta(seal.index, "reasoning", {"type": "signature_delta", "signature": seal.payload})
+
+    def _delta(self, index: int, kind: _Kind, delta: dict[str, Any]) -> bytes:
+        started = b""
+        if index not in self._blocks:
+            empty = _EMPTY.get(kind) or {"type": "tool_use", "id": "", "name": "", "input": {}}
+            started = self._start(index, kind, empty)
+        return started + _frame("content_block_delta", index=self._blocks[index].index, delta=delta)
+
+    def _start(self, index: int, kind: _Kind, block: dict[str, Any]) -> bytes:
+        ended = [self._stop(before) for before in self._blocks.values() if _is_whole(before)]
+        made = self._blocks[index] = _Open(len(self._blocks), kind)
+        return b"".join((*ended, _frame("content_block_start", index=made.index, content_block=block)))
+
+    def _stop(self, block: _Open) -> bytes:
+        if block.stopped:
+            return b""
+        block.stopped = True
+        return _frame("content_block_stop", index=block.index)
+
+
+def _is_whole(block: _Open) -> bool:
+    if block.stopped:
+        return False
+    return block.kind != "call" or is_object_text("".join(block.arguments))
+
+
+def merged(known: Usage, told: Usage) -> Usage:
+    changed = {name: value for name in Usage.__struct_fields__ if (value := getattr(told, name)) is not None}
+    return msgspec.structs.replace(known, **changed) if changed else known
+
+
+def _frame(kind: str, **fields: Any) -> bytes:
+    return sse.encode(wire.ENCODER.encode({"type": kind, **fields}), kind)
