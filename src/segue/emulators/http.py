@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
 
 
+DEPTH_MAX = 128
+"""No request of a real client is nested deeper, and nothing below has to fear for its stack."""
+
+
 class BadJsonError(ValueError):
     """The body of a request is not JSON (or nested too deeply to be read)."""
 
@@ -34,9 +38,26 @@ class Request(Struct, frozen=True, kw_only=True):
 
     def json(self) -> Any:
         try:
-            return msgspec.json.decode(self.body)
+            value = msgspec.json.decode(self.body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise BadJsonError(str(error)) from error
+        if _too_deep(value):
+            raise BadJsonError(f"more than {DEPTH_MAX} levels deep")
+        return value
+
+
+def _too_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
 
 
 class Response(Struct, frozen=True, kw_only=True):
