@@ -190,7 +190,7 @@ def server_tools(turns: list[Turn]) -> Iterator[Refusal]:
                 yield Refusal(rule="ANT-30", message=_orphan(block, result_id))
     waiting = {_caller(block) for turn in turns for block in turn.of_type("tool_use")}
     for call_id, block in used.items():
-        if call_id not in answered | waiting and block not in turns[-1].blocks:
+        if call_id not in answered | waiting and block.message < turns[-1].first:
             yield Refusal(rule="ANT-30", message=_open_server_call(block, call_id))
 
 

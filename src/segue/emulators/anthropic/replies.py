@@ -79,7 +79,7 @@ def _blocks(reply: Reply, request: Mapping[str, Any], context: Context) -> list[
     thinks = reading.thinks(request, context)
     pieces = [piece for piece in reply.pieces if thinks or not isinstance(piece, Think)]
     name = f"{_message_id(context)}/{sum(isinstance(piece, Think) for piece in pieces)}"
-    before = seals.places(request)
+    trail = seals.trail_of(request, context)
     blocks: list[dict[str, Any]] = []
     for index, piece in enumerate(pieces):
         match piece:
@@ -87,13 +87,13 @@ def _blocks(reply: Reply, request: Mapping[str, Any], context: Context) -> list[
                 block: dict[str, Any] = {"type": "text", "text": text}
             case Think(text):
                 shown = _shown(request, context)
-                signature = seals.sign(request, before, context, text=text, shown=shown, reply=name)
+                signature = seals.sign(trail, context.secret, text=text, shown=shown, reply=name)
                 block = {"type": "thinking", "thinking": text if shown else "", "signature": signature}
             case Call(tool, arguments):
                 call_id = "toolu_01" + digest([_message_id(context), index])[:22]
                 block = {"type": "tool_use", "id": call_id, "name": tool, "input": dict(arguments)}
         blocks.append(block)
-        before.append(("assistant", block))
+        trail.add("assistant", block)
     return blocks
 
 

@@ -6,46 +6,80 @@ digests of all that came before. Verifying means making the same claims again fr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from segue.emulators import signatures
 from segue.emulators.anthropic import reading
-from segue.emulators.anthropic.reading import Block, Body
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
+    from segue.emulators.anthropic.reading import Block, Body
     from segue.emulators.context import Context
 
 PREFIX = "EqQB"
 THOUGHTS = ("thinking", "redacted_thinking")
-Claims = dict[str, str]
-Place = tuple[str, Body]
-"""Role and block: the conversation as one flat list, as the model reads it."""
+Claims: TypeAlias = dict[str, str]
 
 
-def places(body: Body) -> list[Place]:
-    return [(block.role, block.value) for block in reading.blocks_of(body)]
+class Trail:
+    """What has been said up to a point, as digests that grow block by block."""
+
+    def __init__(self, body: Body, context: Context) -> None:
+        self._body = body
+        self._referred: set[str] = set()
+        self._claims: Claims = {
+            "platform": context.platform,
+            "account": context.account,
+            "model": context.model,
+            "system": signatures.digest(_system(body)),
+            "tools": self._tools(),
+            "messages": "",
+            # The thinking block before, and everything before in the same assistant turn.
+            "previous": "",
+            "run": "",
+        }
+
+    def add(self, role: str, block: Body) -> None:
+        said = _said(role, block)
+        if block.get("type") in THOUGHTS:
+            self._claims["previous"] = signatures.digest(said)
+        else:
+            self._claims["messages"] = signatures.digest([self._claims["messages"], said])
+        run = signatures.digest([self._claims["run"], said])
+        self._claims["run"] = run if role == "assistant" else ""
+        references = set(_references(block)) - self._referred
+        if references:
+            self._referred |= references
+            self._claims["tools"] = self._tools()
+
+    def claims(self) -> Claims:
+        """What a thinking block at this point is bound to; its own text and its reply are not among it."""
+        return dict(self._claims)
+
+    def _tools(self) -> str:
+        """The tool list without those that are deferred and not yet referred to (ANT-57)."""
+        return signatures.digest(
+            [
+                _uncached(tool)
+                for _, tool in reading.tools_of(self._body)
+                if tool.get("defer_loading") is not True or tool.get("name") in self._referred
+            ]
+        )
 
 
-def claims(body: Body, before: Sequence[Place], context: Context) -> Claims:
-    """What a thinking block after `before` is bound to; its own text and its reply are not among it."""
-    return {
-        "platform": context.platform,
-        "account": context.account,
-        "model": context.model,
-        "system": signatures.digest(_system(body)),
-        "tools": signatures.digest(_tools(body, before)),
-        "messages": signatures.digest([_said(place) for place in before if not _is_thought(place)]),
-        "previous": _last_thought(before),
-        "run": signatures.digest([_said(place) for place in _current_run(before)]),
-    }
+def trail_of(body: Body, context: Context) -> Trail:
+    """All that a request says."""
+    trail = Trail(body, context)
+    for block in reading.blocks_of(body):
+        trail.add(block.role, block.value)
+    return trail
 
 
-def sign(body: Body, before: Sequence[Place], context: Context, *, text: str, shown: bool, reply: str) -> str:
+def sign(trail: Trail, secret: bytes, *, text: str, shown: bool, reply: str) -> str:
     """`reply` names the answer and how many thinking blocks it has, e.g. ``msg_01…/2``."""
     own = {"text": signatures.digest(text), "shown": str(shown), "reply": reply}
-    return signatures.seal(context.secret, {**claims(body, before, context), **own}, PREFIX)
+    return signatures.seal(secret, {**trail.claims(), **own}, PREFIX)
 
 
 def opened(block: Body, context: Context) -> Claims | None:
@@ -61,24 +95,19 @@ def same_text(block: Body, born: Claims) -> bool:
     return born.get("text") == signatures.digest(reading.text_of(block.get("thinking")))
 
 
-def thoughts(body: Body) -> Iterator[tuple[Block, list[Place]]]:
-    """Every thinking block with all that stands before it."""
-    before: list[Place] = []
+def thoughts(body: Body, context: Context) -> Iterator[tuple[Block, Claims]]:
+    """Every thinking block, with what it would be bound to if it were issued where it now stands."""
+    trail = Trail(body, context)
     for block in reading.blocks_of(body):
         if block.type in THOUGHTS:
-            yield block, list(before)
-        before.append((block.role, block.value))
+            yield block, trail.claims()
+        trail.add(block.role, block.value)
 
 
-def _is_thought(place: Place) -> bool:
-    return place[1].get("type") in THOUGHTS
-
-
-def _said(place: Place) -> list[Any]:
+def _said(role: str, block: Body) -> list[Any]:
     """A block as it counts for a seal: cache marks are no part of what was said."""
-    role, block = place
-    if _is_thought(place):
-        return [role, "thought", _identity(block)]
+    if block.get("type") in THOUGHTS:
+        return [role, reading.text_of(block.get("signature")) or reading.text_of(block.get("data"))]
     return [role, {key: value for key, value in _uncached(block).items() if value is not None}]
 
 
@@ -90,37 +119,8 @@ def _uncached(value: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _identity(block: Body) -> str:
-    return reading.text_of(block.get("signature")) or reading.text_of(block.get("data"))
-
-
-def _last_thought(before: Sequence[Place]) -> str:
-    return next(
-        (signatures.digest(_identity(place[1])) for place in reversed(before) if _is_thought(place)), ""
-    )
-
-
-def _current_run(before: Sequence[Place]) -> list[Place]:
-    run: list[Place] = []
-    for place in reversed(before):
-        if place[0] != "assistant":
-            break
-        run.append(place)
-    return run[::-1]
-
-
 def _system(body: Body) -> list[Any]:
     return [_uncached(block) for _, block in reading.content_blocks(body.get("system"))]
-
-
-def _tools(body: Body, before: Sequence[Place]) -> list[Any]:
-    """The tool list without those that are deferred and not yet referred to (ANT-57)."""
-    referred = set(_references([block for _, block in before]))
-    return [
-        _uncached(tool)
-        for _, tool in reading.tools_of(body)
-        if tool.get("defer_loading") is not True or tool.get("name") in referred
-    ]
 
 
 def _references(values: object) -> Iterator[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import reading, seals
-from segue.emulators.anthropic.seals import THOUGHTS, Claims, Place
+from segue.emulators.anthropic.seals import THOUGHTS, Claims
 from segue.emulators.refusal import Refusal
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from segue.emulators.anthropic.reading import Body, Turn
     from segue.emulators.context import Context
@@ -103,29 +103,29 @@ def modified_thinking(body: Body, context: Context) -> Iterator[Refusal]:
     latest = next((turn for turn in reversed(reading.turns_of(body)) if turn.role == "assistant"), None)
     if latest is None:
         return
-    for block, before in seals.thoughts(body):
+    for block, now in seals.thoughts(body, context):
         born = seals.opened(block.value, context)
-        if block not in latest.blocks or born is None or not _ours(born, context):
+        if block.message < latest.first or born is None or not _ours(born, context):
             continue
-        if not seals.same_text(block.value, born) or _torn(born, before, latest, body, context):
+        torn = born.get("run") != now["run"] or not _whole(born, latest, context)
+        if torn or not seals.same_text(block.value, born):
             yield Refusal(rule="ANT-54", message=f"{block.path}: {MODIFIED}")
 
 
-def _torn(born: Claims, before: Sequence[Place], latest: Turn, body: Body, context: Context) -> bool:
-    """Whether the reply's thinking is no longer whole, in order, and with the same blocks in between."""
+def _whole(born: Claims, latest: Turn, context: Context) -> bool:
+    """Whether all thinking blocks of the reply are still there."""
     reply = born.get("reply", "")
     together = [
         claims
-        for other in latest.of_type("thinking")
-        if (claims := seals.opened(other.value, context)) is not None and claims.get("reply") == reply
+        for block in latest.of_type("thinking")
+        if (claims := seals.opened(block.value, context)) is not None and claims.get("reply") == reply
     ]
-    whole = str(len(together)) == reply.rpartition("/")[2]
-    return not whole or seals.claims(body, before, context)["run"] != born.get("run")
+    return str(len(together)) == reply.rpartition("/")[2]
 
 
 @rule("ANT-55")
 def invalid_signatures(body: Body, context: Context) -> Iterator[Refusal]:
-    for block, _ in seals.thoughts(body):
+    for block, _ in seals.thoughts(body, context):
         if block.type == "redacted_thinking":
             text = f"{block.path}: Invalid `data` in `redacted_thinking` block"
             yield Refusal(rule="ANT-55", message=text, confidence="M")
@@ -146,11 +146,11 @@ def broken_bonds(body: Body, context: Context) -> Iterator[Refusal]:
         return
     if asked == "drop_block" and reading.has_beta(context, BINDING_BETA):
         return
-    for block, before in seals.thoughts(body):
+    for block, now in seals.thoughts(body, context):
         born = seals.opened(block.value, context)
         if born is None or not _ours(born, context):
             continue
-        broken = _first_broken(born, seals.claims(body, before, context))
+        broken = _first_broken(born, now)
         if broken is not None:
             yield Refusal(rule="ANT-57", message=f"{block.path}: {BOUND}{DIAGNOSES[broken]}")
 
