@@ -156,6 +156,7 @@ def system_message_refused(messages: list[Any], context: Context) -> Iterator[Re
 
 @rule("CHAT-40", "H")
 def tools_need_effort_none(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    """Older reports end `Please use /v1/responses instead.`"""
     tools = body.get("tools")
     functions = [t for t in tools if isinstance(t, Mapping)] if isinstance(tools, list) else []
     if not context.facts.get("chat_tools_need_effort_none") or not functions:

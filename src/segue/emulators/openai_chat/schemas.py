@@ -47,7 +47,10 @@ def not_an_object(schema: object, path: str) -> Iterator[Refusal]:
 
 @rule("CHAT-32", "H")
 def not_an_object_schema(name: str, schema: Mapping[str, Any], path: str) -> Iterator[Refusal]:
-    """An empty schema is a function without arguments; anything else says `type: object`."""
+    """An empty schema is a function without arguments; anything else says `type: object`.
+
+    The same refusal is also reported with `'type: null'` in place of `'type: "None"'`.
+    """
     if schema and schema.get("type") != "object":
         found = schema.get("type")
         spelt = '"None"' if found is None else f'"{found}"'
@@ -58,6 +61,7 @@ def not_an_object_schema(name: str, schema: Mapping[str, Any], path: str) -> Ite
 
 @rule("CHAT-33", "H")
 def combinator_at_the_top(name: str, schema: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+    """Older reports have the same sentence without `'const'`."""
     if any(key in schema for key in COMBINATORS):
         yield _invalid(
             "CHAT-33",

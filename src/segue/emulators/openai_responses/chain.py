@@ -105,6 +105,7 @@ def items_not_stored(body: Mapping[str, Any], items: Sequence[Item], context: Co
 
 @rule("RESP-46", "H")
 def foreign_seals(items: Sequence[Item], context: Context) -> Iterator[Refusal]:
+    """Two wordings are reported; the one with the item's id is used where there is an id."""
     for item in items:
         sealed = item.get("encrypted_content")
         if type_of(item) != "reasoning" or not isinstance(sealed, str) or seals.opens(sealed, context):
