@@ -32,8 +32,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """Whether temperature, top_p and top_k are accepted."""
     forced_choice: bool = True
     """Whether it can be made to call a tool."""
-    thinking: Literal["", "manual", "adaptive", "always", "level", "budget", "effort", "switch"] = ""
-    """How its thinking is asked for: by budget (`manual`, `budget`), by effort, by level, on its own."""
+    thinking: Literal["", "none", "manual", "adaptive", "always", "level", "budget", "effort", "switch"] = ""
+    """How its thinking is asked for: by budget (`manual`, `budget`), by effort, by level, on its own; `none` cannot."""
     thinking_off: str = "disabled"
     """The mode of thinking to ask for when it should not think, where modes have names."""
     efforts: tuple[str, ...] = ()
@@ -47,6 +47,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     bound_seals: bool | None = None
     call_seals: bool | None = None
     """Whether the first call of a step needs a seal."""
+    json_schema: bool = True
+    """Whether tools may be described in full JSON Schema, where the wire also has a smaller language for it."""
     call_ids: bool = True
     """Whether calls and results may carry ids."""
     media_in_results: bool | None = None
