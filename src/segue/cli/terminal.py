@@ -34,9 +34,8 @@ def say(text: str) -> None:
 
 def complain(error: SegueError) -> None:
     """What went wrong, where, and what to do."""
-    paint = Paint(sys.stderr)
     place = f" (at {error.path})" if error.path else ""
-    say(f"{paint('red', 'segue:')} {error.message}{place}")
+    sys.stderr.write(f"{Paint(sys.stderr)('red', 'segue:')} {printable(error.message + place)}\n")
     if error.hint:
         say(f"       {error.hint}")
 
@@ -44,4 +43,4 @@ def complain(error: SegueError) -> None:
 def printable(text: str) -> str:
     """The text without control characters: what came from a file may not steer the terminal."""
     safe = text.encode("utf-8", "replace").decode()
-    return "".join(letter if letter.isprintable() or letter in "\n\t\x1b" else "\ufffd" for letter in safe)
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in safe)

@@ -1,0 +1,75 @@
+"""What a provider would answer to a transcript as it is, from refusals.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import lru_cache
+from importlib.resources import files
+from typing import final
+
+import msgspec
+from msgspec import Struct
+
+
+@final
+class Refusal(Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule of a provider and its words when the rule is broken."""
+
+    kind: str
+    code: str
+    text: str
+    status: int = 400
+    when: str = ""
+    unless: str = ""
+
+    def fits(self, kind: str, decision: str) -> bool:
+        return kind == self.kind and self.when in decision and not (self.unless and self.unless in decision)
+
+    def worded(self, *, call_id: str, place: str) -> str:
+        return self.text.replace("{id}", call_id or "…").replace("{place}", place)
+
+
+@final
+class Group(Struct, frozen=True, forbid_unknown_fields=True):
+    """The refusals of dialects that answer alike."""
+
+    dialects: tuple[str, ...]
+    refusal: tuple[Refusal, ...]
+    place: str = ""
+    ids: str = ""
+    """Pattern of the call ids that are taken; nothing means all are."""
+    unique_ids: bool = False
+
+
+@final
+class Manners(Struct, frozen=True):
+    """How one provider refuses."""
+
+    refusals: tuple[Refusal, ...] = ()
+    place: str = "messages[{n}]"
+    ids: str = ""
+    unique_ids: bool = False
+
+    def refusal(self, kind: str, decision: str = "") -> Refusal | None:
+        """The answer to what a repair of this kind would set right; nothing if it is accepted as it is."""
+        return next((refusal for refusal in self.refusals if refusal.fits(kind, decision)), None)
+
+
+@lru_cache(maxsize=1)
+def groups() -> tuple[Group, ...]:
+    table = tomllib.loads(files(__package__).joinpath("refusals.toml").read_text("utf-8"))
+    return tuple(msgspec.convert(group, Group) for group in table.values())
+
+
+@lru_cache(maxsize=64)
+def manners_of(dialect: str) -> Manners:
+    """All that is known about a dialect: what is said of fewer dialects comes first."""
+    own = sorted(
+        (group for group in groups() if dialect in group.dialects), key=lambda group: len(group.dialects)
+    )
+    return Manners(
+        tuple(refusal for group in own for refusal in group.refusal),
+        next((group.place for group in own if group.place), "messages[{n}]"),
+        next((group.ids for group in own if group.ids), ""),
+        any(group.unique_ids for group in own),
+    )
