@@ -6,7 +6,7 @@ ROLES = ("system", "assistant", "user", "function", "tool", "developer")
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """One Chat Completions server. The defaults are api.openai.com."""
+    """One Chat Completions server. The defaults are what compatible servers share with api.openai.com."""
 
     provider: str = "openai"
     roles: tuple[str, ...] = ROLES
@@ -21,6 +21,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     needs_reasoning_content: bool = False
     """CHAT-51: whether assistant messages with calls must bring `reasoning_content`."""
     images_from_tools: bool = False
+    obfuscation: bool = False
+    """Streamed chunks carry padding, as api.openai.com's do."""
     known_parameters: frozenset[str] | None = None
     """Parameters beyond these are refused when strict; None accepts any."""
     model_checks: bool = True
@@ -28,6 +30,7 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 OPENAI = Profile(
+    obfuscation=True,
     known_parameters=frozenset(
         [
             "messages",
@@ -68,5 +71,5 @@ OPENAI = Profile(
             "safety_identifier",
             "moderation",
         ]
-    )
+    ),
 )

@@ -62,7 +62,8 @@ def stream(
     for index in range(_amount(request)):
         finish = finish_reason(reply, request, context)
         for delta in _deltas(reply, context, profile, index):
-            yield _chunk(context, [_choice(index, delta)], with_usage=with_usage)
+            padded = padding(str(delta)) if profile.obfuscation and obfuscates(request) else None
+            yield _chunk(context, [_choice(index, delta)], with_usage=with_usage, padded=padded)
         yield _chunk(context, [_choice(index, {}, finish)], with_usage=with_usage)
     if with_usage:
         yield _chunk(context, [], with_usage=True, counted=usage(reply, request, context))
@@ -87,6 +88,18 @@ def _amount(request: Mapping[str, Any]) -> int:
 def _wants_usage(request: Mapping[str, Any]) -> bool:
     options = request.get("stream_options")
     return isinstance(options, dict) and options.get("include_usage") is True
+
+
+def obfuscates(request: Mapping[str, Any]) -> bool:
+    """Deltas are padded against eavesdroppers unless the client asks them not to be."""
+    options = request.get("stream_options")
+    return not (isinstance(options, dict) and options.get("include_obfuscation") is False)
+
+
+def padding(text: str) -> str:
+    """Letters that bring a delta to a multiple of 16 characters."""
+    letters = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return letters[: 16 - len(text) % 16]
 
 
 @rule("CHAT-62", "H")
@@ -160,7 +173,12 @@ def _choice(index: int, delta: dict[str, Any], finish: str | None = None) -> dic
 @rule("CHAT-60", "H")
 @rule("CHAT-63", "H")
 def _chunk(
-    context: Context, choices: list[Any], *, with_usage: bool, counted: dict[str, Any] | None = None
+    context: Context,
+    choices: list[Any],
+    *,
+    with_usage: bool,
+    counted: dict[str, Any] | None = None,
+    padded: str | None = None,
 ) -> bytes:
     """With include_usage every chunk has `usage`, null until the last one, which has no choices."""
     chunk: dict[str, Any] = {
@@ -174,6 +192,8 @@ def _chunk(
     }
     if with_usage:
         chunk["usage"] = counted
+    if padded is not None:
+        chunk["obfuscation"] = padded
     return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from segue.emulators import tokens
 from segue.emulators.brain import Call, Reply, Say, Think, limited, piece_tokens, portions, thoughts_of
-from segue.emulators.openai_chat.replies import cached
+from segue.emulators.openai_chat.replies import cached, obfuscates, padding
 from segue.emulators.openai_responses import seals
 from segue.emulators.openai_responses.checks import input_tokens
 from segue.emulators.openai_responses.errors import event
@@ -110,26 +110,35 @@ def _response(
         "id": f"resp_{context.reply_id}",
         "object": "response",
         "created_at": context.now,
+        "completed_at": context.now if status == "completed" else None,
         "status": status,
         "background": False,
         "error": None,
+        "frequency_penalty": 0.0,
         "incomplete_details": {"reason": reason} if reason else None,
         "instructions": request.get("instructions"),
         "max_output_tokens": request.get("max_output_tokens"),
+        "max_tool_calls": request.get("max_tool_calls"),
         "metadata": request.get("metadata") or {},
         "model": context.model,
         "output": output,
         "parallel_tool_calls": request.get("parallel_tool_calls") is not False,
+        "presence_penalty": 0.0,
         "previous_response_id": request.get("previous_response_id"),
+        "prompt_cache_key": request.get("prompt_cache_key"),
+        "prompt_cache_retention": request.get("prompt_cache_retention"),
         "reasoning": {"effort": reasoning.get("effort"), "summary": reasoning.get("summary")},
+        "safety_identifier": request.get("safety_identifier"),
         "service_tier": "default",
         "store": request.get("store") is not False,
         "temperature": 1 if request.get("temperature") is None else request["temperature"],
-        "text": request.get("text") or {"format": {"type": "text"}},
+        "text": {"format": {"type": "text"}, "verbosity": "medium", **(request.get("text") or {})},
         "tool_choice": request.get("tool_choice") or "auto",
         "tools": request.get("tools") or [],
+        "top_logprobs": 0,
         "top_p": 1 if request.get("top_p") is None else request["top_p"],
         "truncation": request.get("truncation") or "disabled",
+        "user": request.get("user"),
         "usage": usage(reply, request, context) if reply else None,
     }
 
@@ -158,6 +167,8 @@ def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterat
     final = whole(reply, request, context)
     for index, item in enumerate(final["output"]):
         for kind, fields in _item_events(item, index, reply.chunk_size):
+            if "delta" in fields and obfuscates(request):
+                fields["obfuscation"] = padding(fields["delta"])
             yield event(kind, next(number), **fields)
     yield event(f"response.{final['status']}", next(number), response=final)
 
@@ -207,7 +218,4 @@ def _text_events(item: Item, place: Item, size: int) -> Iterator[tuple[str, Item
 def _call_events(item: Item, place: Item, size: int) -> Iterator[tuple[str, Item]]:
     for delta in portions(item["arguments"], size):
         yield "response.function_call_arguments.delta", {**place, "delta": delta}
-    yield (
-        "response.function_call_arguments.done",
-        {**place, "arguments": item["arguments"], "name": item["name"]},
-    )
+    yield "response.function_call_arguments.done", {**place, "arguments": item["arguments"]}
