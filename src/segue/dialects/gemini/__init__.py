@@ -1,1 +1,24 @@
 """Gemini generateContent: contents of parts, with thought signatures on the parts themselves."""
+
+from segue.dialects.dialect import Dialect
+from segue.dialects.gemini.errors import decode_error, encode_error
+from segue.dialects.gemini.reply import decode_reply, encode_reply
+from segue.dialects.gemini.request import decode_request, encode_request, recognises
+from segue.dialects.gemini.rules import GEMINI
+from segue.dialects.gemini.stream import ReplyDecoder, ReplyEncoder
+
+__all__ = ["DIALECT"]
+
+DIALECT = Dialect(
+    name=GEMINI.target.dialect,
+    rules=GEMINI,
+    encode_request=encode_request,
+    decode_request=decode_request,
+    recognises=recognises,
+    decode_reply=decode_reply,
+    encode_reply=encode_reply,
+    new_decoder=ReplyDecoder,
+    new_encoder=ReplyEncoder,
+    decode_error=decode_error,
+    encode_error=encode_error,
+)

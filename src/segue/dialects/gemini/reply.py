@@ -1,0 +1,332 @@
+"""Replies of the Gemini wire, both ways: one shape, whole or in portions, told as the same events (GEM-51)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import Raw
+
+from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    ReplyStarted,
+    Sealed,
+    TextDelta,
+    UsageReported,
+)
+from segue.conversation.usage import Usage
+from segue.dialects.counts import count, total
+from segue.dialects.data_urls import kind_of
+from segue.dialects.gemini import wire
+from segue.dialects.gemini.errors import encode_error, refusal
+from segue.dialects.gemini.partial import PartialArguments
+from segue.errors import ProtocolError
+from segue.transcript.media import written_out
+from segue.transcript.rules import media_type
+from segue.transcript.values import arguments_of, json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.blocks import Block, Seal
+    from segue.conversation.events import Event, Finish, Reply
+
+FINISHES: Mapping[str, Finish] = {  # GEM-54
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "CONTINUATION": "length",
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "LANGUAGE": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+    "IMAGE_SAFETY": "content_filter",
+    "IMAGE_PROHIBITED_CONTENT": "content_filter",
+    "IMAGE_RECITATION": "content_filter",
+    "MODEL_ARMOR": "content_filter",
+    "JAILBREAK": "content_filter",
+    "OTHER": "stop",
+    "NO_IMAGE": "stop",
+    "IMAGE_OTHER": "stop",
+    "MALFORMED_FUNCTION_CALL": "error",
+    "UNEXPECTED_TOOL_CALL": "error",
+    "TOO_MANY_TOOL_CALLS": "error",
+    "MISSING_THOUGHT_SIGNATURE": "error",
+    "MALFORMED_RESPONSE": "error",
+}
+FINISH_REASONS: Mapping[Finish, str] = {
+    "stop": "STOP",
+    "tool_calls": "STOP",  # GEM-53
+    "length": "MAX_TOKENS",
+    "content_filter": "SAFETY",
+    "cancelled": "OTHER",
+    "error": "MALFORMED_RESPONSE",
+}
+
+
+def decode_reply(body: bytes) -> list[Event]:
+    events: list[Event] = []
+    telling = Telling()
+    telling.hear(body, events)
+    if telling.unread:
+        return [Failed(ProtocolError("The answer is not a reply of the Gemini wire."))]
+    telling.end(events)
+    return events
+
+
+class Telling:
+    """Hears one chunk after another and tells what is in them."""
+
+    __slots__ = ("_called", "_counts", "_index", "_open", "_partial", "_started", "over", "unread")
+
+    def __init__(self) -> None:
+        self._index = -1
+        self._open: Literal["", "text", "reasoning"] = ""
+        """The kind of block that the next portion may go on with; a signed part stands alone (GEM-20)."""
+        self._partial: PartialArguments | None = None
+        self._counts = b""
+        self._started = False
+        self._called = False
+        self.over = False
+        self.unread = 0
+
+    def hear(self, data: bytes, events: list[Event]) -> None:
+        try:
+            chunk = wire.CHUNKS.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self.unread += 1
+            return
+        if chunk.error is not None:  # GEM-57
+            self._fail(chunk.error, events)
+            return
+        if not self._started and (chunk.response_id or chunk.model_version or chunk.candidates):
+            self._started = True
+            events.append(ReplyStarted(chunk.response_id or "", chunk.model_version or ""))
+        if chunk.usage_metadata:
+            self._counts = bytes(chunk.usage_metadata)
+        if chunk.candidates:
+            candidate = chunk.candidates[0]
+            if candidate.content is not None:
+                for part in candidate.content.parts or ():
+                    self._hear_part(part, events)
+            if candidate.finish_reason is not None:
+                self._finish(str(candidate.finish_reason), events)
+        elif chunk.prompt_feedback is not None:  # GEM-55
+            blocked = chunk.prompt_feedback.get("blockReason")
+            if blocked:
+                self._finish(str(blocked), events, default="content_filter")
+
+    def end(self, events: list[Event]) -> None:
+        if self.over:
+            return
+        self._close_call(events)
+        self._tell_counts(events)
+        self.over = True
+        unread = f" {self.unread} chunks of it could not be read." if self.unread else ""
+        events.append(Failed(ProtocolError(f"The reply broke off before its end.{unread}")))
+
+    def _hear_part(self, part: wire.Part, events: list[Event]) -> None:
+        text, signature = part.text, part.thought_signature
+        if part.function_call is not None:
+            self._hear_call(part.function_call, signature, events)
+        elif text is not None:
+            kind: Literal["text", "reasoning"] = "reasoning" if part.thought else "text"
+            if signature:
+                self._index += 1
+                self._open = ""
+                events.append(Sealed(self._index, signature, "thought", kind))
+            elif not text:
+                return
+            elif kind != self._open:
+                self._index += 1
+                self._open = kind
+            if text:
+                told = ReasoningDelta if part.thought else TextDelta
+                events.append(told(self._index, text))
+        else:
+            self._hear_other(part, signature, events)
+
+    def _hear_call(self, call: wire.FunctionCall, signature: str | None, events: list[Event]) -> None:
+        if self._partial is not None and call.name is None:
+            self._partial.add(call.partial_args or [])
+            if not call.will_continue:
+                self._close_call(events)
+            return
+        self._close_call(events)
+        self._index += 1
+        self._open = ""
+        self._called = True
+        events.append(CallStarted(self._index, call.id or "", call.name or ""))
+        if signature:
+            events.append(Sealed(self._index, signature, "thought", "call"))
+        arguments = bytes(call.args).decode()
+        if arguments and arguments != "null":
+            events.append(ArgumentsDelta(self._index, arguments))
+        elif call.partial_args is not None or call.will_continue:
+            self._partial = PartialArguments()
+            self._partial.add(call.partial_args or [])
+
+    def _close_call(self, events: list[Event]) -> None:
+        if self._partial is not None:
+            events.append(ArgumentsDelta(self._index, json_of(self._partial.value)))
+            self._partial = None
+
+    def _hear_other(self, part: wire.Part, signature: str | None, events: list[Event]) -> None:
+        """Media, programs run by Google and their results, and parts with nothing but a seal."""
+        told = _in_words(part)
+        media = _media_of(part)
+        if media is None and not told and not signature:
+            return
+        self._index += 1
+        self._open = ""
+        if media is not None:
+            events.append(MediaArrived(self._index, media))
+        elif told:
+            events.append(TextDelta(self._index, told))
+        elif signature:
+            events.append(Sealed(self._index, signature, "thought", "text"))
+
+    def _finish(self, reason: str, events: list[Event], default: Finish = "stop") -> None:
+        if self.over:
+            return
+        self._close_call(events)
+        self._tell_counts(events)
+        self.over = True
+        finish = FINISHES.get(reason, default)
+        if finish == "stop" and self._called:  # GEM-53: there is no reason of its own for calls
+            finish = "tool_calls"
+        events.append(Finished(finish, reason))
+
+    def _fail(self, error: Any, events: list[Event]) -> None:
+        if not self.over:
+            self._close_call(events)
+            self._tell_counts(events)
+            self.over = True
+            told = error if isinstance(error, dict) else {"message": str(error)}
+            events.append(Failed(refusal(told)))
+
+    def _tell_counts(self, events: list[Event]) -> None:
+        if not self._counts:
+            return
+        try:
+            usage = usage_of(wire.COUNTS.decode(self._counts))
+        except msgspec.MsgspecError:
+            return
+        if usage != Usage():
+            events.append(UsageReported(usage))
+
+
+def usage_of(counts: Mapping[str, Any]) -> Usage:
+    """GEM-56: thoughts are counted beside the candidate, and what Google's own tools read beside the prompt."""
+    thoughts = count(counts, "thoughtsTokenCount")
+    return Usage(
+        input_tokens=total(count(counts, "promptTokenCount"), count(counts, "toolUsePromptTokenCount")),
+        output_tokens=total(count(counts, "candidatesTokenCount"), thoughts),
+        cached_tokens=count(counts, "cachedContentTokenCount"),
+        reasoning_tokens=thoughts,
+    )
+
+
+def _media_of(part: wire.Part) -> Media | None:
+    for held, content in ((part.inline_data, "data"), (part.file_data, "fileUri")):
+        if isinstance(held, dict) and isinstance(held.get(content), str):
+            mime = held.get("mimeType") if isinstance(held.get("mimeType"), str) else ""
+            kind = kind_of(mime or "")
+            if content == "data":
+                return Media(kind, mime or "", held[content])
+            return Media(kind, mime or "", url=held[content])
+    return None
+
+
+def _in_words(part: wire.Part) -> str:
+    """What Google's own tools did, as text: a program, its result, or whatever a tool was asked and said."""
+    if isinstance(part.executable_code, dict):
+        held = part.executable_code
+        return written_out(Code(str(held.get("code", "")), str(held.get("language", "")).lower())).text
+    if isinstance(part.code_execution_result, dict):
+        return written_out(Code(str(part.code_execution_result.get("output", "")))).text
+    for name, other in (("toolCall", part.tool_call), ("toolResponse", part.tool_response)):
+        if other is not None:
+            return f"[{name}: {json_of(other)}]"
+    return ""
+
+
+# The other way
+
+
+def encode_reply(reply: Reply) -> bytes:
+    if reply.error is not None:
+        return encode_error(reply.error)[1]
+    parts = [part for block in reply.message.blocks if (part := _encode_block(block)) is not None]
+    candidate = {
+        "content": {"parts": parts, "role": "model"},
+        "finishReason": finish_reason(reply.finish, reply.raw_finish),
+        "index": 0,
+    }
+    return wire.ENCODER.encode(
+        {
+            "candidates": [candidate],
+            "usageMetadata": counts_of(reply.usage),
+            "modelVersion": reply.model,
+            "responseId": reply.id,
+        }
+    )
+
+
+def finish_reason(finish: Finish, raw: str) -> str:
+    """This wire's own word, if it was one; else its word for the same end."""
+    known = FINISHES.get(raw)
+    return raw if known == finish or (known == "stop" and finish == "tool_calls") else FINISH_REASONS[finish]
+
+
+def _encode_block(block: Block) -> dict[str, Any] | None:
+    match block:
+        case Text(said, seal):
+            return _signed({"text": said}, seal) if said or seal is not None else None
+        case Reasoning(thought, seal):
+            return _signed({"text": thought, "thought": True}, seal)
+        case ToolCall():
+            call: dict[str, Any] = {"name": block.name, "args": Raw(arguments_of(block)[0])}
+            if block.native_id or block.id:
+                call["id"] = block.native_id or block.id
+            return _signed({"functionCall": call}, block.seal)
+        case Media():
+            return media_part(block)
+        case Code():
+            return {"text": written_out(block).text}
+        case _:  # a result is never part of a reply
+            return None
+
+
+def _signed(part: dict[str, Any], seal: Seal | None) -> dict[str, Any]:
+    if seal is not None and seal.kind == "thought":  # seals of other kinds are of other wires
+        part["thoughtSignature"] = seal.payload
+    return part
+
+
+def media_part(media: Media) -> dict[str, Any]:
+    mime = media_type(media)
+    if media.data:
+        return {"inlineData": {"mimeType": mime, "data": media.data}}
+    return {"fileData": {"mimeType": mime, "fileUri": media.url}}
+
+
+def counts_of(usage: Usage) -> dict[str, int]:
+    thoughts = usage.reasoning_tokens
+    told = {
+        "promptTokenCount": usage.input_tokens,
+        "candidatesTokenCount": None
+        if usage.output_tokens is None
+        else max(usage.output_tokens - (thoughts or 0), 0),
+        "thoughtsTokenCount": thoughts,
+        "cachedContentTokenCount": usage.cached_tokens,
+        "totalTokenCount": usage.total_tokens,
+    }
+    return {name: value for name, value in told.items() if value is not None}

@@ -1,0 +1,310 @@
+"""Contents of a Gemini request, both ways."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, assert_never
+
+from msgspec import Raw
+
+from segue.conversation.blocks import Code, Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.events import parse_arguments
+from segue.conversation.message import Message
+from segue.dialects.data_urls import kind_of
+from segue.dialects.dialect import DecodedRequest, EncodedRequest
+from segue.dialects.gemini.rules import GEMINI
+from segue.dialects.gemini.settings import decode_options, decode_tools, encode_settings
+from segue.dialects.gemini.wire import ENCODER, SENTINELS, camel, field
+from segue.dialects.reading import items, misread, record, text
+from segue.errors import TranscriptError
+from segue.transcript.rules import media_type
+from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
+from segue.transcript.values import json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from segue.conversation.blocks import Block
+    from segue.conversation.options import Options
+    from segue.conversation.tools import ToolSpec
+    from segue.dialects.card import ModelCard
+    from segue.transcript.steps import Said, Transcript
+
+NAME = GEMINI.target.dialect
+
+
+def encode_request(
+    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> EncodedRequest:
+    """The model and whether to stream are not in the body: they are in the address."""
+    settings, repairs = encode_settings(transcript, tools, options, card)
+    body: dict[str, Any] = {}
+    if transcript.system:  # GEM-40
+        body["systemInstruction"] = {"parts": [{"text": transcript.system}]}
+    body["contents"] = _encode_contents(transcript, ids=card.call_ids)
+    return EncodedRequest(ENCODER.encode({**body, **settings}), tuple(repairs))
+
+
+def _encode_contents(transcript: Transcript, *, ids: bool) -> list[dict[str, Any]]:
+    contents: list[dict[str, Any]] = []
+    for index, step in enumerate(transcript.steps):
+        if type(step) is UserStep:
+            if step.instruction:
+                raise _unsayable("an instruction in mid-conversation", index)
+            contents.append({"role": "user", "parts": [_encode_shown(block) for block in step.blocks]})
+        elif type(step) is ModelStep:
+            parts = [_encode_said(block, ids=ids) for block in step.blocks]
+            contents.append({"role": "model", "parts": parts})
+            # GEM-04, GEM-06: all results in one content, and nothing else in it.
+            results = [
+                _encode_completion(block, ids=ids) for block in step.blocks if type(block) is AnsweredCall
+            ]
+            if results:
+                contents.append({"role": "user", "parts": results})
+    return contents
+
+
+def _unsayable(what: str, index: int) -> TranscriptError:
+    return TranscriptError(
+        f"The Gemini wire cannot say {what}.",
+        code="rendered_for_another_target",
+        path=f"steps[{index}]",
+        hint="Render the conversation with the rules of this dialect first.",
+    )
+
+
+def _encode_shown(block: Text | Media) -> dict[str, Any]:
+    match block:
+        case Text(said):
+            return {"text": said}
+        case Media():
+            return _encode_media(block)
+        case _:
+            assert_never(block)
+
+
+def _encode_said(block: Said, *, ids: bool) -> dict[str, Any]:
+    part: dict[str, Any]
+    if type(block) is AnsweredCall:
+        call: dict[str, Any] = {"name": block.name, "args": Raw(block.arguments)}  # GEM-15
+        if ids:  # GEM-16
+            call["id"] = block.id
+        part = {"functionCall": call}
+    elif type(block) is Text:
+        part = {"text": block.text}
+    elif type(block) is Reasoning:
+        part = {"text": block.text, "thought": True}  # GEM-25
+    elif type(block) is Media:
+        return _encode_media(block)
+    else:
+        raise TypeError(block)
+    if block.seal is not None:
+        part["thoughtSignature"] = block.seal.payload  # GEM-20: on the very part it came on
+    return part
+
+
+def _encode_completion(call: AnsweredCall, *, ids: bool) -> dict[str, Any]:
+    done = call.completion
+    result: dict[str, Any] = {
+        "name": call.name,  # GEM-13
+        "response": {"error" if done.is_error else "output": done.text},  # GEM-14
+    }
+    if ids:
+        result["id"] = call.id
+    if done.media:  # GEM-42
+        result["parts"] = [_encode_media(media) for media in done.media]
+    return {"functionResponse": result}
+
+
+def _encode_media(media: Media) -> dict[str, Any]:
+    mime = media_type(media)
+    if media.data:
+        return {"inlineData": {"mimeType": mime, "data": media.data}}
+    return {"fileData": {"mimeType": mime, "fileUri": media.url}}
+
+
+# The other way
+
+
+def recognises(body: Mapping[str, Any]) -> float:
+    contents = body.get("contents")
+    if isinstance(contents, dict):
+        contents = [contents]
+    if not isinstance(contents, list) or not all(isinstance(content, dict) for content in contents):
+        return 0.0
+    if any("parts" in content for content in contents):
+        return 1.0
+    return 0.5 if "messages" not in body and "input" not in body else 0.0
+
+
+def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
+    options = decode_options(body)
+    origin = Origin(NAME, model=options.model)
+    messages: list[Message] = []
+    contents = body.get("contents")
+    single = isinstance(contents, (str, dict))  # the server takes one for a list of one
+    for index, content in enumerate([contents] if single else items(contents, "contents")):
+        messages += _decode_content(content, f"contents[{index}]", origin)
+    system = _decode_system(field(body, "systemInstruction"))
+    while messages and messages[0].instruction:  # no role of this wire, but what it means is plain
+        leading = messages.pop(0).text
+        system = f"{system}\n\n{leading}" if system else leading
+    return DecodedRequest(
+        messages=tuple(messages), system=system, tools=tuple(decode_tools(body)), options=options
+    )
+
+
+def _decode_system(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    parts = record(value, "systemInstruction").get("parts") or []
+    listed = [parts] if isinstance(parts, dict) else items(parts, "systemInstruction.parts")
+    texts = [
+        part
+        if isinstance(part, str)
+        else text(record(part, "systemInstruction.parts").get("text"), "systemInstruction.parts[].text")
+        for part in listed
+    ]
+    return "\n\n".join(said for said in texts if said)
+
+
+def _decode_content(value: Any, path: str, origin: Origin) -> Iterator[Message]:
+    content = {"parts": [{"text": value}]} if isinstance(value, str) else record(value, path)
+    given = content.get("parts")
+    parts = [given] if isinstance(given, (str, dict)) else items(given if given is not None else [], path)
+    role = text(content.get("role"), f"{path}.role")
+    blocks: list[Block] = []
+    for index, part in enumerate(parts):
+        place = f"{path}.parts[{index}]"
+        block = _decode_part({"text": part} if isinstance(part, str) else record(part, place), place, origin)
+        _join(blocks, block)
+    if role == "model":
+        yield Message("model", tuple(blocks), origin)
+    elif role in ("system", "developer"):
+        yield Message("user", tuple(blocks), instruction=True)
+    elif role in ("", "user", "function", "tool"):
+        yield from _by_speaker(blocks)
+    else:
+        raise misread(f"{path}.role", 'the role "user" or "model"', role)
+
+
+def _join(blocks: list[Block], block: Block) -> None:
+    last = blocks[-1] if blocks else None
+    if (
+        type(block) is Media and type(last) is ToolResult
+    ):  # GEM-42: how older models are shown a result's image
+        blocks[-1] = ToolResult(
+            last.call_id,
+            last.name,
+            last.output,
+            last.error,
+            last.complete,
+            (*last.media, block),
+            last.native_id,
+        )
+    else:
+        blocks.append(block)
+
+
+def _by_speaker(blocks: list[Block]) -> Iterator[Message]:
+    """A user's content in which tools speak too, as one message for each run of blocks of one speaker."""
+    run: list[Block] = []
+    for block in blocks:
+        if run and (type(block) is ToolResult) is not (type(run[-1]) is ToolResult):
+            yield _run(run)
+            run = []
+        run.append(block)
+    if run or not blocks:
+        yield _run(run)
+
+
+def _run(blocks: list[Block]) -> Message:
+    return Message("tool" if blocks and type(blocks[0]) is ToolResult else "user", tuple(blocks))
+
+
+def _decode_part(part: dict[str, Any], path: str, origin: Origin) -> Block:
+    signature = text(field(part, "thoughtSignature"), f"{path}.thoughtSignature")
+    seal = Seal(origin, signature, "thought") if signature and signature not in SENTINELS else None
+    said = part.get("text")
+    call, result = field(part, "functionCall"), field(part, "functionResponse")
+    if call is not None:
+        return _decode_call(record(call, f"{path}.functionCall"), f"{path}.functionCall", seal)
+    if result is not None:
+        return _decode_result(record(result, f"{path}.functionResponse"), f"{path}.functionResponse")
+    if said is not None:
+        told = text(said, f"{path}.text")
+        return Reasoning(told, seal) if part.get("thought") is True else Text(told, seal)
+    shown = _decode_media(part, path)
+    if shown is not None:
+        return shown
+    code = field(part, "executableCode")
+    if isinstance(code, dict):
+        language = text(code.get("language"), f"{path}.executableCode.language").lower()
+        return Code(text(code.get("code"), f"{path}.executableCode.code"), language)
+    return _other_part(part, seal)
+
+
+def _other_part(part: dict[str, Any], seal: Seal | None) -> Text:
+    """What we have no block for, told in words; a part with nothing but a seal is an empty text (GEM-20)."""
+    told = {key: value for key, value in part.items() if camel(key) not in ("thoughtSignature", "thought")}
+    if not told:
+        return Text("", seal)
+    result = field(told, "codeExecutionResult")
+    if isinstance(result, dict) and isinstance(result.get("output"), str):
+        return Text(f"[code result: {result['output']}]")
+    return Text(f"[{next(iter(told))}: {json_of(next(iter(told.values())))}]")
+
+
+def _decode_call(call: dict[str, Any], path: str, seal: Seal | None) -> ToolCall:
+    args = call.get("args")
+    raw = args if isinstance(args, str) else ""
+    arguments = parse_arguments(args) if isinstance(args, str) else {} if args is None else args
+    return ToolCall(
+        "",
+        text(call.get("name"), f"{path}.name"),
+        arguments,
+        raw,
+        text(call.get("id"), f"{path}.id"),
+        seal,
+    )
+
+
+def _decode_result(result: dict[str, Any], path: str) -> ToolResult:
+    response = result.get("response")
+    output, error = response, None
+    if isinstance(response, dict) and len(response) == 1:
+        if "output" in response:
+            output = response["output"]
+        elif "error" in response:
+            told = response["error"]
+            output, error = None, told if isinstance(told, str) else json_of(told)
+    media = []
+    parts = result.get("parts")
+    for index, part in enumerate(items(parts, f"{path}.parts") if parts else []):
+        shown = _decode_media(record(part, f"{path}.parts[{index}]"), f"{path}.parts[{index}]")
+        if shown is None:
+            raise misread(f"{path}.parts[{index}]", "inlineData or fileData", part)
+        media.append(shown)
+    return ToolResult(
+        "",
+        text(result.get("name"), f"{path}.name"),
+        output,
+        error,
+        complete=True,
+        media=tuple(media),
+        native_id=text(result.get("id"), f"{path}.id"),
+    )
+
+
+def _decode_media(part: dict[str, Any], path: str) -> Media | None:
+    for name, content in (("inlineData", "data"), ("fileData", "fileUri")):
+        held = field(part, name)
+        if not isinstance(held, dict):
+            continue
+        mime = text(field(held, "mimeType"), f"{path}.{name}.mimeType")
+        told = text(field(held, content), f"{path}.{name}.{content}")
+        title = text(field(held, "displayName"), f"{path}.{name}.displayName")
+        kind = kind_of(mime) if mime else "document"
+        if name == "inlineData":
+            return Media(kind, mime, told, name=title)
+        return Media(kind, mime, url=told, name=title)
+    return None

@@ -1,0 +1,339 @@
+"""Everything in a Gemini request beside the contents: tools, how free their choice is, and how to generate.
+
+What this wire has and we have no word for (safety settings, Google's own tools, modalities) is kept in the options'
+`extra`, in its own shape, and goes back as it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.conversation.options import Options
+from segue.conversation.plain import is_plain, plain, sayable
+from segue.conversation.tools import Named, ToolSpec
+from segue.dialects import schemas
+from segue.dialects.gemini.wire import camel, field
+from segue.dialects.reading import items, number, record, text, whole
+from segue.transcript.repairs import Repair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from segue.conversation.options import Effort
+    from segue.conversation.tools import ToolChoice
+    from segue.dialects.card import ModelCard
+    from segue.transcript.repairs import Kind
+    from segue.transcript.steps import Transcript
+
+_LEVELS = ("minimal", "low", "medium", "high")  # GEM-26
+_BUDGETS: Mapping[str, int] = {
+    "none": 0,
+    "minimal": 512,
+    "low": 2048,
+    "medium": 8192,
+    "high": 24_576,
+    "xhigh": 24_576,
+    "max": 24_576,
+}
+"""Tokens to think for each effort, on models that count them; the most is what all of them take."""
+
+
+def encode_settings(
+    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> tuple[dict[str, Any], list[Repair]]:
+    settings = _Settings(transcript, options, card)
+    settings.tools(tools)
+    settings.generation()
+    extra = options.extra or {}
+    return _with(settings.body, extra if is_plain(extra) else plain(extra)), settings.repairs
+
+
+def _with(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of the target's own among ours: objects are joined, lists of tools go one after the other."""
+    joined = dict(body)
+    for name, value in extra.items():
+        held = joined.get(name)
+        if isinstance(held, dict) and isinstance(value, dict):
+            joined[name] = _with(held, value)
+        elif isinstance(held, list) and isinstance(value, list):
+            joined[name] = [*held, *value]
+        else:
+            joined[name] = value
+    return joined
+
+
+class _Settings:
+    def __init__(self, transcript: Transcript, options: Options, card: ModelCard) -> None:
+        self.transcript = transcript
+        self.options = options
+        self.card = card
+        self.body: dict[str, Any] = {}
+        self.repairs: list[Repair] = []
+
+    def note(self, kind: Kind, path: str, decision: str = "") -> None:
+        self.repairs.append(Repair(kind, self.transcript.target.dialect, path, decision=decision))
+
+    def not_sent(self, option: str, decision: str = "") -> None:
+        self.note("option_not_sent", f"options.{option}", decision)
+
+    # Tools
+
+    def tools(self, tools: tuple[ToolSpec, ...]) -> None:
+        choice = self.options.tool_choice
+        if not tools:
+            if choice not in (None, "auto", "none"):
+                self.not_sent("tool_choice", "there are no tools")
+            return
+        declarations = [self._declaration(index, tool) for index, tool in enumerate(tools)]
+        # Only the first entry with declarations is sure to be heard: all go into one.
+        self.body["tools"] = [{"functionDeclarations": declarations}]
+        self.body["toolConfig"] = {"functionCallingConfig": self._choice(choice)}
+        if self.options.parallel_calls is False:
+            self.not_sent("parallel_calls", "the target decides how many calls it makes at once")
+
+    def _declaration(self, index: int, tool: ToolSpec) -> dict[str, Any]:
+        declaration: dict[str, Any] = {"name": self.transcript.names.get(tool.name, tool.name)}
+        if tool.description:
+            declaration["description"] = sayable(tool.description)
+        say = schemas.object_root if self.card.json_schema else schemas.gemini
+        schema, lost = say(tool.parameters)
+        if lost:
+            self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
+        if schema.get("properties") or (self.card.json_schema and len(schema) > 2):  # GEM-30: else left out
+            declaration["parametersJsonSchema" if self.card.json_schema else "parameters"] = schema  # GEM-29
+        if tool.strict:
+            self.note("option_not_sent", f"tools[{index}].strict")
+        return declaration
+
+    def _choice(self, choice: ToolChoice | None) -> dict[str, Any]:
+        if not self.card.forced_choice and (choice == "required" or type(choice) is Named):
+            self.note("choice_weakened", "options.tool_choice", "the model refuses a forced choice")
+            choice = "auto"
+        if type(choice) is Named:  # GEM-33
+            return {
+                "mode": "ANY",
+                "allowedFunctionNames": [self.transcript.names.get(choice.name, choice.name)],
+            }
+        return {"mode": {"none": "NONE", "required": "ANY"}.get(str(choice), "AUTO")}
+
+    # How to generate
+
+    def generation(self) -> None:
+        options = self.options
+        config: dict[str, Any] = {}
+        asked = {
+            "maxOutputTokens": options.max_tokens,
+            "stopSequences": list(options.stop) or None,
+            "seed": options.seed,
+        }
+        config.update((name, value) for name, value in asked.items() if value is not None)
+        self._sampling(config)
+        thinking = self._thinking()
+        if thinking:
+            config["thinkingConfig"] = thinking
+        if options.response_schema is not None:
+            self._format(config, options.response_schema)
+        if config:
+            self.body["generationConfig"] = config
+
+    def _sampling(self, config: dict[str, Any]) -> None:
+        options = self.options
+        asked = {"temperature": options.temperature, "top_p": options.top_p, "top_k": options.top_k}
+        for name, value in asked.items():
+            if value is None:
+                continue
+            if not self.card.sampling:  # GEM-27
+                self.not_sent(name, "the model takes no sampling parameters")
+            else:
+                config[camel(name)] = value
+        if options.repeat_penalty is not None:
+            self.not_sent("repeat_penalty")
+
+    def _format(self, config: dict[str, Any], schema: dict[str, Any]) -> None:
+        config["responseMimeType"] = "application/json"
+        if self.card.json_schema:
+            config["responseJsonSchema"] = schema if is_plain(schema) else plain(schema)
+            return
+        said, lost = schemas.gemini(schema)
+        if lost:
+            self.note("schema_reduced", "options.response_schema", "; ".join(lost))
+        if said:
+            config["responseSchema"] = said
+
+    def _thinking(self) -> dict[str, Any]:
+        """GEM-26: newer models know levels, those before them count tokens; a model we know nothing of gets both words."""
+        effort, budget, way = self.options.effort, self.options.thinking_budget, self.card.thinking
+        if effort is None and budget is None:
+            return {}
+        if way == "level" or (way == "" and budget is None and effort != "none"):
+            if budget is not None:
+                self.not_sent("thinking_budget", "the model knows levels of thinking, not tokens")
+            return {"includeThoughts": True, "thinkingLevel": self._level(effort)} if effort else {}
+        if way in ("budget", "manual", ""):
+            tokens = budget if budget is not None else _BUDGETS[effort or "medium"]
+            return {"includeThoughts": tokens != 0, "thinkingBudget": tokens}
+        self.not_sent(
+            "effort" if effort is not None else "thinking_budget", "the model decides itself how to think"
+        )
+        return {}
+
+    def _level(self, effort: Effort) -> str:
+        """The asked level, or the nearest the model has."""
+        known = [level for level in _LEVELS if not self.card.efforts or level in self.card.efforts]
+        rank = {"none": 0, "xhigh": 3, "max": 3}.get(effort)
+        if rank is None:
+            rank = _LEVELS.index(effort)
+        level = min(known, key=lambda name: abs(_LEVELS.index(name) - rank), default=_LEVELS[rank])
+        if level != effort:
+            self.not_sent("effort", f'the model does not know "{effort}"; sent as "{level}"')
+        return level
+
+
+# The other way
+
+_KNOWN = frozenset({"model", "contents", "systemInstruction", "tools", "toolConfig", "generationConfig"})
+_MODES: Mapping[str, ToolChoice] = {"AUTO": "auto", "NONE": "none", "ANY": "required"}
+
+
+def decode_options(body: Mapping[str, Any]) -> Options:
+    extra = {key: value for key, value in body.items() if camel(key) not in _KNOWN}
+    config = _camel_keys(record(field(body, "generationConfig") or {}, "generationConfig"))
+    path = "generationConfig"
+    stop = config.pop("stopSequences", None)
+    options = Options(
+        model=text(body.get("model"), "model").removeprefix("models/"),
+        max_tokens=whole(config.pop("maxOutputTokens", None), f"{path}.maxOutputTokens"),
+        temperature=number(config.pop("temperature", None), f"{path}.temperature"),
+        top_p=number(config.pop("topP", None), f"{path}.topP"),
+        top_k=whole(config.pop("topK", None), f"{path}.topK"),
+        seed=whole(config.pop("seed", None), f"{path}.seed"),
+        stop=tuple(text(word, f"{path}.stopSequences") for word in items(stop, f"{path}.stopSequences"))
+        if stop
+        else (),
+        response_schema=_decode_format(config),
+        tool_choice=_decode_choice(body, extra),
+        **_decode_thinking(config),
+    )
+    own = [
+        {key: value for key, value in tool.items() if camel(key) != "functionDeclarations"}
+        for tool in _tool_entries(body)
+    ]
+    if any(own):
+        extra["tools"] = [tool for tool in own if tool]
+    if config:
+        extra["generationConfig"] = config
+    return options if not extra else _with_extra(options, extra)
+
+
+def _with_extra(options: Options, extra: dict[str, Any]) -> Options:
+    fields = {name: getattr(options, name) for name in Options.__struct_fields__}
+    return Options(**{**fields, "extra": extra})
+
+
+def _camel_keys(held: dict[str, Any]) -> dict[str, Any]:
+    return {camel(key) if not key.startswith("_") else key: value for key, value in held.items()}
+
+
+def _decode_thinking(config: dict[str, Any]) -> dict[str, Any]:
+    """Takes out what our options can say, and leaves the rest in the configuration."""
+    thinking = config.get("thinkingConfig")
+    if not isinstance(thinking, dict):
+        return {}
+    rest = _camel_keys(thinking)
+    found: dict[str, Any] = {}
+    level = rest.get("thinkingLevel")
+    if isinstance(level, str) and level.lower() in _LEVELS:
+        found["effort"] = level.lower()
+        del rest["thinkingLevel"]
+    budget = rest.get("thinkingBudget")
+    if isinstance(budget, int) and not isinstance(budget, bool) and "effort" not in found:
+        found = {"effort": "none"} if budget == 0 else {"thinking_budget": budget} if budget > 0 else {}
+        if found:
+            del rest["thinkingBudget"]
+    if found and "includeThoughts" not in rest:  # we ask to see thoughts, this request did not
+        rest["includeThoughts"] = False
+    if rest:
+        config["thinkingConfig"] = rest
+    else:
+        del config["thinkingConfig"]
+    return found
+
+
+def _decode_format(config: dict[str, Any]) -> dict[str, Any] | None:
+    if config.get("responseMimeType") != "application/json":
+        return None
+    for name in ("responseJsonSchema", "_responseJsonSchema", "responseSchema"):
+        schema = config.get(name)
+        if isinstance(schema, dict):
+            del config[name], config["responseMimeType"]
+            return _json_schema(schema) if name == "responseSchema" else schema
+    return None
+
+
+def _decode_choice(body: Mapping[str, Any], extra: dict[str, Any]) -> ToolChoice | None:
+    """What has no word of ours (VALIDATED, a choice among several names) stays in its own."""
+    given = record(field(body, "toolConfig") or {}, "toolConfig")
+    rest = {camel(key): value for key, value in given.items()}
+    calling = record(rest.pop("functionCallingConfig", None) or {}, "toolConfig.functionCallingConfig")
+    config = _camel_keys(calling)
+    mode = text(config.pop("mode", None), "toolConfig.functionCallingConfig.mode").upper()
+    names = config.pop("allowedFunctionNames", None) or []
+    choice = _MODES.get(mode)
+    if choice == "required" and isinstance(names, list) and len(names) == 1 and isinstance(names[0], str):
+        choice, names = Named(names[0]), []
+    if names:
+        config["allowedFunctionNames"] = names
+    if mode and choice is None:
+        config["mode"] = mode
+    if config:
+        rest["functionCallingConfig"] = config
+    if rest:
+        extra["toolConfig"] = rest
+    return choice
+
+
+def _tool_entries(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    tools = body.get("tools") or []
+    listed = [tools] if isinstance(tools, dict) else items(tools, "tools")
+    return [record(tool, f"tools[{index}]") for index, tool in enumerate(listed)]
+
+
+def decode_tools(body: Mapping[str, Any]) -> Iterator[ToolSpec]:
+    for index, entry in enumerate(_tool_entries(body)):
+        declared = field(entry, "functionDeclarations") or []
+        path = f"tools[{index}].functionDeclarations"
+        for place, given in enumerate([declared] if isinstance(declared, dict) else items(declared, path)):
+            yield _decode_tool(record(given, f"{path}[{place}]"), f"{path}[{place}]")
+
+
+def _decode_tool(tool: dict[str, Any], path: str) -> ToolSpec:
+    schema = field(tool, "parametersJsonSchema")
+    if schema is None and tool.get("parameters") is not None:
+        schema = _json_schema(record(tool["parameters"], f"{path}.parameters"))
+    return ToolSpec(
+        text(tool.get("name"), f"{path}.name"),
+        text(tool.get("description"), f"{path}.description"),
+        record(schema, f"{path}.parametersJsonSchema") if schema is not None else None,
+    )
+
+
+def _json_schema(schema: Any, depth: int = 0) -> dict[str, Any]:
+    """Gemini's own flavour in plain JSON Schema: types in lower case, and `nullable` as a type."""
+    if not isinstance(schema, dict) or depth > 50:
+        return {}
+    said: dict[str, Any] = {}
+    for key, value in schema.items():
+        name = camel(key)
+        if name == "type" and isinstance(value, str):
+            said["type"] = value.lower()
+        elif name == "properties" and isinstance(value, dict):
+            said["properties"] = {held: _json_schema(inner, depth + 1) for held, inner in value.items()}
+        elif name == "items":
+            said["items"] = _json_schema(value, depth + 1)
+        elif name == "anyOf" and isinstance(value, list):
+            said["anyOf"] = [_json_schema(inner, depth + 1) for inner in value]
+        elif name not in ("nullable", "propertyOrdering"):
+            said[key if key.startswith("$") else name] = value
+    if schema.get("nullable") is True and "type" in said:
+        said["type"] = [said["type"], "null"]
+    return said

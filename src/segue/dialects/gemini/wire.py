@@ -1,0 +1,97 @@
+"""The Gemini wire: the shapes that stream through it, typed where it is hot, and its two ways to spell a name."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ENCODER = msgspec.json.Encoder()
+
+SENTINELS = frozenset(  # GEM-22: as it is, and as clients with a bytes field send it
+    {
+        "skip_thought_signature_validator",
+        "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=",
+        "context_engineering_is_the_way_to_go",
+        "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv",
+    }
+)
+"""What stands for a thought signature that is not there."""
+
+
+class FunctionCall(Struct, rename="camel", gc=False):
+    """A call in a reply; its arguments are kept as the text they arrived in."""
+
+    name: str | None = None
+    id: str | None = None
+    args: Raw = Raw()
+    partial_args: list[dict[str, Any]] | None = None
+    will_continue: bool | None = None
+
+
+class Part(Struct, rename="camel", gc=False):
+    """A piece of a reply, of whichever kind."""
+
+    text: str | None = None
+    thought: bool | None = None
+    thought_signature: str | None = None
+    function_call: FunctionCall | None = None
+    inline_data: Any = None
+    file_data: Any = None
+    executable_code: Any = None
+    code_execution_result: Any = None
+    tool_call: Any = None
+    tool_response: Any = None
+
+
+class Content(Struct, rename="camel", gc=False):
+    """What the model says in one chunk."""
+
+    parts: list[Part] | None = None
+
+
+class Candidate(Struct, rename="camel", gc=False):
+    """One answer; we ask for one."""
+
+    content: Content | None = None
+    finish_reason: str | int | None = None
+    index: int | None = None
+
+
+class Chunk(Struct, rename="camel", gc=False):
+    """A whole reply, or a portion of a streamed one: both have the same shape (GEM-51)."""
+
+    candidates: list[Candidate] | None = None
+    usage_metadata: Raw = Raw()
+    """Told anew in every chunk, read only at the end."""
+    model_version: str | None = None
+    response_id: str | None = None
+    prompt_feedback: dict[str, Any] | None = None
+    error: Any = None
+
+
+CHUNKS = msgspec.json.Decoder(Chunk)
+COUNTS = msgspec.json.Decoder(dict[str, Any])
+
+_HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_SNAKES: dict[str, str] = {}
+
+
+def field(held: Mapping[str, Any], name: str) -> Any:
+    """A field by its camelCase name; Google takes snake_case as well, so both are met."""
+    if name in held:
+        return held[name]
+    snake = _SNAKES.get(name)
+    if snake is None:
+        snake = _SNAKES[name] = _HUMP.sub(lambda found: f"_{found[1].lower()}", name)
+    return held.get(snake)
+
+
+def camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
