@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from emulators.anthropic.breaking import (
+    ADVICE,
     NOT_2020,
     PATTERN,
     UNANSWERED,
+    VERSION,
     WIDE,
     answered,
     case,
@@ -25,6 +27,8 @@ from emulators.anthropic.requests import (
     user,
 )
 from segue.emulators.anthropic import thinking
+
+DOCUMENT = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}
 
 CONVERSATION_CASES = [
     # --- tools
@@ -212,6 +216,72 @@ CONVERSATION_CASES = [
         ask(user(*[text(cache_control={"type": "ephemeral"})] * 5)),
         "A maximum of 4 blocks with cache_control may be provided. Found 5.",
     ),
+    case(
+        "warming the cache while streaming",
+        "ANT-87",
+        {**ask(stream=True), "max_tokens": 0},
+        "max_tokens: Input should be greater than or equal to 1",
+    ),
+    case(
+        "a long-lived mark after a short-lived one",
+        "ANT-85",
+        ask(
+            user(text(cache_control={"type": "ephemeral", "ttl": "1h"})),
+            system=[text(cache_control={"type": "ephemeral"})],
+        ),
+        "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. Note that blocks are"
+        " processed in the following order: `tools`, `system`, `messages`.",
+    ),
+    case(
+        "more pictures than a small window takes",
+        "ANT-65",
+        ask(user(*[image()] * 101)),
+        "Too much media: 0 document pages + 101 images > 100",
+    ),
+    case(
+        "a document in an assistant message of the new version",
+        "ANT-03",
+        ask(user(), assistant(DOCUMENT, text()), user()),
+        "messages.1.content.0: `document` blocks are not permitted in `assistant` messages",
+        headers=VERSION,
+    ),
+    case(
+        "citations in a user message of the new version",
+        "ANT-03",
+        ask(user(text(citations=[{"type": "char_location"}]))),
+        "messages.0.content.0.text.citations: Extra inputs are not permitted",
+        headers=VERSION,
+    ),
+    case(
+        "only deferred tools",
+        "ANT-42",
+        ask(**tool(defer_loading=True)),
+        "At least one tool must have defer_loading=false.",
+    ),
+    case(
+        "a strict tool with an open schema",
+        "ANT-42",
+        ask(**tool(strict=True)),
+        "tools.0.custom: For 'object' type, 'additionalProperties' must be explicitly set to false",
+    ),
+    case(
+        "an example that the schema refuses",
+        "ANT-42",
+        ask(**tool(input_examples=[{"city": "Rome"}, {"city": 5}])),
+        "tools.0.custom.input_examples.1: Input does not match the tool's input_schema",
+    ),
+    case(
+        "a forced choice without tools",
+        "ANT-43",
+        ask(tool_choice={"type": "any"}),
+        "tool_choice may only be specified while providing tools.",
+    ),
+    case(
+        "no thinking at the highest effort",
+        "ANT-50",
+        ask(model="claude-opus-5", output_config={"effort": "max"}, **thinks("disabled")),
+        f'"thinking.type.disabled" is not supported for this model. {ADVICE}',
+    ),
 ]
 
 
@@ -252,11 +322,5 @@ STRICT_CASES = [
         ask(user(), assistant({"type": "thinking", "thinking": "hm", "signature": "x"}, text())),
         "When thinking is disabled, an `assistant` message in the final position cannot contain `thinking`."
         " To use thinking blocks, enable `thinking` in your request.",
-    ),
-    case(
-        "warming the cache while streaming",
-        "ANT-87",
-        {**ask(stream=True), "max_tokens": 0},
-        "max_tokens: Input should be greater than or equal to 1",
     ),
 ]

@@ -258,6 +258,26 @@ CASES = [
         ask(user(text("word " * 850_000))),
         "The input token count (1062505) exceeds the maximum number of tokens allowed (1048576).",
     ),
+    case(
+        "a result with another name",
+        "GEM-13",
+        ask(user(), model(call()), user(response("get_time"))),
+        "Request contains an invalid argument.",
+    ),
+    case(
+        "two schemas for one function",
+        "GEM-29",
+        ask(**tools(parametersJsonSchema=SCHEMA)),
+        "* GenerateContentRequest.tools[0].function_declarations[0]: parameters and parameters_json_schema are"
+        " mutually exclusive.",
+    ),
+    case(
+        "allowed names without force",
+        "GEM-33",
+        ask(**tools(), toolConfig={"functionCallingConfig": {"mode": "AUTO", "allowedFunctionNames": ["f"]}}),
+        "Unable to submit request because it has allowed_function_names set when function_calling_config.mode is not"
+        " ANY.",
+    ),
 ]
 
 STRICT_CASES = [
@@ -266,12 +286,6 @@ STRICT_CASES = [
         "GEM-08",
         ask(model()),
         "Please ensure that single turn requests end with a user role or the role field is empty.",
-    ),
-    case(
-        "a result with another name",
-        "GEM-13",
-        ask(user(), model(call()), user(response("get_time"))),
-        "Request contains an invalid argument.",
     ),
     case(
         "a result with another id",
@@ -288,13 +302,6 @@ STRICT_CASES = [
         ),
         "Request contains an invalid argument.",
         THREE,
-    ),
-    case(
-        "two schemas for one function",
-        "GEM-29",
-        ask(**tools(parametersJsonSchema=SCHEMA)),
-        "* GenerateContentRequest.tools[0].function_declarations[0]: parameters and parameters_json_schema are"
-        " mutually exclusive.",
     ),
     case(
         "two functions of one name",

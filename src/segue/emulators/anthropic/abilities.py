@@ -77,7 +77,7 @@ def sampling_parameters(body: Body, context: Context) -> Iterator[Refusal]:
         yield Refusal(rule="ANT-03", message=text)
     if isinstance(body.get("top_p"), int | float) and body["top_p"] < 0.95:
         text = "`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled"
-        yield Refusal(rule="ANT-03", message=text, confidence="M")
+        yield Refusal(rule="ANT-03", message=text)
 
 
 @rule("ANT-50")
@@ -89,7 +89,7 @@ def thinking_modes(body: Body, context: Context) -> Iterator[Refusal]:
         yield Refusal(rule="ANT-50", message=_refused_mode(mode, context))
     highest = reading.record_of(body.get("output_config")).get("effort")
     if mode == "disabled" and highest in context.facts.get("efforts_needing_thinking", ()):
-        yield Refusal(rule="ANT-50", message=CANNOT_DISABLE["adaptive"], confidence="M")
+        yield Refusal(rule="ANT-50", message=CANNOT_DISABLE["adaptive"])
 
 
 def _refused_mode(mode: str, context: Context) -> str:
@@ -137,7 +137,7 @@ def forced_choice(body: Body, context: Context) -> Iterator[Refusal]:
         yield Refusal(rule="ANT-43", message=text)
 
 
-@rule("ANT-87", "M")
+@rule("ANT-87")
 def prewarming(body: Body) -> Iterator[Refusal]:
     """`max_tokens: 0` only warms the cache: nothing may ask for output at the same time."""
     if body.get("max_tokens") != 0 or isinstance(body["max_tokens"], bool):
@@ -150,7 +150,7 @@ def prewarming(body: Body) -> Iterator[Refusal]:
     )
     if any(wants_output):
         text = "max_tokens: Input should be greater than or equal to 1"
-        yield Refusal(rule="ANT-87", message=text, confidence="M")
+        yield Refusal(rule="ANT-87", message=text)
 
 
 @rule("ANT-16")

@@ -37,7 +37,7 @@ def some_messages(body: Body) -> Iterator[Refusal]:
         yield Refusal(rule="ANT-11", message="messages: at least one message is required")
     if len(reading.list_of(messages)) > MOST_MESSAGES:
         text = f"messages: List should have at most {MOST_MESSAGES} items after validation"
-        yield Refusal(rule="ANT-11", message=text, confidence="M")
+        yield Refusal(rule="ANT-11", message=text)
 
 
 @rule("ANT-10", "L")
@@ -108,17 +108,28 @@ def only_whitespace(body: Body) -> Iterator[Refusal]:
             return
 
 
-@rule("ANT-03", "M")
+# Of the next two the rulebook has the rule, not the words.
+@rule("ANT-03")
 def assistant_documents(body: Body) -> Iterator[Refusal]:
     for block in reading.blocks_of(body):
         if block.role == "assistant" and block.type == "document":
             text = f"{block.path}: `document` blocks are not permitted in `assistant` messages"
-            yield Refusal(rule="ANT-03", message=text, confidence="M")
+            yield Refusal(rule="ANT-03", message=text)
 
 
-@rule("ANT-03", "M")
+@rule("ANT-03")
 def user_citations(body: Body) -> Iterator[Refusal]:
     for block in reading.blocks_of(body):
-        if block.role == "user" and block.type == "text" and block.value.get("citations"):
-            text = f"{block.path}.text.citations: Extra inputs are not permitted"
-            yield Refusal(rule="ANT-03", message=text, confidence="M")
+        if block.role == "user":
+            for path, value in _nested(f"{block.path}.{block.type}", block.value):
+                if value.get("type") == "text" and value.get("citations"):
+                    yield Refusal(rule="ANT-03", message=f"{path}.citations: Extra inputs are not permitted")
+
+
+def _nested(path: str, block: Body) -> Iterator[tuple[str, Body]]:
+    """A block and the blocks inside it, two deep at most: results hold search results, these hold text."""
+    yield path, block
+    for index, inner in reading.records_of(block.get("content")):
+        yield f"{path}.content.{index}", inner
+        for place, innermost in reading.records_of(inner.get("content")):
+            yield f"{path}.content.{index}.content.{place}", innermost

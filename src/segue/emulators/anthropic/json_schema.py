@@ -1,4 +1,4 @@
-"""Whether a value is a JSON Schema of draft 2020-12, as far as its own keywords go."""
+"""Whether a value is a JSON Schema of draft 2020-12, as far as its own keywords go, and what conforms to it."""
 
 from __future__ import annotations
 
@@ -29,6 +29,55 @@ def _fits(keyword: str, value: Any, depth: int) -> bool:
         return isinstance(value, dict) and all(is_valid(item, depth + 1) for item in value.values())
     plain = _PLAIN.get(keyword)
     return plain is None or plain(value)
+
+
+def conforms(value: Any, schema: Mapping[str, Any], depth: int = 0) -> bool:
+    """Whether a value has the type, members and choices that a schema asks for; other keywords are not judged."""
+    kind = schema.get("type")
+    kinds = kind if isinstance(kind, list) else [kind]
+    if depth > DEEPEST or (kind is not None and not any(_has_type(value, name) for name in kinds)):
+        return False
+    if isinstance(schema.get("enum"), list) and value not in schema["enum"]:
+        return False
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        return all(conforms(item, schema["items"], depth + 1) for item in value)
+    return not isinstance(value, dict) or _members_conform(value, schema, depth)
+
+
+def _members_conform(value: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> bool:
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    required = schema.get("required")
+    names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    if any(name not in value for name in names):
+        return False
+    if schema.get("additionalProperties") is False and any(name not in known for name in value):
+        return False
+    return all(
+        conforms(value[name], inner, depth + 1)
+        for name, inner in known.items()
+        if name in value and isinstance(inner, dict)
+    )
+
+
+def _has_type(value: Any, kind: Any) -> bool:
+    match kind:
+        case "object":
+            return isinstance(value, dict)
+        case "array":
+            return isinstance(value, list)
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "number":
+            return _is_number(value)
+        case "integer":
+            return _is_number(value) and value % 1 == 0
+        case "null":
+            return value is None
+        case _:
+            return True
 
 
 def _is_type(value: Any) -> bool:

@@ -63,7 +63,7 @@ def images(body: Body) -> Iterator[Refusal]:
         size = len(data) * 3 // 4
         if size > MOST_IMAGE_BYTES:
             text = f"{where}: image exceeds 10 MB maximum: {size} bytes > {MOST_IMAGE_BYTES} bytes"
-            yield Refusal(rule="ANT-65", message=text, confidence="M")
+            yield Refusal(rule="ANT-65", message=text)
         longest = _longest_side(data)
         dimension = f"{where}.data: At least one of the image dimensions exceed max allowed size"
         if longest > 8000:
@@ -85,12 +85,12 @@ def _longest_side(data: str) -> int:
     return 0
 
 
-@rule("ANT-65", "M")
+@rule("ANT-65")
 def image_count(body: Body, context: Context) -> Iterator[Refusal]:
     number, most = len(list(_images(body))), 600 if context.facts.get("context", 0) > 200_000 else 100
     if number > most:
         text = f"Too much media: 0 document pages + {number} images > {most}"
-        yield Refusal(rule="ANT-65", message=text, confidence="M")
+        yield Refusal(rule="ANT-65", message=text)
 
 
 def _marked(body: Body) -> Iterator[Body]:
@@ -116,7 +116,7 @@ def cache_marks(body: Body) -> Iterator[Refusal]:
         yield Refusal(rule="ANT-85", message="cache_control cannot be set for empty text blocks")
 
 
-@rule("ANT-85", "M")
+@rule("ANT-85")
 def cache_order(body: Body) -> Iterator[Refusal]:
     lifetimes = [
         reading.record_of(value["cache_control"]).get("ttl") or "5m"
@@ -128,7 +128,7 @@ def cache_order(body: Body) -> Iterator[Refusal]:
             "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. Note that blocks"
             " are processed in the following order: `tools`, `system`, `messages`."
         )
-        yield Refusal(rule="ANT-85", message=text, confidence="M")
+        yield Refusal(rule="ANT-85", message=text)
 
 
 @rule("ANT-80")

@@ -112,7 +112,11 @@ def unanswered_calls(turns: list[Turn]) -> Iterator[Refusal]:
         answered = (
             _leading_results(following) if following is not None and following.role == "user" else set()
         )
-        missing = [block for block in turn.of_type("tool_use") if block.value.get("id") not in answered]
+        missing = [
+            block
+            for block in turn.of_type("tool_use")
+            if reading.text_of(block.value.get("id")) not in answered
+        ]
         if missing:
             yield Refusal(rule="ANT-20", message=_unanswered(missing))
 

@@ -63,7 +63,8 @@ class Trail:
             [
                 _uncached(tool)
                 for _, tool in reading.tools_of(self._body)
-                if tool.get("defer_loading") is not True or tool.get("name") in self._referred
+                if tool.get("defer_loading") is not True
+                or reading.text_of(tool.get("name")) in self._referred
             ]
         )
 

@@ -28,6 +28,7 @@ def complaints(body: Body) -> Iterator[Refusal]:
         if reading.is_custom(tool) and isinstance(tool.get("input_schema"), dict):
             yield from input_schema(tool["input_schema"], f"tools.{index}.custom.input_schema")
             yield from strict_schema(tool, f"tools.{index}.custom")
+            yield from examples(tool, f"tools.{index}.custom")
     yield from all_deferred(body)
     yield from choice_without_tools(body)
     yield from history_names(body)
@@ -57,23 +58,33 @@ def input_schema(schema: Body, path: str) -> Iterator[Refusal]:
         yield Refusal(rule="ANT-41", message=text, confidence="M")
 
 
-@rule("ANT-42", "M")
+# Of the next four the rulebook has the rule, not the words.
+@rule("ANT-42")
 def strict_schema(tool: Body, path: str) -> Iterator[Refusal]:
     schema = reading.record_of(tool.get("input_schema"))
     if tool.get("strict") is True and schema.get("additionalProperties") is not False:
         text = f"{path}: For 'object' type, 'additionalProperties' must be explicitly set to false"
-        yield Refusal(rule="ANT-42", message=text, confidence="M")
+        yield Refusal(rule="ANT-42", message=text)
 
 
-@rule("ANT-42", "M")
+@rule("ANT-42")
 def all_deferred(body: Body) -> Iterator[Refusal]:
     tools = [tool for _, tool in reading.tools_of(body)]
     if tools and all(tool.get("defer_loading") is True for tool in tools):
         text = "At least one tool must have defer_loading=false."
-        yield Refusal(rule="ANT-42", message=text, confidence="M")
+        yield Refusal(rule="ANT-42", message=text)
 
 
-@rule("ANT-43", "M")
+@rule("ANT-42")
+def examples(tool: Body, path: str) -> Iterator[Refusal]:
+    schema = reading.record_of(tool.get("input_schema"))
+    for index, example in enumerate(reading.list_of(tool.get("input_examples"))):
+        if not json_schema.conforms(example, schema):
+            text = f"{path}.input_examples.{index}: Input does not match the tool's input_schema"
+            yield Refusal(rule="ANT-42", message=text)
+
+
+@rule("ANT-43")
 def choice_without_tools(body: Body) -> Iterator[Refusal]:
     choice = reading.choice_of(body)
     if choice not in ("any", "tool"):
@@ -82,7 +93,7 @@ def choice_without_tools(body: Body) -> Iterator[Refusal]:
     wanted = reading.record_of(body.get("tool_choice")).get("name")
     if not names:
         text = "tool_choice may only be specified while providing tools."
-        yield Refusal(rule="ANT-43", message=text, confidence="M")
+        yield Refusal(rule="ANT-43", message=text)
     elif choice == "tool" and wanted not in names:
         text = f"Tool '{wanted}' not found in provided tools"
         yield Refusal(rule="ANT-43", message=text, confidence="M")

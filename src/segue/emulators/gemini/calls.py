@@ -36,7 +36,7 @@ def nameless(contents: list[Content]) -> Iterator[Refusal]:
                     yield refused("GEM-13", text)
 
 
-@rule("GEM-13", "M")
+@rule("GEM-13")
 @rule("GEM-17", "M")
 def mismatched(contents: list[Content]) -> Iterator[Refusal]:
     """Results name the calls they answer; ids repeat within a session, so only neighbours are compared."""
@@ -46,7 +46,7 @@ def mismatched(contents: list[Content]) -> Iterator[Refusal]:
         if not calls or len(calls) != len(responses):
             continue
         if Counter(call.get("name") for call in calls) != Counter(one.get("name") for one in responses):
-            yield refused("GEM-13", BARE, "M")
+            yield refused("GEM-13", BARE)
             continue
         known = {(call.get("id"), call.get("name")) for call in calls}
         if any(one.get("id") and (one["id"], one.get("name")) not in known for one in responses):

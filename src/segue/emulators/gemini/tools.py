@@ -62,11 +62,11 @@ def duplicate_names(body: Body) -> Iterator[Refusal]:
             yield refused("GEM-32", f"Duplicate function declaration found: {name}", "M")
 
 
-@rule("GEM-29", "M")
+@rule("GEM-29")
 def two_schemas(path: str, declaration: Body) -> Iterator[Refusal]:
     if "parameters" in declaration and "parameters_json_schema" in declaration:
         text = f"{REQUEST}.{path}: parameters and parameters_json_schema are mutually exclusive."
-        yield refused("GEM-29", text, "M")
+        yield refused("GEM-29", text)
 
 
 @rule("GEM-30")
@@ -101,7 +101,7 @@ def mode_without_declarations(body: Body) -> Iterator[Refusal]:
         yield refused("GEM-33", "Function calling config is set without function_declarations.", "M")
 
 
-@rule("GEM-33", "M")
+@rule("GEM-33")
 def allowed_names(body: Body) -> Iterator[Refusal]:
     calling = reading.calling_of(body)
     if calling.get("allowed_function_names") and calling.get("mode") not in ("ANY", "VALIDATED"):
@@ -109,7 +109,7 @@ def allowed_names(body: Body) -> Iterator[Refusal]:
             "Unable to submit request because it has allowed_function_names set when"
             " function_calling_config.mode is not ANY."
         )
-        yield refused("GEM-33", text, "M")
+        yield refused("GEM-33", text)
 
 
 @rule("GEM-34")
