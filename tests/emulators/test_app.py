@@ -2,11 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-import urllib.error
-import urllib.request
 from typing import Any
 
-import msgspec
 import pytest
 
 from segue.emulators.app import App
@@ -15,22 +12,9 @@ from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
 from segue.emulators.http import find_route
 from segue.emulators.inprocess import ask, ask_now
-from segue.emulators.server import Served, serve
 
 CHAT = "/openai/v1/chat/completions"
 HI: dict[str, Any] = {"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}]}
-
-
-def post(url: str, body: dict[str, Any]) -> tuple[int, bytes]:
-    request = urllib.request.Request(  # noqa: S310 - our own server
-        url, msgspec.json.encode(body), {"authorization": "Bearer sk-x", "content-type": "application/json"}
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
-            return answer.status, answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read()
 
 
 def test_every_request_is_in_the_log_with_its_verdict(segue_emulator: App) -> None:
@@ -124,28 +108,3 @@ def test_an_account_sees_only_its_own_cache_and_ids_never_repeat() -> None:
     ids = {emulator.new_id("x_") for _ in range(100)}
     assert len(ids) == 100
     assert Emulator().new_id() == Emulator().new_id()
-
-
-def test_the_emulators_listen_on_a_port(segue_emulator_server: Served) -> None:
-    url = segue_emulator_server.url("openai") + "/v1/chat/completions"
-    status, body = post(url, HI)
-    assert (status, msgspec.json.decode(body)["choices"][0]["message"]["content"]) == (200, "You said: hi")
-    status, body = post(url, {**HI, "stream": True})
-    assert (status, body.endswith(b"data: [DONE]\n\n")) == (200, True)
-    assert post(url, {})[0] == 400
-    assert len(segue_emulator_server.emulator.log) == 3
-
-
-def test_a_server_ends_although_a_stream_is_still_running() -> None:
-    reply = Reply(pieces=(Say("x" * 1000),), chunk_size=1, delay=0.2)
-    started = time.monotonic()
-    with serve(emulator=Emulator(brain=ScriptedBrain([reply]))) as served:
-        request = urllib.request.Request(  # noqa: S310
-            served.url("openai") + "/v1/chat/completions",
-            msgspec.json.encode({**HI, "stream": True}),
-            {"authorization": "Bearer sk-x"},
-        )
-        answer = urllib.request.urlopen(request, timeout=5)  # noqa: S310
-        answer.read(10)
-    answer.close()
-    assert time.monotonic() - started < 8

@@ -58,6 +58,7 @@ def serve(
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen()
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         try:
@@ -93,5 +94,7 @@ def run(
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        # From here on a client that comes early waits instead of being turned away.
+        listener.listen()
         announce(f"http://{host}:{listener.getsockname()[1]}")
         server.run(sockets=[listener])
