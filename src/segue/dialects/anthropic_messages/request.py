@@ -65,9 +65,7 @@ def _encode_messages(transcript: Transcript) -> list[wire.WireMessage]:
                 messages.append(wire.WireMessage("user", results))
                 results = []
             # ANT-20: results first, then what the user says.
-            results += [
-                _encode_shown(block) for block in step.blocks if type(block) is not Text or block.text
-            ]
+            results += [_encode_shown(block) for block in step.blocks if not _only_carries_a_seal(block)]
             if results:
                 messages.append(wire.WireMessage(role, _brief(results)))
             results = []
@@ -90,9 +88,14 @@ def _encode_model(step: ModelStep, index: int) -> tuple[list[wire.Content], list
             results.append(_encode_completion(block.id, block.completion))
         elif type(block) is not Text:
             said.append(_encode_said(block, index))
-        elif block.text:  # ANT-12: an empty text has no place, not even to carry a seal
+        elif not _only_carries_a_seal(block):
             said.append(wire.TextBlock(block.text))
     return said, results
+
+
+def _only_carries_a_seal(block: Text | Media) -> bool:
+    """A blank text has no place here (ANT-12), and this wire has no seals on texts."""
+    return type(block) is Text and block.seal is not None and not block.text.strip()
 
 
 def _encode_said(block: Said, index: int) -> wire.Content:

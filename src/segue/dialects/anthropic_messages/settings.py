@@ -41,6 +41,7 @@ _BUDGETS: Mapping[str, int] = {
 _LEVELS = ("low", "medium", "high", "xhigh", "max")
 _COMMON_LEVELS = ("low", "medium", "high", "max")
 _MODES: Mapping[str, frozenset[str]] = {
+    "none": frozenset({"disabled"}),
     "manual": frozenset({"enabled", "disabled"}),
     "adaptive": frozenset({"adaptive", "disabled", "between_tools"}),
     "always": frozenset({"adaptive", "between_tools"}),
@@ -71,6 +72,8 @@ class _Settings:
         extra = options.extra or {}
         self.extra = extra if is_plain(extra) else plain(extra)
         self.repairs: list[Repair] = []
+        self.level = ""
+        """The effort to send."""
         self.body: dict[str, Any] = {"model": options.model or transcript.target.model}
         if options.stream:
             self.body["stream"] = True
@@ -107,9 +110,6 @@ class _Settings:
     # Thinking
 
     def thinking(self) -> None:
-        output = self.extra.get("output_config")
-        if isinstance(output, dict):
-            self.body["output_config"] = {key: value for key, value in output.items() if key != "effort"}
         config = self._native_thinking() if self._said_natively() else self._asked_thinking()
         if config is not None and config.get("type") == "enabled" and _unthought_loop(self.transcript):
             # ANT-52: in manual mode an open tool loop must begin with a thought of this very model.
@@ -117,12 +117,19 @@ class _Settings:
             config = {"type": "disabled"}
         if config is not None:
             self.body["thinking"] = config
-        schema = self.options.response_schema
+        output = self._output()
+        if output:
+            self.body["output_config"] = output
+
+    def _output(self) -> dict[str, Any]:
+        native, schema = self.extra.get("output_config"), self.options.response_schema
+        output: dict[str, Any] = {"effort": self.level} if self.level else {}
+        if isinstance(native, dict):
+            output |= {key: value for key, value in native.items() if key != "effort"}
         if schema is not None and "output_format" not in self.extra:
             shape = {"type": "json_schema", "schema": schema if is_plain(schema) else plain(schema)}
-            self.body.setdefault("output_config", {}).setdefault("format", shape)
-        if self.body.get("output_config") == {}:
-            del self.body["output_config"]
+            output.setdefault("format", shape)
+        return output
 
     def _said_natively(self) -> bool:
         """Whether the request says in this wire's own words how to think, and the model understands them."""
@@ -138,9 +145,7 @@ class _Settings:
         return level if isinstance(level, str) and level in (self.card.efforts or _LEVELS) else None
 
     def _native_thinking(self) -> dict[str, Any] | None:
-        level = self._native_level()
-        if level is not None:
-            self.body.setdefault("output_config", {})["effort"] = level
+        self.level = self._native_level() or ""
         config: dict[str, Any] | None = self.extra.get("thinking")
         budget = config.get("budget_tokens") if config is not None else None
         if config is None or not isinstance(budget, int):
@@ -150,6 +155,11 @@ class _Settings:
 
     def _asked_thinking(self) -> dict[str, Any] | None:
         effort, budget, mode = self.options.effort, self.options.thinking_budget, self.card.thinking
+        if mode == "none":
+            for name, asked in (("effort", effort), ("thinking_budget", budget)):
+                if asked not in (None, "none"):
+                    self.not_sent(name, "the model does not think")
+            return None
         if effort == "none":
             return self._switched_off()
         if mode == "manual" or (not mode and budget is not None):
@@ -158,7 +168,7 @@ class _Settings:
             self.not_sent("thinking_budget", "the model decides itself how long to think")
         if effort is None:
             return {"type": "adaptive"} if budget is not None else None
-        self.body.setdefault("output_config", {})["effort"] = self._level(effort)
+        self.level = self._level(effort)
         return {"type": "adaptive"}
 
     def _switched_off(self) -> dict[str, Any] | None:
