@@ -1,1 +1,35 @@
-"""OpenAI Chat Completions, and the many servers that speak it with rules of their own."""
+"""OpenAI Chat Completions, and the many servers that speak its wire with rules of their own."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from segue.dialects.dialect import Dialect
+from segue.dialects.openai_chat.errors import decode_error, encode_error
+from segue.dialects.openai_chat.reply import decode_reply, encode_reply
+from segue.dialects.openai_chat.request import decode_request, encode_request, recognises
+from segue.dialects.openai_chat.stream import ReplyDecoder, ReplyEncoder
+from segue.dialects.openai_chat.wire import SERVERS, Variant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def _dialect(variant: Variant) -> Dialect:
+    return Dialect(
+        name=variant.name,
+        rules=variant.rules,
+        encode_request=partial(encode_request, variant),
+        decode_request=partial(decode_request, variant),
+        recognises=recognises,
+        decode_reply=partial(decode_reply, variant),
+        encode_reply=partial(encode_reply, variant),
+        new_decoder=partial(ReplyDecoder, variant),
+        new_encoder=partial(ReplyEncoder, variant),
+        decode_error=partial(decode_error, variant),
+        encode_error=encode_error,
+    )
+
+
+DIALECTS: Mapping[str, Dialect] = {name: _dialect(variant) for name, variant in SERVERS.items()}

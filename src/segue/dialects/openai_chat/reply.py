@@ -1,0 +1,150 @@
+"""Whole replies: told as the events that a stream of them would give, and written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.conversation.blocks import Media, Reasoning, Text
+from segue.conversation.usage import Usage
+from segue.dialects.data_urls import url_of
+from segue.dialects.openai_chat.hearing import Hearing
+from segue.dialects.openai_chat.loose import decode_chunk
+from segue.dialects.openai_chat.wire import FINISHES, sealed
+from segue.errors import ProtocolError
+from segue.transcript.values import json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.blocks import ToolCall
+    from segue.conversation.events import Event, Finish, Reply
+    from segue.dialects.openai_chat.wire import Variant
+
+_ENCODER = msgspec.json.Encoder()
+OWN_WORDS: Mapping[str, Finish] = {
+    word: FINISHES[word] for word in ("stop", "length", "tool_calls", "content_filter", "function_call")
+}
+FINISH_WORDS: Mapping[Finish, str] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+    "cancelled": "stop",
+    "error": "error",
+}
+
+
+def decode_reply(variant: Variant, data: bytes) -> list[Event]:
+    """The events of a whole reply."""
+    events: list[Event] = []
+    hearing = Hearing(variant)
+    chunk = decode_chunk(data)
+    if chunk is None:
+        hearing.fail(ProtocolError("The reply is not a JSON object.", code="reply_not_json"), events)
+        return events
+    hearing.take(chunk, events, whole=True)
+    hearing.end(events, proper=True)
+    return events
+
+
+def encode_reply(variant: Variant, reply: Reply) -> bytes:
+    choice = {
+        "index": 0,
+        "message": _message(variant, reply),
+        "logprobs": None,
+        "finish_reason": finish_word(reply.finish, reply.raw_finish),
+    }
+    body: dict[str, Any] = {
+        "id": reply.id,
+        "object": "chat.completion",
+        "created": 0,
+        "model": reply.model,
+        "choices": [choice],
+    }
+    if reply.usage != Usage():
+        body["usage"] = counts_of(reply.usage)
+    return _ENCODER.encode(body)
+
+
+def _message(variant: Variant, reply: Reply) -> dict[str, Any]:
+    blocks = reply.message.blocks
+    thoughts = [block for block in blocks if type(block) is Reasoning]
+    text = reply.message.text
+    calls = [call_of(call, position) for position, call in enumerate(reply.message.calls)]
+    refused = reply.raw_finish == "refusal"
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": None if refused or (calls and not text) else text,
+        "refusal": text if refused else None,
+    }
+    if any(thought.text for thought in thoughts):
+        message[variant.thoughts or "reasoning_content"] = "".join(thought.text for thought in thoughts)
+    details = [detail for thought in thoughts for detail in details_of(variant, thought)]
+    if details:
+        message["reasoning_details"] = details
+    if calls:
+        message["tool_calls"] = calls
+    images = [image_of(block) for block in blocks if type(block) is Media and block.kind != "audio"]
+    if images:
+        message["images"] = images
+    sounds = [block for block in blocks if type(block) is Media and block.kind == "audio"]
+    if sounds:
+        message["audio"] = {"id": "", "data": sounds[0].data, "transcript": "", "expires_at": 0}
+    for block in blocks:
+        if type(block) is Text and block.seal is not None and block.seal.kind == "thought":
+            message["extra_content"] = sealed(block.seal.payload)
+    return message
+
+
+def details_of(variant: Variant, thought: Reasoning) -> list[Any]:
+    """The reasoning details that a seal of this server holds."""
+    if not variant.details or thought.seal is None or thought.seal.origin.dialect != variant.name:
+        return []
+    return read_details(thought.seal.payload)
+
+
+def read_details(payload: str) -> list[Any]:
+    try:
+        details = msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return []
+    return details if isinstance(details, list) else []
+
+
+def call_of(call: ToolCall, position: int) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "id": call.native_id or call.id or f"call_{position}",
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.raw or json_of(call.arguments or {})},
+    }
+    if call.seal is not None and call.seal.kind == "thought":
+        said["extra_content"] = sealed(call.seal.payload)
+    return said
+
+
+def image_of(media: Media) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url_of(media)}}
+
+
+def finish_word(reason: Finish, raw: str) -> str:
+    """This wire's own word if the reply ended with one, else the one that comes nearest."""
+    if raw == "refusal":
+        return "stop"
+    return raw if OWN_WORDS.get(raw) == reason else FINISH_WORDS[reason]
+
+
+def counts_of(usage: Usage) -> dict[str, Any]:
+    counts: dict[str, Any] = {
+        "prompt_tokens": usage.input_tokens or 0,
+        "completion_tokens": usage.output_tokens or 0,
+        "total_tokens": usage.total_tokens or 0,
+    }
+    prompt = {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens}
+    prompt = {name: count for name, count in prompt.items() if count is not None}
+    if prompt:
+        counts["prompt_tokens_details"] = prompt
+    if usage.reasoning_tokens is not None:
+        counts["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
+    return counts

@@ -1,0 +1,259 @@
+"""Requests, both ways: a transcript spelt for a server on this wire, and a foreign body read as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from segue.conversation.blocks import Media, Origin, Reasoning, Text
+from segue.dialects import reading
+from segue.dialects.data_urls import url_of
+from segue.dialects.dialect import DecodedRequest, EncodedRequest
+from segue.dialects.openai_chat import wire
+from segue.dialects.openai_chat.asked import read_options, read_tools
+from segue.dialects.openai_chat.said import read_message
+from segue.dialects.openai_chat.settings import Speller
+from segue.errors import TranscriptError
+from segue.transcript.rules import media_type
+from segue.transcript.steps import AnsweredCall, ModelStep, Transcript, UserStep
+
+if TYPE_CHECKING:
+    from segue.conversation.message import Message
+    from segue.conversation.options import Options
+    from segue.conversation.tools import ToolSpec
+    from segue.dialects.card import ModelCard
+    from segue.dialects.openai_chat.wire import Variant
+
+_ENCODER = msgspec.json.Encoder()
+WireMessage: TypeAlias = wire.SystemMessage | wire.UserMessage | wire.AssistantMessage | wire.ToolMessage
+_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
+
+
+def encode_request(
+    variant: Variant, transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> EncodedRequest:
+    if transcript.target.dialect not in ("", variant.name):
+        raise _unsayable(f"It was rendered for {transcript.target.dialect}, not for {variant.name}.")
+    speller = Speller(variant, options, card)
+    speller.spell(tools, transcript.names)
+    body = {
+        "model": options.model or transcript.target.model,
+        "messages": _spell(variant, transcript),
+        **speller.body,
+    }
+    return EncodedRequest(_ENCODER.encode(body), tuple(speller.repairs))
+
+
+def _unsayable(what: str, path: str = "") -> TranscriptError:
+    return TranscriptError(
+        f"This transcript cannot be said here. {what}",
+        code="unsayable",
+        path=path,
+        hint="Render the conversation for this target first.",
+    )
+
+
+def _spell(variant: Variant, transcript: Transcript) -> list[WireMessage]:
+    messages: list[WireMessage] = []
+    if transcript.system:
+        messages.append(wire.SystemMessage(transcript.system))
+    for index, step in enumerate(transcript.steps):
+        if type(step) is UserStep:
+            blocks = step.blocks
+            if step.instruction:
+                messages.append(wire.SystemMessage(_joined([b.text for b in blocks if type(b) is Text])))
+            elif len(blocks) == 1 and type(blocks[0]) is Text:
+                messages.append(wire.UserMessage(blocks[0].text))
+            else:
+                messages.append(wire.UserMessage(_content(variant, blocks, index)))
+        elif type(step) is ModelStep:
+            _spell_model(variant, step, index, messages)
+    return messages
+
+
+def _content(variant: Variant, blocks: tuple[Text | Media, ...], index: int) -> str | list[Mapping[str, Any]]:
+    texts = [block.text for block in blocks if type(block) is Text and block.text]
+    if not variant.text_parts and len(texts) == len(blocks):
+        return _joined(texts)
+    parts = [
+        {"type": "text", "text": block.text} if type(block) is Text else _shown(block, index)
+        for block in blocks
+        if type(block) is not Text or block.text
+    ]
+    return parts or ""  # CHAT-03: never an empty array
+
+
+def _shown(media: Media, index: int) -> Mapping[str, Any]:
+    """CHAT-52, CHAT-53: how the user shows images, documents and sounds."""
+    if media.kind == "image":
+        return {"type": "image_url", "image_url": {"url": url_of(media)}}
+    if media.kind == "audio" and media_type(media) in _SOUNDS:
+        return {
+            "type": "input_audio",
+            "input_audio": {"data": media.data, "format": _SOUNDS[media_type(media)]},
+        }
+    if media.kind == "document" and media.data:
+        name = media.name or f"document.{media_type(media).rpartition('/')[2]}"
+        return {"type": "file", "file": {"filename": name, "file_data": url_of(media)}}
+    if media.url.startswith(wire.HELD_FILE):
+        return {"type": "file", "file": {"file_id": media.url.removeprefix(wire.HELD_FILE)}}
+    raise _unsayable(f"There is no way to show {media_type(media)}.", f"steps[{index}]")
+
+
+def _spell_model(variant: Variant, step: ModelStep, index: int, messages: list[WireMessage]) -> None:
+    texts: list[str] = []
+    thoughts: list[Reasoning] = []
+    calls: list[AnsweredCall] = []
+    message = wire.AssistantMessage()
+    for block in step.blocks:
+        if type(block) is AnsweredCall:
+            calls.append(block)
+        elif type(block) is Text:
+            texts.append(block.text)
+            if block.seal is not None:
+                message.extra_content = wire.sealed(block.seal.payload)
+        elif type(block) is Reasoning:
+            thoughts.append(block)
+        else:
+            raise _unsayable("A model's message cannot show media.", f"steps[{index}]")
+    if any(texts) or not calls:
+        message.content = _said(variant, texts)
+    elif variant.silence != "omit":
+        message.content = "" if variant.silence == "empty" else None  # CHAT-04
+    if thoughts:
+        _spell_thoughts(variant, thoughts, message, index)
+    if calls:
+        message.tool_calls = [_call(call) for call in calls]
+    messages.append(message)
+    for call in calls:
+        text = _result(call, index)
+        name = call.name if variant.result_names else UNSET
+        messages.append(wire.ToolMessage(call.id, text, name))
+
+
+def _said(variant: Variant, texts: list[str]) -> str | list[Mapping[str, Any]]:
+    told = [text for text in texts if text]
+    if len(told) > 1 and variant.text_parts:
+        return [{"type": "text", "text": text} for text in told]
+    return _joined(told)
+
+
+def _joined(texts: list[str]) -> str:
+    """Several texts as one, with a blank line where nothing else keeps them apart."""
+    joined = ""
+    for text in texts:
+        apart = not joined or joined[-1].isspace() or text[:1].isspace()
+        joined = f"{joined}{text}" if apart else f"{joined}\n\n{text}"
+    return joined
+
+
+def _spell_thoughts(
+    variant: Variant, thoughts: list[Reasoning], message: wire.AssistantMessage, index: int
+) -> None:
+    if variant.details:
+        sealed = [thought.seal.payload for thought in thoughts if thought.seal is not None]
+        if len(sealed) < len(thoughts):
+            raise _unsayable("Reasoning without its seal.", f"steps[{index}]")
+        message.reasoning_details = Raw(_one_list(sealed).encode())
+    elif variant.thoughts == "reasoning_content":
+        message.reasoning_content = "".join(thought.text for thought in thoughts)
+    elif variant.thoughts == "reasoning":
+        message.reasoning = "".join(thought.text for thought in thoughts)
+    else:
+        raise _unsayable("The target takes no reasoning back.", f"steps[{index}]")  # CHAT-50
+
+
+def _one_list(payloads: list[str]) -> str:
+    """JSON lists joined into one, without reading them again."""
+    inner = [payload.strip()[1:-1] for payload in payloads]
+    return f"[{','.join(held for held in inner if held)}]"
+
+
+def _call(call: AnsweredCall) -> wire.Call:
+    function = wire.Function(call.name, call.arguments)  # CHAT-22
+    if call.seal is not None:
+        return wire.Call(call.id, function, extra_content=wire.sealed(call.seal.payload))
+    return wire.Call(call.id, function)
+
+
+def _result(call: AnsweredCall, index: int) -> str:
+    done = call.completion
+    if done.media:
+        raise _unsayable("A tool's result cannot show media.", f"steps[{index}]")
+    # CHAT-18: there is no flag for a failure, so the text must say it.
+    if done.is_error and done.reason is None and done.text[:5].lower() != "error":
+        return f"Error: {done.text}"
+    return done.text
+
+
+# The other way round
+
+
+def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
+    extra: dict[str, Any] = {}
+    tools = read_tools(body, extra)
+    options = read_options(body, extra)
+    origin = Origin(variant.name, model=options.model)
+    told = [
+        read_message(reading.record(item, f"messages[{index}]"), f"messages[{index}]", origin)
+        for index, item in enumerate(reading.items(body.get("messages"), "messages"))
+    ]
+    # What the operator says first is the system prompt; one message there must be.
+    first = 0
+    while first < len(told) - 1 and told[first].instruction and _is_text(told[first]):
+        first += 1
+    system = "\n\n".join(text for message in told[:first] if (text := message.text))
+    return DecodedRequest(messages=tuple(told[first:]), system=system, tools=tools, options=options)
+
+
+def _is_text(message: Message) -> bool:
+    return all(type(block) is Text for block in message.blocks)
+
+
+_OWN_FIELDS = frozenset(
+    [
+        *("max_completion_tokens", "response_format", "stream_options", "parallel_tool_calls", "logprobs"),
+        *("reasoning_effort", "logit_bias", "frequency_penalty", "presence_penalty"),
+    ]
+)
+_FOREIGN_FIELDS = frozenset(
+    {"system", "anthropic_version", "options", "keep_alive", "contents", "input", "thinking_config"}
+)
+_OWN_PARTS = frozenset({"image_url", "input_audio", "file"})
+_FOREIGN_PARTS = frozenset({"tool_use", "tool_result", "thinking", "image", "document"})
+
+
+def recognises(body: Mapping[str, Any]) -> float:
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(message, Mapping) for message in messages):
+        return 0.0
+    if not body.keys().isdisjoint(_FOREIGN_FIELDS):
+        return 0.1
+    kinds = {kind for message in messages for kind in _kinds(message)}
+    if not kinds.isdisjoint(_FOREIGN_PARTS):
+        return 0.1
+    tools = body.get("tools")
+    offered = isinstance(tools, list) and any(
+        isinstance(tool, Mapping) and isinstance(tool.get("function"), Mapping) for tool in tools
+    )
+    own = not body.keys().isdisjoint(_OWN_FIELDS) or not kinds.isdisjoint(_OWN_PARTS | {"call", "result"})
+    return 0.9 if own or (offered and "objects" not in kinds) else 0.3 if "objects" in kinds else 0.5
+
+
+def _kinds(message: Mapping[str, Any]) -> set[str]:
+    """Marks by which a message tells its wire."""
+    content, calls = message.get("content"), message.get("tool_calls")
+    parts = content if isinstance(content, list) else ()
+    kinds = {
+        part["type"] for part in parts if isinstance(part, Mapping) and isinstance(part.get("type"), str)
+    }
+    if message.get("role") == "tool" and isinstance(message.get("tool_call_id"), str):
+        kinds.add("result")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if isinstance(function, Mapping):
+            kinds.add("call" if isinstance(function.get("arguments"), str) else "objects")
+    return kinds

@@ -1,0 +1,237 @@
+"""What is asked for beside the messages, spelt: tools, the freedom to choose among them, and options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, get_args
+
+from segue.conversation.options import Effort
+from segue.conversation.tools import Named
+from segue.errors import TranscriptError
+from segue.transcript.repairs import Repair
+
+if TYPE_CHECKING:
+    from segue.conversation.options import Options
+    from segue.conversation.tools import ToolSpec
+    from segue.dialects.card import ModelCard
+    from segue.dialects.openai_chat.wire import Variant
+    from segue.transcript.repairs import Kind
+
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+_DRAWN = ("temperature", "top_p", "top_k", "seed", "stop", "repeat_penalty")
+
+
+class Speller:
+    """Spells tools and options for one request, and notes what the target could not be told."""
+
+    def __init__(self, variant: Variant, options: Options, card: ModelCard) -> None:
+        self.variant = variant
+        self.options = options
+        self.card = card
+        self.body: dict[str, Any] = {}
+        self.repairs: list[Repair] = []
+
+    def spell(self, tools: tuple[ToolSpec, ...], names: Mapping[str, str]) -> None:
+        if self.options.stream:
+            self.body["stream"] = True
+            if self.variant.stream_usage:
+                self.body["stream_options"] = {"include_usage": True}  # CHAT-63
+        if self._may_offer(tools):
+            self._offer(tools, names)
+        elif self.options.tool_choice not in (None, "auto", "none"):
+            self._note("option_not_sent", "tool_choice", "there are no tools to choose from")
+        self._limit()
+        self._draw()
+        self._think()
+        self._shape()
+        for field, value in self.variant.always.items():
+            self.body.setdefault(field, value)
+        self._add_extra()
+
+    def _note(self, kind: Kind, path: str, decision: str) -> None:
+        self.repairs.append(Repair(kind, self.variant.name, path, decision=decision))
+
+    # Tools
+
+    def _may_offer(self, tools: tuple[ToolSpec, ...]) -> bool:
+        if not tools:
+            return False
+        if not self.card.chat_tools:  # CHAT-40
+            raise TranscriptError(
+                f'The model "{self.options.model}" takes no tools on this wire.',
+                code="tools_refused",
+                path="tools",
+                hint="Speak to it as openai_responses.",
+            )
+        most = self.variant.tools_max
+        if most and len(tools) > most:
+            raise TranscriptError(
+                f"{len(tools)} tools are offered; the target takes at most {most}.",
+                code="too_many_tools",
+                path="tools",
+                hint="Offer fewer tools.",
+            )
+        if not self.card.tools:
+            self._note("option_not_sent", "tools", "this model takes no tools")
+            return False
+        if self.options.tool_choice == "none" and "none" not in self.variant.choices:
+            self._note("option_not_sent", "tools", "the target cannot be told to leave them alone")
+            return False
+        return True
+
+    def _offer(self, tools: tuple[ToolSpec, ...], names: Mapping[str, str]) -> None:
+        self.body["tools"] = [self._tool(tool, names, number) for number, tool in enumerate(tools)]
+        choice = self.options.tool_choice or "auto"
+        kind = "named" if isinstance(choice, Named) else choice
+        forced = kind in ("named", "required")
+        if forced and not (self.card.forced_choice and kind in self.variant.choices):
+            self._note("choice_weakened", "tool_choice", f"{kind} is sent as auto")
+            choice = "auto"
+        if isinstance(choice, Named):
+            name = names.get(choice.name, choice.name)
+            self.body["tool_choice"] = {"type": "function", "function": {"name": name}}
+        else:
+            self.body["tool_choice"] = choice
+        if self.options.parallel_calls is not None:
+            if self.variant.parallel_switch:
+                self.body["parallel_tool_calls"] = self.options.parallel_calls  # CHAT-38
+            elif not self.options.parallel_calls:
+                self._note("option_not_sent", "parallel_calls", "the target has no such switch")
+
+    def _tool(self, tool: ToolSpec, names: Mapping[str, str], number: int) -> dict[str, Any]:
+        function: dict[str, Any] = {"name": names.get(tool.name, tool.name)}
+        if tool.description:
+            function["description"] = tool.description
+        parameters: Mapping[str, Any] = _NO_PARAMETERS
+        if tool.parameters is not None:
+            parameters, lost = self.variant.schema(tool.parameters)
+            if lost:
+                self._note("schema_reduced", f"tools[{number}]", "; ".join(lost))
+        if tool.parameters is not None or self.variant.parameters_needed:
+            function["parameters"] = parameters
+        if tool.strict is not None:
+            if not tool.strict or (self.variant.strict and is_strict(parameters)):  # CHAT-35
+                function["strict"] = tool.strict
+            else:
+                self._note("option_not_sent", f"tools[{number}].strict", "the schema does not allow it")
+        return {"type": "function", "function": function}
+
+    # Options
+
+    def _limit(self) -> None:
+        if self.options.max_tokens is not None:
+            longer = self.card.completion_tokens or self.variant.limit == "max_completion_tokens"
+            field = "max_completion_tokens" if longer else "max_tokens"
+            self.body[field] = self.options.max_tokens
+
+    def _draw(self) -> None:
+        for name in _DRAWN:
+            value = getattr(self.options, name)
+            if value is None or value == ():
+                continue
+            field = self.variant.sampling.get(name)
+            if field is None:
+                self._note("option_not_sent", name, "the target does not know it")
+            elif not self.card.sampling and name != "seed":  # CHAT-41, KIM-12
+                self._note("option_not_sent", name, "this model does not take it")
+            else:
+                self.body[field] = list(value) if isinstance(value, tuple) else value
+
+    def _think(self) -> None:
+        budget = self.options.thinking_budget
+        if budget is not None:
+            if self.variant.budget:
+                _put(self.body, self.variant.budget, budget)
+            else:
+                self._note("option_not_sent", "thinking_budget", "the target counts no thinking tokens")
+        effort = self.options.effort
+        if "tools" in self.body and self.card.chat_effort_none:  # CHAT-40
+            self.body["reasoning_effort"] = "none"
+            if effort not in (None, "none"):
+                self._note("option_not_sent", "effort", "with tools this model must not think on this wire")
+            return
+        if effort is not None:
+            self._try(effort)
+
+    def _try(self, effort: Effort) -> None:
+        known = self.card.match != "*"
+        mode = self.card.thinking or ("" if known else self.variant.thinking)
+        degrees = self.card.efforts or self.variant.efforts
+        if mode in ("", "always"):
+            if mode or effort != "none":
+                self._note("option_not_sent", "effort", "this model decides for itself")
+            return
+        if mode == "switch" and self.variant.switch:
+            _put(self.body, self.variant.switch, self.variant.switch_words[effort != "none"])
+            if effort == "none":
+                return
+            if not degrees:
+                self._note("option_not_sent", "effort", "thinking is switched on, but has no degrees")
+                return
+        if not self.variant.effort:
+            self._note("option_not_sent", "effort", "the target does not know it")
+            return
+        word = _nearest(effort, degrees)
+        if word != effort:
+            self._note("option_not_sent", "effort", f'"{effort}" is sent as "{word}"')
+        _put(self.body, self.variant.effort, word)
+
+    def _shape(self) -> None:
+        schema = self.options.response_schema
+        if schema is None:
+            return
+        if not self.variant.json_schema:
+            self.body["response_format"] = {"type": "json_object"}
+            self._note("option_not_sent", "response_schema", "only that the answer is JSON can be asked for")
+            return
+        shape: dict[str, Any] = {"name": "answer", "schema": schema}
+        if is_strict(schema):
+            shape["strict"] = True
+        self.body["response_format"] = {"type": "json_schema", "json_schema": shape}
+
+    def _add_extra(self) -> None:
+        for field, value in (self.options.extra or {}).items():
+            if field == "tools" and isinstance(value, list) and "tools" in self.body:
+                self.body["tools"] += value
+            elif field in self.body or field in ("messages", "model"):
+                self._note("option_not_sent", f"extra.{field}", "another option says it")
+            elif field == "stream_options" and not self.options.stream:  # CHAT-63
+                self._note("option_not_sent", f"extra.{field}", "only streams have it")
+            elif self.variant.fields is not None and field not in self.variant.fields:
+                self._note("option_not_sent", f"extra.{field}", "the target does not know it")
+            else:
+                self.body[field] = value
+
+
+def _put(body: dict[str, Any], path: str, value: Any) -> None:
+    outer, _, inner = path.partition(".")
+    if inner:
+        body.setdefault(outer, {})[inner] = value
+    else:
+        body[outer] = value
+
+
+def _nearest(effort: Effort, known: tuple[str, ...]) -> str:
+    wanted = EFFORTS.index(effort)
+    places = {word: place for place, word in enumerate(EFFORTS) if word in known}
+    return min(places, key=lambda word: abs(places[word] - wanted)) if places else effort
+
+
+def is_strict(schema: Any) -> bool:
+    """CHAT-35: every object in it names all its properties as required and allows no others."""
+    if isinstance(schema, list):
+        return all(is_strict(item) for item in schema)
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object" or "properties" in schema:
+        properties, required = schema.get("properties") or {}, schema.get("required") or []
+        if schema.get("additionalProperties") is not False or not isinstance(properties, Mapping):
+            return False
+        if set(required) != set(properties):
+            return False
+    return "allOf" not in schema and all(
+        is_strict(value)
+        for key, value in schema.items()
+        if key not in ("enum", "const", "default", "required")
+    )

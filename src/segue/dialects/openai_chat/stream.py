@@ -1,0 +1,181 @@
+"""Streamed replies: server-sent chunks in, events out; and events in, chunks out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, assert_never
+
+import msgspec
+from msgspec import structs
+
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    ReplyStarted,
+    Sealed,
+    TextDelta,
+    UsageReported,
+)
+from segue.dialects import sse
+from segue.dialects.openai_chat.errors import envelope_of, error_in_reply
+from segue.dialects.openai_chat.hearing import Hearing
+from segue.dialects.openai_chat.loose import decode_chunk
+from segue.dialects.openai_chat.reply import counts_of, finish_word, image_of, read_details
+from segue.dialects.openai_chat.wire import sealed
+
+if TYPE_CHECKING:
+    from segue.conversation.events import Event
+    from segue.conversation.usage import Usage
+    from segue.dialects.openai_chat.wire import Variant
+
+_ENCODER = msgspec.json.Encoder()
+_DONE = b"[DONE]"
+_HEAD = 65_536
+
+
+class ReplyDecoder:
+    """CHAT-60: unnamed events, each with a chunk, and at last `[DONE]`."""
+
+    def __init__(self, variant: Variant) -> None:
+        self._variant = variant
+        self._frames = sse.FrameDecoder()
+        self._hearing = Hearing(variant)
+        self._unreadable = 0
+        self._head: bytes | None = b""
+        """What came before the first frame: perhaps no stream at all, but an error as plain JSON."""
+
+    def feed(self, data: bytes) -> list[Event]:
+        events: list[Event] = []
+        frames = self._frames.feed(data)
+        if self._head is not None:
+            self._head = None if frames else self._head + data[: _HEAD - len(self._head)]
+        for frame in frames:
+            self._take(frame, events)
+        return events
+
+    def close(self) -> list[Event]:
+        events: list[Event] = []
+        for frame in self._frames.close():
+            self._head = None
+            self._take(frame, events)
+        if self._head and self._head.lstrip()[:1] in (b"{", b"["):
+            chunk = decode_chunk(self._head)
+            if chunk is not None:
+                self._hearing.take(chunk, events, whole=True)
+                self._hearing.end(events, proper=True)
+        why = f"{self._unreadable} of its lines could not be read." if self._unreadable else ""
+        self._hearing.end(events, proper=False, why=why)
+        return events
+
+    def _take(self, frame: sse.Frame, events: list[Event]) -> None:
+        data = frame.data
+        chunk = decode_chunk(data)
+        if chunk is not None and frame.event != "error":
+            self._hearing.take(chunk, events)
+        elif data.strip() == _DONE:
+            self._hearing.end(events, proper=True)
+        elif frame.event == "error":
+            told = chunk.error if chunk is not None and chunk.error else data.decode("utf-8", "replace")
+            self._hearing.fail(error_in_reply(self._variant, told), events)
+        elif data.strip():
+            self._unreadable += 1
+
+
+class ReplyEncoder:
+    """Writes what a server on this wire would stream. The end is told when the stream is closed."""
+
+    def __init__(self, variant: Variant, model: str) -> None:
+        self._variant = variant
+        self._thoughts = variant.thoughts or "reasoning_content"
+        self._id = ""
+        self._model = model
+        self._spoke = False
+        self._calls: dict[int, int] = {}
+        self._finished: Finished | None = None
+        self._usage: Usage | None = None
+        self._failed = False
+
+    def feed(self, event: Event) -> bytes:
+        match event:
+            case ReplyStarted(reply_id, model):
+                self._id, self._model = reply_id, self._model or model
+                return self._delta({"content": ""})
+            case TextDelta(_, text):
+                return self._delta({"content": text})
+            case ReasoningDelta(_, text):
+                return self._delta({self._thoughts: text})
+            case CallStarted() | ArgumentsDelta():
+                return self._call(event)
+            case Sealed():
+                return self._seal(event)
+            case MediaArrived(_, media):
+                sound = {"audio": {"data": media.data}}
+                return self._delta(sound if media.kind == "audio" else {"images": [image_of(media)]})
+            case UsageReported() | Finished():
+                self._keep(event)
+                return b""
+            case Failed(error):
+                self._failed = True
+                return sse.encode(_ENCODER.encode(envelope_of(error)[1]))  # CHAT-64
+            case _:
+                assert_never(event)
+
+    def _keep(self, event: UsageReported | Finished) -> None:
+        if isinstance(event, Finished):
+            self._finished = self._finished or event
+        else:  # fields that are told replace earlier ones
+            told = {name: count for name, count in structs.asdict(event.usage).items() if count is not None}
+            self._usage = structs.replace(self._usage or event.usage, **told)
+
+    def close(self) -> bytes:
+        if self._failed or self._finished is None:
+            return b""
+        reason, raw = self._finished.reason, self._finished.raw
+        portions = [self._delta({}, finish_word(reason, raw))]
+        if self._usage is not None:  # CHAT-63
+            portions.append(self._chunk([], counts_of(self._usage)))
+        return b"".join((*portions, sse.encode(_DONE)))
+
+    def _call(self, event: CallStarted | ArgumentsDelta) -> bytes:
+        piece: dict[str, Any] = {}
+        position = self._calls.get(event.index)
+        if position is None:
+            position = self._calls[event.index] = len(self._calls)
+            piece = {"id": f"call_{position}", "type": "function"}
+        if isinstance(event, ArgumentsDelta):
+            piece["function"] = {"arguments": event.text}
+        else:
+            piece["id"] = event.native_id or piece.get("id", "")
+            piece["function"] = {"name": event.name, "arguments": ""}
+        return self._delta({"tool_calls": [{"index": position, **piece}]})
+
+    def _seal(self, event: Sealed) -> bytes:
+        if event.block == "reasoning":
+            details = read_details(event.payload) if self._variant.details else []
+            return self._delta({"reasoning_details": details}) if details else b""
+        if event.kind != "thought":
+            return b""
+        if event.block == "text":
+            return self._delta({"extra_content": sealed(event.payload)})
+        position = self._calls.get(event.index, 0)
+        return self._delta({"tool_calls": [{"index": position, "extra_content": sealed(event.payload)}]})
+
+    def _delta(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
+        if not self._spoke:
+            self._spoke = True
+            delta = {"role": "assistant", **delta}  # CHAT-61
+        return self._chunk([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}])
+
+    def _chunk(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None) -> bytes:
+        chunk = {
+            "id": self._id,
+            "object": "chat.completion.chunk",
+            "created": 0,
+            "model": self._model,
+            "choices": choices,
+            "usage": usage,
+        }
+        return sse.encode(_ENCODER.encode(chunk))
