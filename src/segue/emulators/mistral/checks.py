@@ -9,7 +9,7 @@ from segue.emulators.mistral import content, order
 from segue.emulators.mistral.errors import PROMPT, SchemaRefusal
 from segue.emulators.mistral.request import misshapen
 from segue.emulators.mistral.schemas import mistakes
-from segue.emulators.mistral.shape import listing, number, optional, record, text, text_or
+from segue.emulators.mistral.shape import listing, mapping, number, optional, record, text, text_or
 from segue.emulators.refusal import Refusal
 from segue.emulators.rules import rule
 
@@ -88,7 +88,7 @@ _EMBEDDING = record(
         "output_dimension": optional(number(1, _MAX_DIMENSION, whole=True)),
         "output_dtype": optional(text),
         "encoding_format": optional(text),
-        "metadata": optional(record({})),
+        "metadata": optional(mapping),
     },
     required=frozenset({"model", "input"}),
 )
