@@ -49,7 +49,9 @@ def is_plain(value: Any, *, any_text: bool = False) -> bool:
                 return False
         elif kind in (dict, list, tuple) and depth < MAX_DEPTH:
             if kind is dict:
-                waiting.extend((key, MAX_DEPTH) for key in held if type(key) is not str or not key.isascii())
+                if not all(type(key) is str for key in held):
+                    return False
+                waiting.extend((key, MAX_DEPTH) for key in held if not key.isascii())
                 held = held.values()
             waiting.extend((inner, depth + 1) for inner in held)
         elif kind not in (bool, int, type(None)) or depth > MAX_DEPTH:

@@ -156,15 +156,13 @@ class Composer:
             self._append_model(tuple(said))
 
     def _append_model(self, blocks: tuple[Said, ...]) -> None:
-        rules = self.rules
-        if not self.steps:
-            if rules.opens_with_user:
-                self._open()
-        elif rules.alternates:
-            last = self.steps[-1]
-            if type(last) is ModelStep and not last.calls:
-                self.steps[-1] = ModelStep((*last.blocks, *blocks))
-                return
+        """A reply stored in pieces is one message, also where a target would take several."""
+        last = self.steps[-1] if self.steps else None
+        if type(last) is ModelStep and not last.calls:
+            self.steps[-1] = ModelStep((*last.blocks, *blocks))
+            return
+        if last is None and self.rules.opens_with_user:
+            self._open()
         self.steps.append(ModelStep(blocks))
 
     def _ordered(self, draft: ModelDraft, said: list[Said]) -> list[Said]:

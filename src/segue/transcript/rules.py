@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, structs
 
 from segue.conversation.blocks import Media, MediaKind, Origin
+from segue.conversation.plain import is_sayable
 
 SAFE_CHARACTERS = string.ascii_letters + string.digits + "_-"
 
@@ -77,7 +78,7 @@ class Rules(Struct, frozen=True):
     reasoning: ReasoningRules = ReasoningRules()
     media: MediaRules = MediaRules()
     alternates: bool = False
-    """User and model must take turns, so neighbours of one speaker are said together."""
+    """User and model must take turns, so neighbouring user messages are said together."""
     opens_with_user: bool = False
     ends_with_model: bool = True
     """Whether the last word may be the model's."""
@@ -108,7 +109,8 @@ def media_type(media: Media) -> str:
 
 def accepts_media(allowed: frozenset[str], rules: MediaRules, media: Media) -> bool:
     """Whether this very image, document or sound can be shown there."""
-    if not allowed or not (media.data.isascii() and media.mime.isascii() and media.url.isascii()):
+    sayable = media.data.isascii() and media.mime.isascii() and media.url.isascii() and is_sayable(media.name)
+    if not allowed or not sayable:
         return False
     if not media.data and (not media.url or media.kind not in rules.urls):
         return False

@@ -36,7 +36,10 @@ def say(value: Any) -> tuple[str, bool]:
         return sayable(value), False
     if value is None:
         return "", True
-    return _json(value)
+    if is_plain(value):
+        return _json(value)
+    copy = plain(value)
+    return (copy if type(copy) is str else _json(copy)[0]), False
 
 
 def text_of(value: Any) -> str:

@@ -1,0 +1,1 @@
+"""The shared imagination of the suite."""
