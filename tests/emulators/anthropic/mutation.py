@@ -10,7 +10,22 @@ from hypothesis import strategies as st
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ODDITIES: tuple[Any, ...] = (None, True, 0, -1, 1.5, 10**30, "", "x", [], {}, [[]], [None], {"type": "text"}, {"type": []})
+ODDITIES: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    10**30,
+    "",
+    "x",
+    [],
+    {},
+    [[]],
+    [None],
+    {"type": "text"},
+    {"type": []},
+)
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
