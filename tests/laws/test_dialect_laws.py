@@ -1,0 +1,344 @@
+"""Laws over every dialect, and over every ordered pair of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given, note, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from laws.emulated import EMULATED, complaints_about
+from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.events import Event, Failed, Reply, fold
+from segue.conversation.message import Conversation, Message
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.dialects.all import DIALECTS, NAMES
+from segue.dialects.card import ModelCard, fit_rules
+from segue.dialects.dialect import DecodedRequest, Dialect
+from segue.emulators.facts import listed
+from segue.errors import ProviderError
+from segue.providers.cards import card_for_model, default_model
+from segue.transcript.adopt import adopt
+from segue.transcript.policy import Policy
+from segue.transcript.render import render
+from segue.transcript.rules import Rules
+from segue.transcript.steps import AnsweredCall, ModelStep, Transcript
+from strategies.histories import Told, conversations, whole_conversations
+from strategies.replies import cuts, in_portions, replies
+
+TOOLS = (
+    ToolSpec("read", "Read a file.", {"type": "object", "properties": {"n": {"type": "integer"}}}),
+    ToolSpec("write", "Write a file."),
+)
+POLICY = Policy(tool_names=tuple(tool.name for tool in TOOLS))
+
+every_dialect = pytest.mark.parametrize("name", NAMES)
+
+
+def target_of(name: str, model: str = "") -> tuple[Dialect, str, ModelCard, Rules]:
+    dialect = DIALECTS[name]
+    model = model or default_model(name)
+    card = card_for_model(model, name)
+    return dialect, model, card, fit_rules(dialect.rules.at(model=model), card)
+
+
+def said(name: str, conversation: Conversation, model: str = "") -> tuple[Transcript, dict[str, Any]]:
+    """The conversation as the dialect says it: the transcript and the parsed body."""
+    dialect, model, card, rules = target_of(name, model)
+    transcript = render(conversation, None, rules, POLICY)
+    encoded = dialect.encode_request(transcript, TOOLS, Options(model=model), card)
+    body = json.loads(encoded.body)
+    assert isinstance(body, dict)
+    return transcript, body
+
+
+def heard(name: str, body: dict[str, Any]) -> DecodedRequest:
+    """The body as the dialect's server understands it. Where the model is named in the address, we say it."""
+    dialect, model, _, _ = target_of(name)
+    return dialect.decode_request(body if "model" in body else {**body, "model": model})
+
+
+# Requests
+
+
+@every_dialect
+@given(data=st.data())
+@settings(max_examples=40)
+def test_what_we_send_is_what_our_own_server_understands(name: str, data: st.DataObject) -> None:
+    _, _, _, rules = target_of(name)
+    conversation = data.draw(conversations(rules))
+    first, body = said(name, conversation)
+    decoded = heard(name, body)
+    adopted = adopt(decoded.messages, system=decoded.system, dialect=name)
+    _, again = said(name, adopted.conversation)
+    note(json.dumps(body)[:4000])
+    assert again == body
+    assert [tool.name for tool in decoded.tools] == [first.names[tool.name] for tool in TOOLS]
+
+
+@every_dialect
+@given(data=st.data())
+@settings(max_examples=40)
+def test_a_request_is_recognised_by_its_own_dialect(name: str, data: st.DataObject) -> None:
+    _, body = said(name, data.draw(conversations(target_of(name)[3])))
+    assert DIALECTS[name].recognises(body) > 0
+
+
+# Replies
+
+
+def essence(reply: Reply, *, thoughts: bool) -> tuple[Any, ...]:
+    """What every dialect can tell of a reply."""
+    calls = [(call.name, call.arguments) for call in reply.message.calls]
+    thought = "".join(block.text for block in reply.message.blocks if type(block) is Reasoning)
+    counted = (reply.usage.input_tokens, reply.usage.output_tokens)
+    return reply.message.text, calls, reply.finish, counted, thought if thoughts else ""
+
+
+def streamed(dialect: Dialect, events: list[Event]) -> bytes:
+    encoder = dialect.new_encoder("model-1")
+    return b"".join(encoder.feed(event) for event in events) + encoder.close()
+
+
+def read_back(dialect: Dialect, portions: list[bytes]) -> list[Event]:
+    decoder = dialect.new_decoder()
+    return [event for portion in portions for event in decoder.feed(portion)] + decoder.close()
+
+
+THOUGHTLESS = frozenset({"openai_chat"})
+"""Dialects whose replies have no place for thoughts (CHAT-50)."""
+
+
+@every_dialect
+@given(events=replies())
+@settings(max_examples=40)
+def test_a_whole_reply_survives_the_wire(name: str, events: list[Event]) -> None:
+    dialect, _, _, rules = target_of(name)
+    thoughts = name not in THOUGHTLESS
+    reply = fold(events, rules.target)
+    received = fold(dialect.decode_reply(dialect.encode_reply(reply)), rules.target)
+    assert essence(received, thoughts=thoughts) == essence(reply, thoughts=thoughts)
+    assert received.error is None
+
+
+@every_dialect
+@given(events=replies(), sizes=cuts)
+@settings(max_examples=40)
+def test_a_streamed_reply_survives_the_wire_however_it_is_cut(
+    name: str, events: list[Event], sizes: list[int]
+) -> None:
+    dialect, _, _, rules = target_of(name)
+    thoughts = name not in THOUGHTLESS
+    data = streamed(dialect, events)
+    received = fold(read_back(dialect, list(in_portions(data, sizes))), rules.target)
+    assert essence(received, thoughts=thoughts) == essence(fold(events, rules.target), thoughts=thoughts)
+    assert received == fold(read_back(dialect, [data]), rules.target)
+
+
+@every_dialect
+@given(events=replies())
+@settings(max_examples=20)
+def test_a_reply_told_whole_and_streamed_is_the_same_message(name: str, events: list[Event]) -> None:
+    dialect, _, _, rules = target_of(name)
+    reply = fold(events, rules.target)
+    whole = fold(dialect.decode_reply(dialect.encode_reply(reply)), rules.target)
+    stream = fold(read_back(dialect, [streamed(dialect, events)]), rules.target)
+    assert stream.message.text == whole.message.text
+    assert [(call.name, call.arguments) for call in stream.message.calls] == [
+        (call.name, call.arguments) for call in whole.message.calls
+    ]
+    assert stream.finish == whole.finish
+
+
+@every_dialect
+@given(events=replies(), keep=st.floats(0, 0.95))
+@settings(max_examples=40)
+def test_a_stream_that_breaks_off_fails_or_had_said_everything(
+    name: str, events: list[Event], keep: float
+) -> None:
+    dialect, _, _, rules = target_of(name)
+    data = streamed(dialect, events)
+    received = read_back(dialect, [data[: int(len(data) * keep)]])
+    broken = fold(received, rules.target)
+    if not any(isinstance(event, Failed) for event in received):
+        assert broken.message.text == fold(events, rules.target).message.text
+        assert len(broken.message.calls) == len(fold(events, rules.target).message.calls)
+
+
+@every_dialect
+@given(data=st.binary(max_size=200))
+@settings(max_examples=40)
+def test_any_bytes_are_a_reply_or_a_failure(name: str, data: bytes) -> None:
+    dialect = DIALECTS[name]
+    for received in (dialect.decode_reply(data), read_back(dialect, [data])):
+        assert all(isinstance(event, msgspec.Struct) for event in received)
+
+
+# Errors
+
+bodies = st.binary(max_size=80) | st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ("error", "message", "type", "code", "detail", "status", "details", "param", "x")
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+).map(lambda value: json.dumps(value).encode())
+headers = st.dictionaries(
+    st.sampled_from(("retry-after", "retry-after-ms", "x-request-id", "request-id", "content-type")),
+    st.sampled_from(("", "3", "1.5", "-1", "soon", "1e999", "nan", "Wed, 21 Oct 2026 07:28:00 GMT")),
+)
+
+
+@every_dialect
+@given(status=st.integers(100, 999), told=headers, body=bodies)
+@example(status=429, told={"retry-after": "7"}, body=b"")
+@example(status=0, told={}, body=b"[" * 100_000)
+@settings(max_examples=100)
+def test_any_status_and_any_bytes_are_an_error_with_a_remedy(
+    name: str, status: int, told: dict[str, str], body: bytes
+) -> None:
+    error = DIALECTS[name].decode_error(status, told, body)
+    assert isinstance(error, ProviderError)
+    assert error.remedy
+    assert str(error)
+    assert error.retry_after is None or 0 <= error.retry_after < float("inf")
+
+
+@every_dialect
+@given(status=st.sampled_from((400, 401, 402, 403, 404, 408, 413, 429, 500, 503, 529)), body=bodies)
+@settings(max_examples=40)
+def test_an_error_told_to_a_client_keeps_its_remedy(name: str, status: int, body: bytes) -> None:
+    dialect = DIALECTS[name]
+    error = dialect.decode_error(status, {}, body)
+    told_status, told = dialect.encode_error(error)
+    again = dialect.decode_error(told_status, {}, told)
+    assert again.remedy == error.remedy
+
+
+# Handoff
+
+
+def real_things(messages: tuple[Message, ...]) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Every text, every call with its arguments, every result."""
+    texts: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    results: Counter[str] = Counter()
+    for message in messages:
+        for block in message.blocks:
+            match block:
+                case Text(text):
+                    texts[text] += 1
+                case ToolCall():
+                    calls[f"{block.name}({json.dumps(block.arguments, sort_keys=True)})"] += 1
+                case ToolResult():
+                    results[str(block.output if block.error is None else block.error)] += 1
+    return texts, calls, results
+
+
+@pytest.mark.requirement("Property 13")
+@given(data=st.data())
+@settings(max_examples=6)
+def test_nothing_real_is_lost_between_any_two_dialects(data: st.DataObject) -> None:
+    for name in NAMES:
+        _, _, _, rules = target_of(name)
+        told: Told = data.draw(whole_conversations(rules.target, max_turns=2))
+        _, body = said(name, told.conversation)
+        decoded = heard(name, body)
+        taken_in = adopt(decoded.messages, system=decoded.system, dialect=name).conversation
+        for other in NAMES:
+            note(f"{name} → {other}")
+            _, handed_over = said(other, taken_in)
+            arrived = heard(other, handed_over)
+            texts, calls, results = real_things(arrived.messages)
+            everything = "\n".join(texts)
+            for text in told.texts:
+                assert text in everything
+            for output in told.outputs.values():
+                assert results[output] == 1
+            assert calls == Counter(
+                f"{call.name}({json.dumps(call.arguments, sort_keys=True)})"
+                for message in told.conversation.messages
+                for call in message.calls
+            )
+            assert "Be brief." in arrived.system or "Be brief." in everything
+
+
+@given(data=st.data())
+@settings(max_examples=6)
+def test_what_one_dialect_says_of_a_broken_history_the_others_say_too(data: st.DataObject) -> None:
+    for name in NAMES:
+        _, _, _, rules = target_of(name)
+        first, body = said(name, data.draw(conversations(rules, max_size=5)))
+        decoded = heard(name, body)
+        taken_in = adopt(decoded.messages, system=decoded.system, dialect=name).conversation
+        spoken = [call for step in first.steps if isinstance(step, ModelStep) for call in step.calls]
+        for other in NAMES:
+            note(f"{name} → {other}")
+            second, _ = said(other, taken_in)
+            assert _told(second) == _told(first), (name, other)
+        assert len(taken_in.messages) >= 1
+        assert sum(len(message.calls) for message in taken_in.messages) == len(spoken)
+
+
+def _told(transcript: Transcript) -> list[tuple[Any, str]]:
+    """Arguments and result of every call, in order."""
+    return [
+        (json.loads(block.arguments), block.completion.text.strip() or "(no output)")
+        for step in transcript.steps
+        if isinstance(step, ModelStep)
+        for block in step.blocks
+        if type(block) is AnsweredCall
+    ]
+
+
+# A second opinion
+
+
+def models_of(name: str) -> list[str]:
+    """The chat models that the provider lists, and some that it still serves."""
+    served = {
+        "anthropic": ["claude-3-5-sonnet-20241022", "claude-opus-4-1"],
+        "gemini": ["gemini-flash-latest"],
+    }
+    models = listed(EMULATED[name][0]) + tuple(served.get(name, ()))
+    return [model for model in models if "embed" not in model]
+
+
+@pytest.mark.parametrize("name", EMULATED)
+@given(data=st.data())
+@settings(max_examples=60)
+def test_no_history_makes_an_emulator_complain(name: str, data: st.DataObject) -> None:
+    model = data.draw(st.sampled_from(models_of(name)))
+    _, _, _, rules = target_of(name, model)
+    conversation = data.draw(conversations(rules))
+    # A seal that nobody made cannot be opened by anybody: here only the shape of the transcript is judged.
+    _, body = said(name, _unsealed(conversation), model)
+    note(json.dumps(body)[:4000])
+    assert complaints_about(body, name, model) == []
+
+
+def _unsealed(conversation: Conversation) -> Conversation:
+    messages = tuple(
+        structs.replace(
+            message,
+            blocks=tuple(
+                structs.replace(block, seal=None) if type(block) in (Text, Reasoning, ToolCall) else block
+                for block in message.blocks
+            ),
+        )
+        for message in conversation.messages
+    )
+    return structs.replace(conversation, messages=messages)
