@@ -377,9 +377,7 @@ def test_what_the_schema_does_not_know_is_refused_with_its_location(
     (refusal,) = refusals(body, model)
     assert refusal.rule == rule
     assert refusal.status == 422
-    answer = envelope(refusal, context())
-    assert (answer["object"], answer["type"], answer["code"]) == ("error", "invalid_request_error", None)
-    (detail,) = answer["message"]["detail"]
+    (detail,) = envelope(refusal, context())["detail"]
     assert detail["type"] == kind[0]
     assert " ".join(map(str, detail["loc"])) == kind[1]
     assert detail["msg"] == text

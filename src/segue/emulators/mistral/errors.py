@@ -34,17 +34,22 @@ class SchemaRefusal(Refusal, frozen=True, kw_only=True):
 def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:  # noqa: ARG001 — one signature for all providers
     if refusal.status == 401:
         return {"detail": refusal.message}
-    message: object = refusal.message
-    code = refusal.code
     if isinstance(refusal, SchemaRefusal):
+        # Bare since 2026, as the provider's own client expects it; older answers wrapped it into the other shape.
         detail = {
             "type": refusal.code,
             "loc": ["body", *refusal.location],
             "msg": refusal.message,
             "input": refusal.input,
         }
-        message, code = {"detail": [detail]}, None
-    return {"object": "error", "message": message, "type": refusal.type, "param": refusal.param, "code": code}
+        return {"detail": [detail]}
+    return {
+        "object": "error",
+        "message": refusal.message,
+        "type": refusal.type,
+        "param": refusal.param,
+        "code": refusal.code,
+    }
 
 
 def headers(refusal: Refusal | None, context: Context) -> dict[str, str]:
