@@ -132,3 +132,15 @@ def test_every_provider_has_its_words_for_trouble(provider: str, status: int) ->
     answer = ask_now(app, method, f"/{provider}" + pattern.replace("{model}", "m"), json={})
     assert answer.status == status
     assert isinstance(answer.json(), dict | list)
+
+
+@pytest.mark.skipif("gemini" not in providers.mounted(), reason="there is no Gemini emulator")
+def test_gemini_says_in_the_body_when_to_come_back_and_for_which_model() -> None:
+    app = App()
+    app.emulator.faults.append(Fault(status=429, retry_after=7))
+    url = "/gemini/v1beta/models/gemini-2.5-flash:generateContent"
+    answer = ask_now(app, "POST", url, json={"contents": []}, headers={"x-goog-api-key": "k"})
+    details = {detail["@type"].rpartition(".")[2]: detail for detail in answer.json()["error"]["details"]}
+    assert details["RetryInfo"]["retryDelay"] == "7s"
+    assert details["QuotaFailure"]["violations"][0]["quotaDimensions"]["model"] == "gemini-2.5-flash"
+    assert "retry-after" not in answer.headers

@@ -80,7 +80,8 @@ class App:
 
     def _context(self, request: Request, found: providers.Found) -> Context:
         body = _json_or_none(request)
-        model = body.get("model") if isinstance(body, dict) else request.params.get("model")
+        in_body = body.get("model") if isinstance(body, dict) else None
+        model = request.params.get("model", in_body)
         return self.emulator.context(
             request, provider=found.mounted.provider, model=model if isinstance(model, str) else ""
         )
