@@ -96,7 +96,7 @@ _POLICY = re.compile(
 )
 _CONTEXT = re.compile(
     r"maximum context length|context[ _]length|context window|prompt (is )?too long|available context size"
-    r"|exceeded model token limit|input tokens exceeds|length of all messages is too long"
+    r"|exceeded model token limit|token limit (reached|exceeded)|input tokens exceeds|length of all messages is too long"
     r"|prompt exceeds max length|range of input length|`inputs` tokens \+ `max_new_tokens`"
     r"|context size has been exceeded|body: length limit exceeded",
     re.IGNORECASE,
@@ -198,7 +198,8 @@ class _Refusal:
 
     @property
     def code(self) -> str:
-        return self.words[0] if self.words else ""
+        """The most telling word: a code or a type, but not the status said again."""
+        return next((word for word in self.words if not (len(word) == 3 and word.isdigit())), "")
 
 
 def _read(told: Any) -> _Refusal:

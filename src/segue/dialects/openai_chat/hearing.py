@@ -114,7 +114,7 @@ class Hearing:
 
     def _tell_rest(self, events: list[Event]) -> None:
         self.over = True
-        if self._details and self._variant.details:
+        if self._details:
             for detail in self._details:
                 for field in _GROWING:
                     if isinstance(detail.get(field), list):
@@ -170,8 +170,10 @@ class Hearing:
             text = detail.get("text") or detail.get("summary")
             if isinstance(text, str) and not self._thinks_aloud:  # the same words stand in the plain field
                 self._think(text, events)
-            elif self._thought < 0:
-                self._think("", events)
+            elif self._thought < 0 and self._variant.details:
+                self._think("", events)  # its seal is told at the end, its place is here
+            if not self._variant.details:
+                continue
             last = self._details[-1] if self._details and not whole else None
             if last is None or any(last.get(key) != detail.get(key) for key in ("type", "index")):
                 self._details.append({key: [v] if _grows(key, v) else v for key, v in detail.items()})

@@ -134,7 +134,8 @@ class ReplyEncoder:
         if self._failed or self._finished is None:
             return b""
         reason, raw = self._finished.reason, self._finished.raw
-        portions = [self._delta({}, finish_word(reason, raw))]
+        # A refusal shows only here, when its words have long been said as content.
+        portions = [self._delta({}, finish_word(reason, "" if raw == "refusal" else raw))]
         if self._usage is not None:  # CHAT-63
             portions.append(self._chunk([], counts_of(self._usage)))
         return b"".join((*portions, sse.encode(_DONE)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -159,7 +160,7 @@ HELD_FILE = "file-id:"
 Flavour: TypeAlias = Callable[[Any], tuple[dict[str, Any], list[str]]]
 """A tool's schema in a target's flavour, and what was lost."""
 
-_SAMPLING = {"temperature": "temperature", "top_p": "top_p", "seed": "seed", "stop": "stop"}
+_SAMPLING = MappingProxyType({"temperature": "temperature", "top_p": "top_p", "seed": "seed", "stop": "stop"})
 _LOCAL_SAMPLING = {**_SAMPLING, "top_k": "top_k", "repeat_penalty": "repeat_penalty"}
 _WIDE_SAMPLING = {**_SAMPLING, "top_k": "top_k", "repeat_penalty": "repetition_penalty"}
 _OPENAI_FIELDS = frozenset(
@@ -219,7 +220,7 @@ class Variant(Struct, frozen=True, kw_only=True):
     switch: str = ""
     switch_words: tuple[Any, Any] = ("disabled", "enabled")
     budget: str = ""
-    always: Mapping[str, Any] = {}
+    always: Mapping[str, Any] = MappingProxyType({})
     """Fields that every request has."""
     fields: frozenset[str] | None = None
     """Further fields it takes; `None` where it does not mind those it does not know."""
