@@ -117,6 +117,15 @@ def test_the_newest_model_numbers_its_calls() -> None:
     assert [(one["index"], one["type"]) for one in made] == [(0, "function"), (1, "function")]
 
 
+@pytest.mark.rule("MIS-22")
+def test_the_newest_model_mixes_thoughts_and_text_in_one_delta() -> None:
+    body = chat(user(), stream=True, model="mistral-small-latest", reasoning_effort="high")
+    said = [delta["content"] for delta in deltas(post(body, WORDS))[1:-1]]
+    assert [part["type"] for content in said[:2] for part in content] == ["thinking", "thinking", "text"]
+    assert all(part.get("closed", True) for part in said[1])
+    assert said[2:] == ["is war", "m."]
+
+
 @pytest.mark.rule("MIS-21")
 def test_a_guest_model_streams_calls_in_fragments() -> None:
     body = chat(user(), tools=[TOOL], stream=True, model="zai-glm-5-2")

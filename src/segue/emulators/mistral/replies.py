@@ -26,12 +26,17 @@ if TYPE_CHECKING:
 
     from segue.emulators.context import Context
 
+_PADDING = "abcdefghijklmnopqrstuvwxyz0123456789"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
     reply = limited(reply, request.get("max_tokens"))
-    message: dict[str, Any] = {"role": "assistant", "tool_calls": None, "content": _content(reply, context)}
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "tool_calls": None,
+        "content": _content(reply, request, context),
+    }
     if calls_of(reply):
         message["tool_calls"] = [{**call, "index": n} for n, call in enumerate(_calls(reply, context))]
     choice = {"finish_reason": finish_reason(reply), "message": message}
@@ -50,7 +55,8 @@ def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterat
     reply = limited(reply, request.get("max_tokens"))
     counted = usage(reply, request, context)
     yield _chunk(context, {"role": "assistant", "content": ""})
-    yield from _spoken(reply, context)
+    for delta in _spoken(reply, request, context):
+        yield _chunk(context, delta)
     if calls_of(reply) and context.facts.get("nine_character_ids", True):
         yield _chunk(context, whole_calls(reply, context), finish_reason(reply), counted)
     else:
@@ -64,7 +70,7 @@ def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterat
 def whole_calls(reply: Reply, context: Context) -> dict[str, Any]:
     """Mistral's own models send each call in one piece, with the finish reason; newer ones also number them."""
     calls = _calls(reply, context)
-    if context.facts.get("numbered_calls"):
+    if _is_recent(context):
         return {"tool_calls": [{**call, "type": "function", "index": n} for n, call in enumerate(calls)]}
     return {"content": None, "tool_calls": calls}
 
@@ -85,16 +91,35 @@ def _fragment(call: dict[str, Any]) -> dict[str, Any]:
     return {"tool_calls": [call], "index": 0, "content": ""}
 
 
-def _spoken(reply: Reply, context: Context) -> Iterator[bytes]:
-    thoughts = _thoughts(reply, context)
-    if thoughts:
-        for portion in portions(thoughts, reply.chunk_size):
-            yield _chunk(context, {"content": [thinking_chunk(portion)]})
-    if text_of(reply):
-        for portion in portions(text_of(reply), reply.chunk_size):
-            # After thoughts the text comes as chunks too, so the type of `content` does not change back.
-            content: object = [{"type": "text", "text": portion}] if thoughts else portion
-            yield _chunk(context, {"content": content})
+def _spoken(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[dict[str, Any]]:
+    thoughts, text = _thoughts(reply, request, context), text_of(reply)
+    thought = (
+        [thinking_chunk(portion) for portion in portions(thoughts, reply.chunk_size)] if thoughts else []
+    )
+    said = portions(text, reply.chunk_size) if text else []
+    if _is_recent(context):
+        yield from _mixed(thought, said)
+        return
+    for chunk in thought:
+        yield {"content": [chunk]}
+    for portion in said:
+        # After thoughts the text comes as chunks too.
+        yield {"content": [{"type": "text", "text": portion}] if thought else portion}
+
+
+def _mixed(thought: list[dict[str, Any]], said: list[str]) -> Iterator[dict[str, Any]]:
+    """As recorded in 2026: the last thought shares its delta with the first text, the rest are strings again."""
+    closed = [{**chunk, "closed": True} for chunk in thought]
+    for chunk in closed[:-1]:
+        yield {"content": [chunk]}
+    if closed:
+        yield {"content": [closed[-1], *[{"type": "text", "text": portion} for portion in said[:1]]]}
+    for portion in said[1:] if closed else said:
+        yield {"content": portion}
+
+
+def _is_recent(context: Context) -> bool:
+    return context.facts.get("stream") == "2026"
 
 
 @rule("MIS-22")
@@ -102,12 +127,19 @@ def thinking_chunk(text: str) -> dict[str, Any]:
     return {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
 
 
-def _thoughts(reply: Reply, context: Context) -> str:
-    return thoughts_of(reply) if context.facts.get("thinking") else ""
+def is_thinking(request: Mapping[str, Any], context: Context) -> bool:
+    """MIS-11: the newest models think as far as `reasoning_effort` asks for it, older ones always or never."""
+    adjustable = int(context.facts.get("tokenizer", 13)) >= 15
+    asked = request.get("reasoning_effort") not in (None, "none")
+    return bool(context.facts.get("thinking")) and (asked or not adjustable)
 
 
-def _content(reply: Reply, context: Context) -> object:
-    thoughts, text = _thoughts(reply, context), text_of(reply)
+def _thoughts(reply: Reply, request: Mapping[str, Any], context: Context) -> str:
+    return thoughts_of(reply) if is_thinking(request, context) else ""
+
+
+def _content(reply: Reply, request: Mapping[str, Any], context: Context) -> object:
+    thoughts, text = _thoughts(reply, request, context), text_of(reply)
     if not thoughts:
         return text
     said = [{"type": "text", "text": text}] if text else []
@@ -162,6 +194,7 @@ def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
         "total_tokens": prompt + completion,
         "completion_tokens": completion,
         "prompt_tokens_details": {"cached_tokens": min(context.cached_tokens, prompt)},
+        "service_tier": "standard",
     }
 
 
@@ -178,4 +211,7 @@ def _chunk(
     }
     if counted is not None:
         chunk["usage"] = counted
+    if _is_recent(context) and "role" not in delta:
+        # Padding against guessing the text from the length of encrypted packets.
+        chunk["p"] = _PADDING[: len(context.reply_id) + len(str(delta)) % 12]
     return b"data: " + msgspec.json.encode(chunk) + b"\n\n"

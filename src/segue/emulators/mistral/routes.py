@@ -62,9 +62,7 @@ def _prompt(body: dict[str, Any], context: Context) -> Prompt:
     # "any" is this API's older word for "required"; tools may leave out their only possible type.
     choice = "required" if body.get("tool_choice") == "any" else body.get("tool_choice")
     tools = [{"type": "function", **tool} for tool in body.get("tools") or ()]
-    effort = body.get("reasoning_effort")
-    adjustable = int(context.facts.get("tokenizer", 13)) >= 15
-    thinking = bool(context.facts.get("thinking")) and (not adjustable or effort not in (None, "none"))
+    thinking = replies.is_thinking(body, context)
     return prompt_of({**body, "tools": tools, "tool_choice": choice}, provider="mistral", thinking=thinking)
 
 
