@@ -173,6 +173,6 @@ PREFIXES = (
 )
 ROUTES: list[Route] = [
     *(("POST", f"{prefix}:{method}", handler) for prefix in PREFIXES for method, handler in METHODS.items()),
-    ("GET", "/v1beta/models", list_models),
-    ("GET", "/v1beta/models/{model}", show_model),
+    *(("GET", f"/{version}/models", list_models) for version in ("v1beta", "v1")),
+    *(("GET", f"/{version}/models/{{model}}", show_model) for version in ("v1beta", "v1")),
 ]
