@@ -24,7 +24,7 @@ class Frame(Struct, frozen=True, gc=False):
 class FrameDecoder:
     """Cuts a stream of bytes into frames. A byte is looked at once, however many portions a line takes to arrive."""
 
-    __slots__ = ("_after_cr", "_data", "_event", "_line", "_started")
+    __slots__ = ("_after_cr", "_data", "_event", "_fresh", "_line", "_started")
 
     def __init__(self) -> None:
         self._line: list[bytes] = []
@@ -33,22 +33,35 @@ class FrameDecoder:
         self._event = ""
         self._after_cr = False
         self._started = False
+        self._fresh = False
+        """Whether the next byte is the first of a frame."""
+
+    def sole(self, data: bytes) -> bytes | None:
+        """The data of the one nameless frame that these bytes are: the common case, told at a glance.
+
+        Nothing if they are anything else; then `feed` is to be asked.
+        """
+        if self._fresh:
+            line, _, rest = data.partition(b"\n")
+            if rest == b"\n" and line[:6] == b"data: " and b"\r" not in line:
+                return line[6:]
+        return None
 
     def feed(self, data: bytes) -> list[Frame]:
+        only = self.sole(data)
+        if only is not None:
+            return [Frame(only)]
         if not data:
             return []
         if not self._started:
             data = self._without_mark(data)
         if self._after_cr:
             self._after_cr = False
-            if data[:1] == b"\n":
+            if data.startswith(b"\n"):
                 data = data[1:]
-        # The common case, a whole frame of one line, is told at a glance.
-        if data[-2:] == b"\n\n" and data[:6] == b"data: " and not (self._line or self._data or self._event):
-            end = len(data) - 2
-            if data.find(b"\n", 6, end) < 0 and data.find(b"\r", 6, end) < 0:
-                return [Frame(data[6:end])]
-        return self._read(data)
+        frames = self._read(data)
+        self._fresh = self._started and not (self._line or self._data or self._event or self._after_cr)
+        return frames
 
     def close(self) -> list[Frame]:
         """The stream is over: the frame that was still open, if it had any data."""

@@ -63,7 +63,7 @@ class Hearing:
         if chunk.error:
             self.fail(error_in_reply(self._variant, chunk.error), events)
             return
-        if (chunk.id and not self._id) or (chunk.model and not self._model):
+        if (not self._id and chunk.id) or (not self._model and chunk.model):
             self._id, self._model = self._id or chunk.id or "", self._model or chunk.model or ""
             events.append(ReplyStarted(self._id, self._model))
         for choice in chunk.choices or ():
@@ -75,7 +75,8 @@ class Hearing:
                 self._hear(piece, events, whole=whole)
             if choice.finish_reason:
                 self._finish = choice.finish_reason
-            self._usage = choice.usage or self._usage  # KIM-19
+            if choice.usage is not None:  # KIM-19
+                self._usage = choice.usage
             if choice.error:  # ORT-01
                 self.fail(error_in_reply(self._variant, choice.error), events)
                 return
@@ -140,20 +141,26 @@ class Hearing:
         if piece.reasoning_details:
             self._hear_details(piece.reasoning_details, events, whole=whole)
         if piece.content:
-            self._say(piece.content, events)
-        if piece.refusal:
-            self._refused = True
-            self._say(piece.refusal, events)
+            if self._text < 0:
+                self._text = self._new()
+            events.append(TextDelta(self._text, piece.content))
         if piece.tool_calls:
             for position, call in enumerate(piece.tool_calls):
                 self._hear_call(call, events, position if whole else call.index)
+        if piece.refusal or piece.function_call or piece.extra_content or piece.images or piece.audio:
+            self._hear_rest(piece, events)
+
+    def _hear_rest(self, piece: Piece, events: list[Event]) -> None:
+        """What is rarely there."""
+        if piece.refusal:
+            self._refused = True
+            self._say(piece.refusal, events)
         if piece.function_call is not None and (piece.function_call.name or self._calls):
             self._hear_call(CallPiece(0, None, piece.function_call), events, 0)
-        if piece.extra_content and (signature := seal_of(piece.extra_content)):
+        if signature := seal_of(piece.extra_content):
             self._say("", events)
             events.append(Sealed(self._text, signature, "thought", "text"))
-        if piece.images or piece.audio:
-            self._see(piece, events)
+        self._see(piece, events)
 
     def _say(self, text: str, events: list[Event]) -> None:
         if self._text < 0:

@@ -104,11 +104,15 @@ def _shown(media: Media, index: int) -> Mapping[str, Any]:
 
 
 def _spell_model(variant: Variant, step: ModelStep, index: int, messages: list[WireMessage]) -> None:
+    blocks = step.blocks
+    if len(blocks) == 1 and type(only := blocks[0]) is Text and only.seal is None:
+        messages.append(wire.AssistantMessage(only.text))
+        return
     texts: list[str] = []
     thoughts: list[Reasoning] = []
     calls: list[AnsweredCall] = []
     message = wire.AssistantMessage()
-    for block in step.blocks:
+    for block in blocks:
         if type(block) is AnsweredCall:
             calls.append(block)
         elif type(block) is Text:
@@ -120,18 +124,15 @@ def _spell_model(variant: Variant, step: ModelStep, index: int, messages: list[W
         else:
             raise _unsayable("A model's message cannot show media.", f"steps[{index}]")
     if any(texts) or not calls:
-        message.content = _said(variant, texts)
+        message.content = texts[0] if len(texts) == 1 else _said(variant, texts)
     elif variant.silence != "omit":
         message.content = "" if variant.silence == "empty" else None  # CHAT-04
     if thoughts:
         _spell_thoughts(variant, thoughts, message, index)
+    messages.append(message)
     if calls:
         message.tool_calls = [_call(call) for call in calls]
-    messages.append(message)
-    for call in calls:
-        text = _result(call, index)
-        name = call.name if variant.result_names else UNSET
-        messages.append(wire.ToolMessage(call.id, text, name))
+        _spell_results(variant, calls, index, messages)
 
 
 def _said(variant: Variant, texts: list[str]) -> str | list[Mapping[str, Any]]:
@@ -179,14 +180,18 @@ def _call(call: AnsweredCall) -> wire.Call:
     return wire.Call(call.id, function)
 
 
-def _result(call: AnsweredCall, index: int) -> str:
-    done = call.completion
-    if done.media:
-        raise _unsayable("A tool's result cannot show media.", f"steps[{index}]")
-    # CHAT-18: there is no flag for a failure, so the text must say it.
-    if done.is_error and done.reason is None and done.text[:5].lower() != "error":
-        return f"Error: {done.text}"
-    return done.text
+def _spell_results(
+    variant: Variant, calls: list[AnsweredCall], index: int, messages: list[WireMessage]
+) -> None:
+    for call in calls:
+        done = call.completion
+        text = done.text
+        if done.media:
+            raise _unsayable("A tool's result cannot show media.", f"steps[{index}]")
+        # CHAT-18: there is no flag for a failure, so the text must say it.
+        if done.is_error and done.reason is None and text[:5].lower() != "error":
+            text = f"Error: {text}"
+        messages.append(wire.ToolMessage(call.id, text, call.name if variant.result_names else UNSET))
 
 
 # The other way round

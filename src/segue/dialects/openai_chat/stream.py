@@ -49,6 +49,11 @@ class ReplyDecoder:
 
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
+        only = self._frames.sole(data)
+        if only is not None and (chunk := decode_chunk(only)) is not None:
+            self._head = None
+            self._hearing.take(chunk, events)
+            return events
         frames = self._frames.feed(data)
         if self._head is not None:
             self._head = None if frames else self._head + data[: _HEAD - len(self._head)]

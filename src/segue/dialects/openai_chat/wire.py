@@ -49,7 +49,7 @@ class UserMessage(Struct, tag_field="role", tag="user", gc=False):
 
 
 @final
-class AssistantMessage(Struct, tag_field="role", tag="assistant"):
+class AssistantMessage(Struct, tag_field="role", tag="assistant", gc=False):
     """What the model said, thought and called."""
 
     content: str | list[Mapping[str, Any]] | UnsetType | None = UNSET
@@ -91,7 +91,7 @@ class CallPiece(Struct, gc=False):
 
 
 @final
-class Piece(Struct):
+class Piece(Struct, gc=False):
     """A delta of a stream, or the message of a whole reply."""
 
     content: str | None = None
@@ -107,7 +107,7 @@ class Piece(Struct):
 
 
 @final
-class Counts(Struct):
+class Counts(Struct, gc=False):
     """Tokens, in all the spellings there are."""
 
     prompt_tokens: int | None = None
@@ -122,7 +122,7 @@ class Counts(Struct):
 
 
 @final
-class Choice(Struct):
+class Choice(Struct, gc=False):
     """One of the answers."""
 
     index: int | None = None
@@ -134,14 +134,14 @@ class Choice(Struct):
 
 
 @final
-class Groq(Struct):
+class Groq(Struct, gc=False):
     """Groq's own corner of a chunk."""
 
     usage: Counts | None = None
 
 
 @final
-class Chunk(Struct):
+class Chunk(Struct, gc=False):
     """A chunk of a stream, or a whole completion."""
 
     id: str | None = None
