@@ -166,7 +166,7 @@ class Telling:
         events.append(CallStarted(self._index, call.id or "", call.name or ""))
         if signature:
             events.append(Sealed(self._index, signature, "thought", "call"))
-        arguments = bytes(call.args).decode()
+        arguments = bytes(call.args).decode("utf-8", "replace")
         if arguments and arguments != "null":
             events.append(ArgumentsDelta(self._index, arguments))
         elif call.partial_args is not None or call.will_continue:
@@ -217,7 +217,7 @@ class Telling:
             return
         try:
             usage = usage_of(wire.COUNTS.decode(self._counts))
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return
         if usage != Usage():
             events.append(UsageReported(usage))

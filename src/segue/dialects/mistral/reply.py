@@ -1,0 +1,289 @@
+"""Replies of the Mistral wire, both ways: whole or in portions, told as the same events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    ReplyStarted,
+    Sealed,
+    TextDelta,
+    UsageReported,
+)
+from segue.conversation.usage import Usage
+from segue.dialects.counts import count
+from segue.dialects.data_urls import media_from
+from segue.dialects.mistral import wire
+from segue.dialects.mistral.errors import encode_error, refusal
+from segue.errors import ProtocolError
+from segue.transcript.media import describe, written_out
+from segue.transcript.values import arguments_of, json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.events import Event, Finish, Reply
+    from segue.conversation.message import Message
+
+FINISHES: Mapping[str, Finish] = {  # MIS-23
+    "stop": "stop",
+    "length": "length",
+    "model_length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+    "error": "error",
+}
+FINISH_REASONS: Mapping[Finish, str] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+    "cancelled": "stop",
+    "error": "error",
+}
+
+
+def decode_reply(body: bytes) -> list[Event]:
+    events: list[Event] = []
+    telling = Telling()
+    telling.hear(body, events)
+    if telling.unread:
+        return [Failed(ProtocolError("The answer is not a reply of the Mistral wire."))]
+    if not telling.over:
+        told = "The answer holds no choices." if not telling.heard else ""
+        telling.end(events, done=telling.heard, why=told)
+    return events
+
+
+class Telling:
+    """Hears one chunk after another and tells what is in them."""
+
+    __slots__ = ("_calls", "_index", "_last", "_open", "_started", "heard", "over", "unread")
+
+    def __init__(self) -> None:
+        self._index = -1
+        self._open: Literal["", "text", "reasoning"] = ""
+        """The kind of block that the next portion may go on with."""
+        self._calls: dict[int, tuple[int, str]] = {}
+        """The wire's index of a call → ours, and its id."""
+        self._last = -1
+        self._started = False
+        self.heard = False
+        self.over = False
+        self.unread = 0
+
+    def hear(self, data: bytes, events: list[Event]) -> None:
+        try:
+            chunk = wire.CHUNKS.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self.unread += 1
+            return
+        if chunk.choices is None and (chunk.object == "error" or chunk.error or chunk.detail):
+            self._fail(data, events)
+            return
+        if not self._started and (chunk.id or chunk.model or chunk.choices):
+            self._started = True
+            events.append(ReplyStarted(chunk.id or "", chunk.model or ""))
+        reason = None
+        if chunk.choices:
+            self.heard = True
+            choice = chunk.choices[0]
+            said = choice.delta or choice.message
+            if said is not None:
+                self._hear_said(said, events)
+            reason = choice.finish_reason
+        if chunk.usage:
+            usage = usage_of(chunk.usage)
+            if usage != Usage():
+                events.append(UsageReported(usage))
+        if reason:
+            self._finish(reason, events)
+
+    def end(self, events: list[Event], *, done: bool, why: str = "") -> None:
+        """The stream is over; `done`: it said goodbye."""
+        if self.over:
+            return
+        self.over = True
+        if done:
+            events.append(Finished("tool_calls" if self._last >= 0 else "stop"))
+            return
+        unread = f" {self.unread} chunks of it could not be read." if self.unread else ""
+        events.append(Failed(ProtocolError(why or f"The reply broke off before its end.{unread}")))
+
+    def _hear_said(self, said: wire.Delta, events: list[Event]) -> None:
+        content = said.content
+        if isinstance(content, str):
+            if content:
+                events.append(TextDelta(self._block("text"), content))
+        elif content:
+            for chunk in content:
+                self._hear_chunk(chunk, events)
+        for call in said.tool_calls or ():
+            self._hear_call(call, events)
+
+    def _block(self, kind: Literal["text", "reasoning"]) -> int:
+        if kind != self._open:
+            self._index += 1
+            self._open = kind
+        return self._index
+
+    def _hear_chunk(self, chunk: wire.ContentChunk, events: list[Event]) -> None:  # MIS-22
+        if chunk.type == "thinking":
+            thought = _thought(chunk.thinking)
+            if thought:
+                events.append(ReasoningDelta(self._block("reasoning"), thought))
+            if chunk.signature:
+                events.append(Sealed(self._block("reasoning"), chunk.signature))
+        elif chunk.text is not None:
+            if chunk.text:
+                events.append(TextDelta(self._block("text"), chunk.text))
+        elif chunk.image_url is not None:
+            self._index += 1
+            self._open = ""
+            held = chunk.image_url
+            address = held.get("url") if isinstance(held, dict) else held
+            events.append(MediaArrived(self._index, media_from(str(address), "image")))
+        elif chunk.reference_ids is not None:
+            told = f"[{chunk.type}: {json_of(chunk.reference_ids)}]"
+            events.append(TextDelta(self._block("text"), told))
+
+    def _hear_call(self, call: wire.Call, events: list[Event]) -> None:
+        """MIS-21: whole and mostly without an index, or in portions told apart by it."""
+        name, native_id = call.function.name or "", call.id or ""
+        if native_id == "null":
+            native_id = ""
+        known = self._calls.get(call.index) if call.index is not None else None
+        if known is not None and (not native_id or native_id == known[1]):
+            index = known[0]
+        elif call.index is None and not native_id and not name and self._last >= 0:
+            index = self._last
+        else:
+            self._index += 1
+            self._open = ""
+            index = self._last = self._index
+            if call.index is not None:
+                self._calls[call.index] = (index, native_id)
+            events.append(CallStarted(index, native_id, name))
+        arguments = wire.arguments_text(call.function.arguments)
+        if arguments:
+            events.append(ArgumentsDelta(index, arguments))
+
+    def _finish(self, reason: str, events: list[Event]) -> None:
+        if not self.over:
+            self.over = True
+            events.append(Finished(FINISHES.get(reason, "stop"), reason))
+
+    def _fail(self, data: bytes, events: list[Event]) -> None:
+        if not self.over:
+            self.over = True
+            events.append(Failed(refusal(msgspec.json.decode(data), body=data)))
+
+
+def _thought(held: Any) -> str:
+    if isinstance(held, str):
+        return held
+    parts = held if isinstance(held, list) else []
+    return "".join(
+        part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)
+    )
+
+
+def usage_of(counts: Mapping[str, Any]) -> Usage:
+    details = counts.get("prompt_tokens_details")
+    cached = count(details, "cached_tokens") if isinstance(details, dict) else None
+    if cached is None:
+        cached = count(counts, "num_cached_tokens")
+    return Usage(
+        input_tokens=count(counts, "prompt_tokens"),
+        output_tokens=count(counts, "completion_tokens"),
+        cached_tokens=cached,
+    )
+
+
+# The other way
+
+
+def encode_reply(reply: Reply) -> bytes:
+    if reply.error is not None:
+        return encode_error(reply.error)[1]
+    choice = {
+        "index": 0,
+        "message": _encode_message(reply.message),
+        "finish_reason": finish_reason(reply.finish, reply.raw_finish),
+    }
+    return wire.ENCODER.encode(
+        {
+            "id": reply.id,
+            "object": "chat.completion",
+            "created": 0,
+            "model": reply.model,
+            "choices": [choice],
+            "usage": counts_of(reply.usage),
+        }
+    )
+
+
+def finish_reason(finish: Finish, raw: str) -> str:
+    """This wire's own word, if it was one; else its word for the same end."""
+    return raw if FINISHES.get(raw) == finish else FINISH_REASONS[finish]
+
+
+def _encode_message(message: Message) -> dict[str, Any]:
+    said: list[dict[str, Any]] = []
+    calls: list[dict[str, Any]] = []
+    for block in message.blocks:
+        match block:
+            case Text(text):
+                said.append({"type": "text", "text": text})
+            case Reasoning(text, seal):
+                signature = seal.payload if seal is not None and seal.kind == "signature" else ""
+                said.append(thinking_chunk(text, signature))
+            case ToolCall():
+                calls.append(call_of(block, len(calls)))
+            case Media():
+                said.append({"type": "text", "text": describe(block).text})
+            case Code():
+                said.append({"type": "text", "text": written_out(block).text})
+            case _:  # a result is never part of a reply
+                continue
+    content: Any = said
+    if len(said) <= 1 and all(chunk["type"] == "text" for chunk in said):
+        content = said[0]["text"] if said else ""
+    return {"role": "assistant", "content": content, "tool_calls": calls or None}
+
+
+def thinking_chunk(text: str, signature: str = "") -> dict[str, Any]:
+    chunk: dict[str, Any] = {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
+    if signature:
+        chunk["signature"] = signature
+    return chunk
+
+
+def call_of(call: ToolCall, index: int) -> dict[str, Any]:
+    arguments = call.raw or arguments_of(call)[0]
+    return {
+        "id": call.native_id or call.id or "null",
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments},
+        "index": index,
+    }
+
+
+def counts_of(usage: Usage) -> dict[str, Any]:
+    counts: dict[str, Any] = {
+        "prompt_tokens": usage.input_tokens or 0,
+        "completion_tokens": usage.output_tokens or 0,
+        "total_tokens": usage.total_tokens or 0,
+    }
+    if usage.cached_tokens is not None:
+        counts["prompt_tokens_details"] = {"cached_tokens": usage.cached_tokens}
+    return counts

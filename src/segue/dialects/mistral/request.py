@@ -1,0 +1,286 @@
+"""Messages of a Mistral request, both ways. Every object holds the fields this wire knows and no others (MIS-08)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.events import parse_arguments
+from segue.conversation.message import Message
+from segue.dialects.data_urls import kind_of, media_from, url_of
+from segue.dialects.dialect import DecodedRequest, EncodedRequest
+from segue.dialects.mistral.rules import MISTRAL
+from segue.dialects.mistral.settings import decode_options, decode_tools, encode_settings
+from segue.dialects.mistral.wire import ENCODER
+from segue.dialects.reading import items, misread, record, text, unknown
+from segue.errors import TranscriptError
+from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
+from segue.transcript.values import json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from segue.conversation.blocks import Block
+    from segue.conversation.options import Options
+    from segue.conversation.tools import ToolSpec
+    from segue.dialects.card import ModelCard
+    from segue.transcript.steps import Transcript
+
+NAME = MISTRAL.target.dialect
+_OWN_ID = re.compile(r"[a-zA-Z0-9]{9}")  # MIS-01
+
+
+def encode_request(
+    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> EncodedRequest:
+    if transcript.target.dialect not in ("", NAME):
+        raise _unsayable(f"what was rendered for {transcript.target.dialect}", 0)
+    settings, repairs = encode_settings(transcript, tools, options, card)
+    body = {
+        "model": options.model or transcript.target.model,
+        "messages": _encode_messages(transcript),
+        **settings,
+    }
+    return EncodedRequest(ENCODER.encode(body), tuple(repairs))
+
+
+def _encode_messages(transcript: Transcript) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    if transcript.system:
+        messages.append({"role": "system", "content": transcript.system})
+    for index, step in enumerate(transcript.steps):
+        if type(step) is UserStep:
+            if step.instruction:  # MIS-14
+                raise _unsayable("an instruction in mid-conversation", index)
+            messages.append({"role": "user", "content": _encode_shown(step.blocks, index)})
+        elif type(step) is ModelStep:
+            _encode_model(step, index, messages)
+    return messages
+
+
+def _unsayable(what: str, index: int) -> TranscriptError:
+    return TranscriptError(
+        f"The Mistral wire cannot say {what}.",
+        code="rendered_for_another_target",
+        path=f"steps[{index}]",
+        hint="Render the conversation with the rules of this dialect first.",
+    )
+
+
+def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> str | list[dict[str, Any]]:
+    only = blocks[0]
+    if len(blocks) == 1 and type(only) is Text:
+        return only.text
+    chunks: list[dict[str, Any]] = []
+    for block in blocks:
+        if type(block) is Text:
+            chunks.append({"type": "text", "text": block.text})
+        elif block.kind == "image":
+            chunks.append({"type": "image_url", "image_url": url_of(block)})  # MIS-15
+        else:
+            raise _unsayable("a document or a sound", index)
+    return chunks
+
+
+def _encode_model(step: ModelStep, index: int, messages: list[dict[str, Any]]) -> None:
+    said: list[dict[str, Any]] = []
+    calls: list[AnsweredCall] = []
+    thinks = False
+    for block in step.blocks:
+        if type(block) is AnsweredCall:
+            calls.append(block)
+        elif type(block) is Text:
+            said.append({"type": "text", "text": block.text})
+        elif type(block) is Reasoning:
+            thinks = True
+            said.append(_encode_thought(block))
+        else:
+            raise _unsayable("media from the model", index)  # MIS-V12
+    content: Any = said
+    if not thinks and len(said) <= 1:
+        content = said[0]["text"] if said else ""
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    if calls:
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in calls
+        ]
+    messages.append(message)
+    for call in calls:
+        told = _encode_completion(call, index)
+        messages.append(
+            {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": told}
+        )  # MIS-09
+
+
+def _encode_thought(thought: Reasoning) -> dict[str, Any]:
+    chunk: dict[str, Any] = {
+        "type": "thinking",
+        "thinking": [{"type": "text", "text": thought.text}],
+    }  # MIS-10
+    if thought.seal is not None:
+        chunk["signature"] = thought.seal.payload
+    return chunk
+
+
+def _encode_completion(call: AnsweredCall, index: int) -> str:
+    done = call.completion
+    if done.media:
+        raise _unsayable("media in a tool's result", index)
+    # There is no flag for a failure, so the text must say it.
+    if done.is_error and done.reason is None and done.text[:5].lower() != "error":
+        return f"Error: {done.text}"
+    return done.text
+
+
+# The other way
+
+_OWN_FIELDS = frozenset({"random_seed", "safe_prompt", "prompt_mode", "guardrails"})
+_FOREIGN_FIELDS = frozenset(
+    {"max_completion_tokens", "stream_options", "store", "logit_bias", "user", "seed", "system", "options"}
+    | {"keep_alive", "think", "contents", "input", "thinking"}
+)
+
+
+def recognises(body: Mapping[str, Any]) -> float:
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        return 0.0
+    if not body.keys().isdisjoint(_FOREIGN_FIELDS):
+        return 0.1
+    if not body.keys().isdisjoint(_OWN_FIELDS) or body.get("tool_choice") == "any":
+        return 0.95
+    if any(_thinks(message) for message in messages):
+        return 0.95
+    ids = [
+        call.get("id")
+        for message in messages
+        for call in message.get("tool_calls") or ()
+        if isinstance(call, dict)
+    ]
+    own = bool(ids) and all(isinstance(found, str) and _OWN_ID.fullmatch(found) for found in ids)
+    return 0.92 if own else 0.2
+
+
+def _thinks(message: dict[str, Any]) -> bool:
+    content = message.get("content")
+    chunks = content if isinstance(content, list) else []
+    return any(isinstance(chunk, dict) and isinstance(chunk.get("thinking"), list) for chunk in chunks)
+
+
+def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
+    options = decode_options(body)
+    origin = Origin(NAME, model=options.model)
+    messages = [
+        _decode_message(record(message, f"messages[{index}]"), f"messages[{index}]", origin)
+        for index, message in enumerate(items(body.get("messages"), "messages"))
+    ]
+    first = 0
+    while first < len(messages) - 1 and messages[first].instruction:
+        first += 1
+    system = "\n\n".join(said for message in messages[:first] if (said := message.text))
+    return DecodedRequest(
+        messages=tuple(messages[first:]), system=system, tools=tuple(decode_tools(body)), options=options
+    )
+
+
+def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Message:
+    blocks = list(_decode_content(message.get("content"), f"{path}.content", origin))
+    role = message.get("role")
+    calls = message.get("tool_calls")
+    called: list[Block] = [
+        _decode_call(record(call, f"{path}.tool_calls[{index}]"), f"{path}.tool_calls[{index}]")
+        for index, call in enumerate(items(calls, f"{path}.tool_calls") if calls is not None else ())
+    ]
+    match role:
+        case "assistant":
+            said = [block for block in blocks if block != Text("")] if called else blocks
+            return Message("model", (*said, *called), origin)
+        case "tool":
+            return Message("tool", (_decode_result(message, blocks, path), *called))
+        case "system" | "developer":
+            return Message("user", (*blocks, *called), instruction=True)
+        case "user":
+            return Message("user", (*blocks, *called))
+        case _:
+            raise unknown(f"{path}.role", "role", role, "system, user, assistant, tool")
+
+
+def _decode_call(call: dict[str, Any], path: str) -> ToolCall:
+    function = record(call.get("function"), f"{path}.function")
+    given = function.get("arguments")
+    raw = given if isinstance(given, str) else ""
+    arguments = parse_arguments(given) if isinstance(given, str) else {} if given is None else given
+    native_id = text(call.get("id"), f"{path}.id")
+    name = text(function.get("name"), f"{path}.function.name")
+    return ToolCall("", name, arguments, raw, "" if native_id == "null" else native_id)
+
+
+def _decode_result(message: dict[str, Any], blocks: list[Block], path: str) -> ToolResult:
+    texts = [block.text for block in blocks if isinstance(block, Text | Reasoning)]
+    return ToolResult(
+        "",
+        text(message.get("name"), f"{path}.name"),
+        "\n".join(texts),
+        complete=True,
+        media=tuple(block for block in blocks if type(block) is Media),
+        native_id=text(message.get("tool_call_id"), f"{path}.tool_call_id"),
+    )
+
+
+def _decode_content(content: Any, path: str, origin: Origin) -> Iterator[Block]:
+    if content is None:
+        return
+    if isinstance(content, str):
+        yield Text(content)
+        return
+    for index, chunk in enumerate(items(content, path)):
+        place = f"{path}[{index}]"
+        yield Text(chunk) if isinstance(chunk, str) else _decode_chunk(record(chunk, place), place, origin)
+
+
+def _decode_chunk(chunk: dict[str, Any], path: str, origin: Origin) -> Block:
+    match chunk.get("type"):
+        case "text":
+            return Text(text(chunk.get("text"), f"{path}.text"))
+        case "thinking":
+            signature = text(chunk.get("signature"), f"{path}.signature")
+            return Reasoning(_thoughts(chunk, path), Seal(origin, signature) if signature else None)
+        case "image_url":
+            return media_from(_address(chunk.get("image_url"), f"{path}.image_url"), "image")
+        case "audio_url":
+            return media_from(_address(chunk.get("audio_url"), f"{path}.audio_url"), "audio")
+        case "document_url":
+            name = text(chunk.get("document_name"), f"{path}.document_name")
+            return media_from(text(chunk.get("document_url"), f"{path}.document_url"), "document", name)
+        case "input_audio":
+            return _decode_sound(chunk.get("input_audio"), f"{path}.input_audio")
+        case str(kind):
+            told = {key: value for key, value in chunk.items() if key != "type"}
+            return Text(f"[{kind}: {json_of(told)}]")
+        case other:
+            raise misread(f"{path}.type", "the type of a content chunk", other)
+
+
+def _thoughts(chunk: dict[str, Any], path: str) -> str:
+    held = chunk.get("thinking")
+    if isinstance(held, str):
+        return held
+    parts = [record(part, f"{path}.thinking") for part in items(held or [], f"{path}.thinking")]
+    return "".join(
+        text(part.get("text"), f"{path}.thinking") if part.get("type", "text") == "text" else json_of(part)
+        for part in parts
+    )
+
+
+def _address(held: Any, path: str) -> str:
+    return text(held.get("url"), f"{path}.url") if isinstance(held, dict) else text(held, path)
+
+
+def _decode_sound(held: Any, path: str) -> Media:
+    if isinstance(held, str):
+        return media_from(held, "audio") if ":" in held[:12] else Media("audio", data=held)
+    sound = record(held, path)
+    mime = f"audio/{text(sound.get('format'), f'{path}.format') or 'wav'}"
+    return Media(kind_of(mime), mime, text(sound.get("data"), f"{path}.data"))

@@ -1,0 +1,162 @@
+"""Streamed replies of the Mistral wire, both ways: server-sent events with a goodbye (MIS-20)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, final
+
+from segue.conversation.blocks import ToolCall
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    ReplyStarted,
+    Sealed,
+    TextDelta,
+    UsageReported,
+    parse_arguments,
+)
+from segue.conversation.usage import Usage
+from segue.dialects import sse
+from segue.dialects.counts import merged
+from segue.dialects.mistral import wire
+from segue.dialects.mistral.errors import encode_error
+from segue.dialects.mistral.reply import Telling, call_of, counts_of, finish_reason, thinking_chunk
+from segue.transcript.media import describe
+
+if TYPE_CHECKING:
+    from segue.conversation.events import Event
+
+_GOODBYE = b"[DONE]"
+
+
+@final
+class ReplyDecoder:
+    """A streamed reply, bytes in and events out."""
+
+    def __init__(self) -> None:
+        self._frames = sse.FrameDecoder()
+        self._telling = Telling()
+
+    def feed(self, data: bytes) -> list[Event]:
+        events: list[Event] = []
+        for frame in self._frames.feed(data):
+            self._read(frame.data, events)
+        return events
+
+    def close(self) -> list[Event]:
+        events: list[Event] = []
+        for frame in self._frames.close():
+            self._read(frame.data, events)
+        self._telling.end(events, done=False)
+        return events
+
+    def _read(self, data: bytes, events: list[Event]) -> None:
+        if data == _GOODBYE:
+            self._telling.end(events, done=self._telling.heard)
+        else:
+            self._telling.hear(data, events)
+
+
+# The other way
+
+
+class _Call:
+    """A call whose arguments still arrive: this wire tells it whole (MIS-21)."""
+
+    __slots__ = ("name", "native_id", "pieces")
+
+    def __init__(self) -> None:
+        self.native_id = ""
+        self.name = ""
+        self.pieces: list[str] = []
+
+    def spoken(self, index: int) -> dict[str, Any]:
+        raw = "".join(self.pieces)
+        return call_of(ToolCall("", self.name, parse_arguments(raw), raw, self.native_id), index)
+
+
+@final
+class ReplyEncoder:
+    """Events in, the provider's stream out. Calls are told together, at the end, as Mistral's own models do."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._id = ""
+        self._usage = Usage()
+        self._calls: dict[int, _Call] = {}
+        self._finished: Finished | None = None
+        self._begun = False
+        self._over = False
+
+    def feed(self, event: Event) -> bytes:
+        if self._over:
+            return b""
+        match event:
+            case TextDelta(_, text):
+                return self._say(text)
+            case ReasoningDelta(_, text):
+                return self._say([thinking_chunk(text)])
+            case Sealed(_, payload, "signature", "reasoning"):
+                return self._say([thinking_chunk("", payload)])
+            case ArgumentsDelta(index, text):
+                self._calls.setdefault(index, _Call()).pieces.append(text)
+            case CallStarted(index, native_id, name):
+                call = self._calls.setdefault(index, _Call())
+                call.native_id, call.name = native_id or call.native_id, name or call.name
+            case MediaArrived(_, media):
+                return self._say(describe(media).text)
+            case _:
+                return self._note(event)
+        return b""
+
+    def close(self) -> bytes:
+        if self._over:
+            return b""
+        self._over = True
+        ended = self._finished or Finished("tool_calls" if self._calls else "stop")
+        delta: dict[str, Any] = {"content": ""}
+        if self._calls:
+            calls = [call.spoken(index) for index, call in enumerate(self._calls.values())]
+            delta = {"content": None, "tool_calls": calls}
+        last = self._chunk(delta, finish_reason(ended.reason, ended.raw))
+        return b"".join((self._begin(), last, sse.encode(_GOODBYE)))
+
+    def _note(self, event: Event) -> bytes:
+        match event:
+            case ReplyStarted(reply_id, model):
+                self._id = reply_id
+                self._model = self._model or model
+            case UsageReported(usage):
+                self._usage = merged(self._usage, usage)
+            case Finished():
+                self._finished = self._finished or event  # told at the end: counts may still come
+            case Failed(error):
+                self._over = True
+                return self._begin() + sse.encode(encode_error(error)[1])
+            case _:
+                pass
+        return b""
+
+    def _begin(self) -> bytes:
+        if self._begun:
+            return b""
+        self._begun = True
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def _say(self, content: Any) -> bytes:
+        return self._begin() + self._chunk({"content": content})
+
+    def _chunk(self, delta: dict[str, Any], reason: str | None = None) -> bytes:
+        chunk: dict[str, Any] = {
+            "id": self._id,
+            "object": "chat.completion.chunk",
+            "created": 0,
+            "model": self._model,
+            "choices": [{"index": 0, "delta": delta, "finish_reason": reason}],
+        }
+        if reason is not None:
+            chunk["usage"] = counts_of(self._usage)
+        return sse.encode(wire.ENCODER.encode(chunk))

@@ -1,0 +1,80 @@
+"""The Mistral wire: a reply, whole or in portions, as one shape; and how its content and its calls come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+ENCODER = msgspec.json.Encoder()
+
+
+class ContentChunk(Struct, gc=False):
+    """A piece of content that is not plain text, of whichever type."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: Any = None
+    signature: str | None = None
+    image_url: Any = None
+    reference_ids: Any = None
+
+
+class Function(Struct, gc=False):
+    """What is called, and with what: mostly the text of an object, sometimes the object itself."""
+
+    name: str | None = None
+    arguments: Raw = Raw()
+
+
+class Call(Struct, gc=False):
+    """A call, whole or a portion of one (MIS-21)."""
+
+    function: Function = Function()
+    id: str | None = None
+    index: int | None = None
+
+
+class Delta(Struct, gc=False):
+    """What the model says: in a stream, what it adds."""
+
+    content: str | list[ContentChunk] | None = None
+    tool_calls: list[Call] | None = None
+
+
+class Choice(Struct, gc=False):
+    """One answer; we ask for one."""
+
+    delta: Delta | None = None
+    message: Delta | None = None
+    finish_reason: str | None = None
+
+
+class Chunk(Struct, gc=False):
+    """A reply or a portion of one, or the error that came in its place."""
+
+    id: str | None = None
+    model: str | None = None
+    choices: list[Choice] | None = None
+    usage: dict[str, Any] | None = None
+    object: str | None = None
+    error: Any = None
+    message: Any = None
+    detail: Any = None
+
+
+CHUNKS = msgspec.json.Decoder(Chunk)
+TEXT = msgspec.json.Decoder(str)
+
+
+def arguments_text(arguments: Raw) -> str:
+    """The text of the arguments, in whichever of the two forms they came."""
+    held = bytes(arguments)
+    if held[:1] == b'"':
+        try:
+            return TEXT.decode(held)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass  # what cannot be read is kept as it stands
+    told = held.decode("utf-8", "replace")
+    return "" if told == "null" else told
