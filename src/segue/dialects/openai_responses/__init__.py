@@ -1,1 +1,24 @@
 """OpenAI Responses: a list of items, with sealed reasoning."""
+
+from segue.dialects.dialect import Dialect
+from segue.dialects.openai_responses.errors import decode_error, encode_error
+from segue.dialects.openai_responses.reply import decode_reply, encode_reply
+from segue.dialects.openai_responses.request import decode_request, encode_request, recognises
+from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
+from segue.dialects.openai_responses.stream import ReplyDecoder, ReplyEncoder
+
+__all__ = ["DIALECT"]
+
+DIALECT = Dialect(
+    name=OPENAI_RESPONSES.target.dialect,
+    rules=OPENAI_RESPONSES,
+    encode_request=encode_request,
+    decode_request=decode_request,
+    recognises=recognises,
+    decode_reply=decode_reply,
+    encode_reply=encode_reply,
+    new_decoder=ReplyDecoder,
+    new_encoder=ReplyEncoder,
+    decode_error=decode_error,
+    encode_error=encode_error,
+)

@@ -1,0 +1,355 @@
+"""Whole replies of the Responses wire, both ways, told as the events a stream would give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    ReplyStarted,
+    Sealed,
+    TextDelta,
+    UsageReported,
+)
+from segue.conversation.usage import Usage
+from segue.dialects.counts import count
+from segue.dialects.openai_responses import wire
+from segue.dialects.openai_responses.errors import encode_error, refusal
+from segue.errors import ProtocolError
+from segue.transcript.media import describe, written_out
+from segue.transcript.values import arguments_of, json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from segue.conversation.blocks import Block
+    from segue.conversation.events import Event, Finish, Reply
+
+_INCOMPLETE: Mapping[Any, Finish] = {  # RESP-62
+    "max_output_tokens": "length",
+    "max_messages": "length",
+    "content_filter": "content_filter",
+}
+REFUSED = "refusal"
+"""Our word for a reply that ended by a refusal in the model's own words."""
+
+
+def decode_reply(body: bytes) -> list[Event]:
+    try:
+        reply = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        reply = None
+    if not isinstance(reply, dict):
+        return [Failed(ProtocolError("The answer is not a reply of the Responses wire."))]
+    output = reply.get("output")
+    if not isinstance(output, list):
+        error = reply.get("error")
+        if isinstance(error, dict):
+            return [Failed(refusal(error, body=body))]
+        return [Failed(ProtocolError("The answer holds no output.", path="output"))]
+    events: list[Event] = [started(reply)]
+    telling = Telling()
+    for index, item in enumerate(output):
+        events += telling.settle(index, item)
+    return [*events, *ended(reply, telling)]
+
+
+def started(response: Mapping[str, Any]) -> ReplyStarted:
+    return ReplyStarted(_text(response, "id"), _text(response, "model"))
+
+
+def ended(response: Mapping[str, Any], telling: Telling) -> Iterator[Event]:
+    """What the final state of a response says about its end (RESP-62)."""
+    usage = usage_of(response.get("usage"))
+    if usage is not None:
+        yield UsageReported(usage)
+    status, error = response.get("status"), response.get("error")
+    if status == "failed" or isinstance(error, dict):
+        yield Failed(refusal(error if isinstance(error, dict) else {"message": "The reply failed."}))
+    elif status in ("queued", "in_progress"):
+        yield Failed(ProtocolError(f"The reply is not finished: its status is {status}.", code="unfinished"))
+    elif status == "incomplete":
+        details = response.get("incomplete_details")
+        reason = _text(details, "reason") if isinstance(details, dict) else ""
+        yield Finished(_INCOMPLETE.get(reason, "stop"), reason or "incomplete")
+    elif status == "cancelled":
+        yield Finished("cancelled", "cancelled")
+    elif telling.refused and not telling.called:
+        yield Finished("content_filter", REFUSED)
+    else:
+        yield Finished("tool_calls" if telling.called else "stop", status if isinstance(status, str) else "")
+
+
+def usage_of(counts: Any) -> Usage | None:
+    if not isinstance(counts, dict):
+        return None
+    read, written = counts.get("input_tokens_details"), counts.get("output_tokens_details")
+    read = read if isinstance(read, dict) else {}
+    return Usage(
+        input_tokens=count(counts, "input_tokens"),
+        output_tokens=count(counts, "output_tokens"),
+        cached_tokens=count(read, "cached_tokens"),
+        cache_write_tokens=count(read, "cache_write_tokens"),
+        reasoning_tokens=count(written, "reasoning_tokens") if isinstance(written, dict) else None,
+    )
+
+
+def _text(held: Mapping[str, Any], name: str) -> str:
+    value = held.get(name)
+    return value if isinstance(value, str) else ""
+
+
+class Telling:
+    """What was told of each output item so far, so that its final state adds only what is missing (RESP-61)."""
+
+    def __init__(self) -> None:
+        self.called = False
+        self.refused = False
+        self._indexes: dict[tuple[Any, Any], int] = {}
+        self._said: dict[int, list[str]] = {}
+        self._texts: dict[Any, list[Any]] = {}
+        """Item → its parts that were told; some servers count parts in deltas otherwise than in the item."""
+        self._parts: dict[int, tuple[str, Any]] = {}
+        self._sealed: set[int] = set()
+
+    def index(self, item: Any, part: Any = 0) -> int:
+        """The index of a block: texts are told apart by item and part, all else by item."""
+        return self._indexes.setdefault((item, part), len(self._indexes))
+
+    def text(self, item: Any, part: Any, more: str) -> Event | None:
+        index = self.index(item, part)
+        said = self._said.get(index)
+        if said is None:
+            said = self._said[index] = []
+            self._texts.setdefault(item, []).append(part)
+        said.append(more)
+        return TextDelta(index, more) if more else None
+
+    def thought(self, item: Any, part: tuple[str, Any], more: str) -> Event | None:
+        """Parts of one thought are paragraphs."""
+        index = self.index(item)
+        if not more:
+            return None
+        said = self._said.setdefault(index, [])
+        if said and self._parts.get(index) != part:
+            more = f"\n\n{more}"
+        self._parts[index] = part
+        said.append(more)
+        return ReasoningDelta(index, more)
+
+    def call(self, item: Any, call_id: str, name: str) -> Event | None:
+        index = self.index(item)
+        if index in self._said:
+            return None
+        self.called = True
+        self._said[index] = []
+        return CallStarted(index, call_id, name)
+
+    def arguments(self, item: Any, more: str) -> Event | None:
+        index = self.index(item)
+        self._said.setdefault(index, []).append(more)
+        return ArgumentsDelta(index, more) if more else None
+
+    def missing(self, item: Any, part: Any, whole: str) -> str:
+        """The end of a text of which the beginning was told."""
+        said = "".join(self._said.get(self.index(item, part), ()))
+        return whole[len(said) :] if whole.startswith(said) else ""
+
+    def settle(self, place: Any, item: Any) -> Iterator[Event]:
+        """The final state of an item."""
+        if not isinstance(item, dict):
+            return
+        for event in self._settled(place, item):
+            if event is not None:
+                yield event
+
+    def _settled(self, place: Any, item: dict[str, Any]) -> Iterator[Event | None]:
+        match item.get("type"):
+            case "message":
+                told = tuple(self._texts.get(place, ()))
+                for number, content in enumerate(item.get("content") or ()):
+                    if isinstance(content, dict):
+                        part = told[number] if number < len(told) else ("untold", number)
+                        self.refused |= content.get("type") == "refusal"
+                        whole = _text(content, "text") or _text(content, "refusal")
+                        yield self.text(place, part, self.missing(place, part, whole))
+            case "reasoning":
+                yield from self._settled_thought(place, item)
+            case "function_call":
+                yield self.call(place, _text(item, "call_id"), _text(item, "name"))
+                arguments = item.get("arguments")
+                whole = arguments if isinstance(arguments, str) else json_of(arguments or {})
+                yield self.arguments(place, self.missing(place, 0, whole))
+            case "image_generation_call":
+                shown, index = _text(item, "result"), self.index(place)
+                if shown and index not in self._said:
+                    self._said[index] = []
+                    yield MediaArrived(index, Media("image", _image_type(item), shown))
+            case _:
+                yield from self._settled_other(place, item)
+
+    def _settled_thought(self, place: Any, item: dict[str, Any]) -> Iterator[Event | None]:
+        index = self.index(place)
+        if not self._said.get(index):
+            for field in ("summary", "content"):
+                for number, part in enumerate(item.get(field) or ()):
+                    if isinstance(part, dict):
+                        yield self.thought(place, (field, number), _text(part, "text"))
+        # RESP-40: only the final state holds all of it.
+        if (sealed := _text(item, "encrypted_content")) and index not in self._sealed:
+            self._sealed.add(index)
+            yield Sealed(index, sealed, "encrypted")
+
+    def _settled_other(self, place: Any, item: dict[str, Any]) -> Iterator[Event | None]:
+        """Calls of other kinds that the client performs; the provider's own tools are its own affair."""
+        call = wire.call_of(item)
+        if call is not None:
+            call_id, name, arguments = call
+            yield self.call(place, call_id, name)
+            yield self.arguments(place, self.missing(place, 0, json_of(arguments or {})))
+
+
+def _image_type(item: Mapping[str, Any]) -> str:
+    return f"image/{_text(item, 'output_format') or 'png'}"
+
+
+# The other way
+
+
+def encode_reply(reply: Reply) -> bytes:
+    if reply.error is not None:
+        return encode_error(reply.error)[1]
+    output = [
+        item
+        for index, block in enumerate(reply.message.blocks)
+        if (item := _encode_block(block, item_id(reply.id, index), refused=reply.raw_finish == REFUSED))
+    ]
+    status, details = status_of(reply.finish, reply.raw_finish)
+    return wire.ENCODER.encode(
+        response_object(
+            reply.id, reply.model, status=status, details=details, output=output, usage=reply.usage
+        )
+    )
+
+
+def item_id(reply_id: str, index: int) -> str:
+    """Part of an id that is unique among all replies, as long as theirs are."""
+    return f"{reply_id.removeprefix('resp_')}_{index}"
+
+
+def status_of(finish: Finish, raw: str) -> tuple[str, dict[str, str] | None]:
+    """The status of a response that ended so, and the details if it is incomplete."""
+    if finish == "cancelled":
+        return "cancelled", None
+    if finish == "length":
+        return "incomplete", {"reason": raw if _INCOMPLETE.get(raw) == "length" else "max_output_tokens"}
+    if finish == "content_filter" and raw != REFUSED:
+        return "incomplete", {"reason": "content_filter"}
+    return "completed", None
+
+
+def _encode_block(block: Block, own: str, *, refused: bool) -> dict[str, Any] | None:
+    match block:
+        case Text(said):
+            return message_item(own, said, refused=refused) if said else None
+        case Reasoning(thought, seal):
+            return reasoning_item(own, thought, seal.payload if seal is not None else "")
+        case ToolCall():
+            raw = block.raw or arguments_of(block)[0]
+            return call_item(own, block.native_id or block.id, block.name, raw)
+        case Media(kind="image") if block.data:
+            return image_item(own, block)
+        case Media():
+            return message_item(own, describe(block).text)
+        case Code():
+            return message_item(own, written_out(block).text)
+        case _:  # a result is never part of a reply
+            return None
+
+
+def message_item(own: str, said: str, *, refused: bool = False, status: str = "completed") -> dict[str, Any]:
+    part: dict[str, Any] = {"type": "output_text", "text": said, "annotations": [], "logprobs": []}
+    if refused:
+        part = {"type": "refusal", "refusal": said}
+    content = [part] if said else []
+    return {"type": "message", "id": f"msg_{own}", "status": status, "role": "assistant", "content": content}
+
+
+def reasoning_item(own: str, thought: str, sealed: str) -> dict[str, Any]:
+    summary = [{"type": "summary_text", "text": thought}] if thought else []
+    item: dict[str, Any] = {"type": "reasoning", "id": f"rs_{own}", "summary": summary}
+    return {**item, "encrypted_content": sealed} if sealed else item
+
+
+def image_item(own: str, image: Media | None) -> dict[str, Any]:
+    item: dict[str, Any] = {"type": "image_generation_call", "id": f"ig_{own}"}
+    if image is None:
+        return {**item, "status": "in_progress", "result": None}
+    form = image.mime.partition("/")[2] or "png"
+    return {**item, "status": "completed", "output_format": form, "result": image.data}
+
+
+def call_item(own: str, call_id: str, name: str, arguments: str, status: str = "completed") -> dict[str, Any]:
+    return {
+        "type": "function_call",
+        "id": f"fc_{own}",
+        "status": status,
+        "call_id": call_id,
+        "name": name,
+        "arguments": arguments,
+    }
+
+
+def response_object(
+    reply_id: str,
+    model: str,
+    *,
+    status: str,
+    details: dict[str, str] | None = None,
+    output: list[dict[str, Any]] | None = None,
+    usage: Usage | None = None,
+    error: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    return {
+        "id": reply_id,
+        "object": "response",
+        "created_at": 0,
+        "status": status,
+        "error": error,
+        "incomplete_details": details,
+        "instructions": None,
+        "metadata": {},
+        "model": model,
+        "output": output or [],
+        "parallel_tool_calls": True,
+        "temperature": None,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "store": False,
+        "usage": _counts_of(usage) if usage is not None else None,
+    }
+
+
+def _counts_of(usage: Usage) -> dict[str, Any] | None:
+    if usage.total_tokens is None:
+        return None
+    # Clients read these without asking whether they are there.
+    return {
+        "input_tokens": usage.input_tokens or 0,
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_tokens or 0,
+            "cache_write_tokens": usage.cache_write_tokens or 0,
+        },
+        "output_tokens": usage.output_tokens or 0,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+        "total_tokens": usage.total_tokens,
+    }

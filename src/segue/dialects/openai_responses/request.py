@@ -1,0 +1,315 @@
+"""Requests of the Responses wire, both ways."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, assert_never
+
+from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.events import parse_arguments
+from segue.conversation.message import Message
+from segue.conversation.plain import sayable
+from segue.conversation.tools import ToolSpec
+from segue.dialects.data_urls import media_from, url_of
+from segue.dialects.dialect import DecodedRequest, EncodedRequest
+from segue.dialects.openai_responses import wire
+from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
+from segue.dialects.openai_responses.settings import decode_options, encode_settings
+from segue.dialects.reading import items, misread, record, text, unknown
+from segue.errors import TranscriptError
+from segue.transcript.rules import media_type
+from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
+from segue.transcript.values import json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from segue.conversation.blocks import Block
+    from segue.conversation.message import Speaker
+    from segue.conversation.options import Options
+    from segue.dialects.card import ModelCard
+    from segue.transcript.steps import Completion, Transcript
+
+NAME = OPENAI_RESPONSES.target.dialect
+
+
+def encode_request(
+    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> EncodedRequest:
+    settings, repairs = encode_settings(transcript, tools, options, card)
+    settings["input"] = _encode_items(transcript)
+    return EncodedRequest(wire.ENCODER.encode(settings), tuple(repairs))
+
+
+def _encode_items(transcript: Transcript) -> list[wire.Item]:
+    encoded: list[wire.Item] = []
+    for index, step in enumerate(transcript.steps):
+        if type(step) is ModelStep:
+            _encode_model(step, index, encoded)
+        elif type(step) is UserStep:
+            role = "developer" if step.instruction else "user"
+            encoded.append(wire.MessageItem(role, _encode_shown(step.blocks)))
+    return encoded
+
+
+def _encode_model(step: ModelStep, index: int, encoded: list[wire.Item]) -> None:
+    outputs: list[wire.Item] = []
+    for block in step.blocks:
+        if type(block) is AnsweredCall:
+            encoded.append(wire.FunctionCall(block.id, block.name, block.arguments))
+            outputs.append(wire.FunctionCallOutput(block.id, _encode_output(block.completion)))
+        elif type(block) is Text:
+            encoded.append(wire.MessageItem("assistant", block.text))
+        elif type(block) is Reasoning and block.seal is not None:
+            summary = [wire.SummaryText(block.text)] if block.text else []
+            encoded.append(wire.ReasoningItem(summary, block.seal.payload))
+        else:
+            what = "reasoning without a seal" if type(block) is Reasoning else "media from the model"
+            raise TranscriptError(
+                f"The Responses wire cannot say {what}.",
+                code="rendered_for_another_target",
+                path=f"steps[{index}]",
+                hint="Render the conversation with the rules of this dialect first.",
+            )
+    encoded += outputs  # RESP-12: all calls, then all outputs
+
+
+def _encode_output(completion: Completion) -> str | list[wire.Part]:
+    if not completion.media:
+        return completion.text
+    said: list[wire.Part] = [wire.InputText(completion.text)] if completion.text else []
+    return said + [_encode_media(media) for media in completion.media]
+
+
+def _encode_shown(blocks: tuple[Text | Media, ...]) -> str | list[wire.Part]:
+    first = blocks[0]
+    if len(blocks) == 1 and type(first) is Text:
+        return first.text
+    return [_encode_block(block) for block in blocks]
+
+
+def _encode_block(block: Text | Media) -> wire.Part:
+    match block:
+        case Text(said):
+            return wire.InputText(said)
+        case Media():
+            return _encode_media(block)
+        case _:
+            assert_never(block)
+
+
+def _encode_media(media: Media) -> wire.Part:
+    if media_type(media).startswith("image/"):
+        return wire.InputImage(url_of(media))
+    if not media.data:
+        return wire.InputFile(file_url=media.url)
+    return wire.InputFile(sayable(media.name) or "document.pdf", url_of(media))
+
+
+# The other way
+
+
+def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
+    origin = Origin(NAME, model=text(body.get("model"), "model"))
+    given = body.get("input")
+    listed = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    messages = list(_grouped(items(listed if listed is not None else [], "input"), origin))
+    system = _decode_instructions(body.get("instructions"))
+    while messages and messages[0].instruction:
+        leading = "\n\n".join(block.text for block in messages.pop(0).blocks if type(block) is Text)
+        system = f"{system}\n\n{leading}" if system else leading
+    return DecodedRequest(
+        messages=tuple(messages),
+        system=system,
+        tools=tuple(_decode_tools(body.get("tools"))),
+        options=decode_options(body),
+    )
+
+
+def _decode_instructions(value: Any) -> str:
+    if not isinstance(value, list):
+        return text(value, "instructions")
+    said = [record(item, f"instructions[{index}]").get("content") for index, item in enumerate(value)]
+    return "\n\n".join(item if isinstance(item, str) else json_of(item) for item in said)
+
+
+def _grouped(given: list[Any], origin: Origin) -> Iterator[Message]:
+    """Items of the model in a row are one message, and so are results in a row."""
+    speaker: Speaker = "user"
+    run: list[Block] = []
+    for index, item in enumerate(given):
+        path = f"input[{index}]"
+        told = record(item, path)
+        who, blocks = _decode_item(told, path, origin)
+        if run and (who != speaker or who == "user"):
+            yield _message(speaker, run, origin)
+            run = []
+        if who == "user":
+            instruction = told.get("role") in ("system", "developer")
+            yield Message("user", tuple(blocks), instruction=instruction)
+        else:
+            speaker = who
+            run += blocks
+    if run:
+        yield _message(speaker, run, origin)
+
+
+def _message(speaker: Speaker, blocks: list[Block], origin: Origin) -> Message:
+    return Message(speaker, tuple(blocks), origin if speaker == "model" else None)
+
+
+def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speaker, list[Block]]:
+    kind = item.get("type", "message")
+    if not isinstance(kind, str):
+        raise misread(f"{path}.type", "the type of an item", kind)
+    match kind:
+        case "message":
+            role = item.get("role")
+            if role not in ("user", "assistant", "system", "developer"):
+                raise unknown(f"{path}.role", "role", role, "user, assistant, system, developer")
+            blocks: list[Block] = [*_decode_content(item.get("content"), f"{path}.content")]
+            return ("model" if role == "assistant" else "user"), blocks
+        case "reasoning":
+            return "model", [_decode_reasoning(item, path, origin)]
+        case "function_call":
+            return "model", [_decode_call(item, path)]
+        case "item_reference":
+            raise TranscriptError(
+                "The item is kept by the provider and not part of the request.",
+                code="bad_request_body",
+                path=path,
+                hint="Send the item itself instead of a reference to it.",
+            )
+    if (call := wire.call_of(item)) is not None:
+        call_id, name, arguments = call
+        return "model", [ToolCall("", name, arguments, native_id=call_id)]
+    if kind.endswith("_output") and isinstance(item.get("call_id"), str):
+        return "tool", [_decode_result(item, path)]
+    return "model", [_as_text(item)]
+
+
+def _decode_call(item: dict[str, Any], path: str) -> ToolCall:
+    given = item.get("arguments")
+    raw = given if isinstance(given, str) else ""
+    parsed: Any = parse_arguments(raw) if given is None or isinstance(given, str) else given
+    return ToolCall(
+        "",
+        text(item.get("name"), f"{path}.name"),
+        parsed,
+        raw,
+        text(item.get("call_id"), f"{path}.call_id"),
+    )
+
+
+def _decode_reasoning(item: dict[str, Any], path: str, origin: Origin) -> Reasoning:
+    thoughts: list[str] = []
+    for field in ("summary", "content"):
+        for index, part in enumerate(items(item.get(field) or [], f"{path}.{field}")):
+            place = f"{path}.{field}[{index}]"
+            thoughts.append(text(record(part, place).get("text"), f"{place}.text"))
+    sealed = text(item.get("encrypted_content"), f"{path}.encrypted_content")
+    return Reasoning("\n\n".join(thoughts), Seal(origin, sealed, "encrypted") if sealed else None)
+
+
+def _decode_result(item: dict[str, Any], path: str) -> ToolResult:
+    output = item.get("output")
+    shown: list[Media] = []
+    if isinstance(output, list):
+        blocks = list(_decode_content(output, f"{path}.output"))
+        shown = [block for block in blocks if type(block) is Media]
+        output = "\n".join(block.text for block in blocks if type(block) is Text)
+    return ToolResult(
+        "",
+        output=output if output is not None else "",
+        complete=True,
+        media=tuple(shown),
+        native_id=text(item.get("call_id"), f"{path}.call_id"),
+    )
+
+
+def _decode_content(content: Any, path: str) -> Iterator[Text | Media]:
+    if content is None or isinstance(content, str):
+        yield Text(content or "")
+        return
+    for index, part in enumerate(items(content, path)):
+        place = f"{path}[{index}]"
+        yield Text(part) if isinstance(part, str) else _decode_part(record(part, place), place)
+
+
+def _decode_part(part: dict[str, Any], path: str) -> Text | Media:
+    match part.get("type"):
+        case "input_text" | "output_text" | "text" | "summary_text":
+            return Text(text(part.get("text"), f"{path}.text"))
+        case "refusal":
+            return Text(text(part.get("refusal"), f"{path}.refusal"))
+        case "input_image" if part.get("image_url"):
+            return media_from(text(part["image_url"], f"{path}.image_url"), "image")
+        case "input_file" if part.get("file_data") or part.get("file_url"):
+            field = "file_data" if part.get("file_data") else "file_url"
+            name = text(part.get("filename"), f"{path}.filename")
+            url = text(part[field], f"{path}.{field}")
+            if field == "file_data" and not url.startswith("data:"):
+                return Media("document", "application/pdf", url, name=name)
+            return media_from(url, None if field == "file_data" else "document", name)
+        case "input_audio":
+            sound = record(part.get("input_audio"), f"{path}.input_audio")
+            mime = f"audio/{text(sound.get('format'), path) or 'wav'}"
+            return Media("audio", mime, text(sound.get("data"), f"{path}.data"))
+        case str():
+            return _as_text(part)
+        case other:
+            raise misread(f"{path}.type", "the type of a part", other)
+
+
+def _as_text(item: dict[str, Any]) -> Text:
+    """What we have no block for, told in words: the provider's own tools, files it keeps."""
+    hidden = ("type", "id", "status", "encrypted_content")
+    told = {key: value for key, value in item.items() if key not in hidden}
+    return Text(f"[{item.get('type')}: {json_of(told)}]")
+
+
+def _decode_tools(value: Any) -> Iterator[ToolSpec]:
+    for index, given in enumerate(items(value, "tools") if value is not None else ()):
+        path = f"tools[{index}]"
+        tool = record(given, path)
+        kind = tool.get("type", "function")
+        if kind not in ("function", "custom"):
+            continue  # a tool of the provider's own: an option, see `settings`
+        tool = tool.get("function", tool) if kind == "function" else _as_function(tool)
+        schema = tool.get("parameters")
+        strict = tool.get("strict")
+        yield ToolSpec(
+            text(tool.get("name"), f"{path}.name"),
+            text(tool.get("description"), f"{path}.description"),
+            record(schema, f"{path}.parameters") if schema is not None else None,
+            strict if isinstance(strict, bool) else None,
+        )
+
+
+def _as_function(tool: dict[str, Any]) -> dict[str, Any]:
+    """A tool that takes free text is a function of one text."""
+    grammar = tool.get("format")
+    told = tool.get("description") or ""
+    if isinstance(grammar, dict) and grammar.get("definition"):
+        told = f"{told}\nThe input follows this grammar:\n{grammar['definition']}"
+    schema = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+    return {"name": tool.get("name"), "description": told, "parameters": schema}
+
+
+_OWN_FIELDS = frozenset(
+    {"instructions", "max_output_tokens", "previous_response_id", "include", "truncation", "text"}
+)
+
+
+def recognises(body: Mapping[str, Any]) -> float:
+    """Only this wire calls its messages `input`; an embeddings request does too, with texts in it."""
+    given = body.get("input")
+    if given is None or "messages" in body or "contents" in body:
+        return 0.0
+    if _OWN_FIELDS & body.keys():
+        return 1.0
+    if isinstance(given, str):
+        return 0.5
+    listed = given if isinstance(given, list) else []
+    if listed and all(isinstance(item, dict) and ("role" in item or "type" in item) for item in listed):
+        return 1.0
+    return 0.0

@@ -1,0 +1,261 @@
+"""Everything in a Responses request beside the items: tools, limits, sampling, reasoning.
+
+What came in the provider's own words (`reasoning`, `text`, its own tools) is kept in the options' `extra` and goes
+back as it was, as long as the model takes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.conversation.options import Options
+from segue.conversation.plain import is_plain, plain, sayable
+from segue.conversation.tools import Named
+from segue.dialects import schemas
+from segue.dialects.card import UNKNOWN
+from segue.dialects.reading import flag, number, record, text, whole
+from segue.transcript.repairs import Repair
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.options import Effort
+    from segue.conversation.tools import ToolChoice, ToolSpec
+    from segue.dialects.card import ModelCard
+    from segue.transcript.repairs import Kind
+    from segue.transcript.steps import Transcript
+
+LEAST_OUTPUT = 16  # RESP-05
+_LEVELS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+SEALED = "reasoning.encrypted_content"
+_STORED = ("previous_response_id", "conversation")
+_SPELLED = frozenset(
+    {"model", "input", "instructions", "stream", "tools", "tool_choice", "reasoning", *_STORED}
+)
+
+
+def encode_settings(
+    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> tuple[dict[str, Any], list[Repair]]:
+    settings = _Settings(transcript, options, card)
+    settings.state()
+    settings.limits()
+    settings.reasoning()
+    settings.answer_format()
+    settings.tools(tools)
+    settings.sampling()
+    for key, value in settings.extra.items():
+        if key not in _SPELLED:
+            settings.body.setdefault(key, value)
+    return settings.body, settings.repairs
+
+
+class _Settings:
+    def __init__(self, transcript: Transcript, options: Options, card: ModelCard) -> None:
+        self.transcript = transcript
+        self.options = options
+        self.card = card
+        extra = options.extra or {}
+        self.extra = extra if is_plain(extra) else plain(extra)
+        self.repairs: list[Repair] = []
+        self.body: dict[str, Any] = {"model": options.model or transcript.target.model}
+        if options.stream:
+            self.body["stream"] = True
+        if transcript.system:
+            self.body["instructions"] = transcript.system
+
+    def note(self, kind: Kind, path: str, decision: str = "") -> None:
+        self.repairs.append(Repair(kind, self.transcript.target.dialect, path, decision=decision))
+
+    def not_sent(self, option: str, decision: str = "") -> None:
+        self.note("option_not_sent", f"options.{option}", decision)
+
+    def state(self) -> None:
+        """We keep the conversation, not the provider: every item is sent, and seals must come back (RESP-40)."""
+        self.body["store"] = self.extra.get("store") is True
+        wanted = self.extra.get("include")
+        known = wanted if isinstance(wanted, list) else []
+        self.body["include"] = known if SEALED in known else [*known, SEALED]
+        for name in _STORED:
+            if self.extra.get(name) is not None:
+                self.not_sent(name, "the whole conversation is sent instead")
+
+    def limits(self) -> None:
+        asked, most = self.options.max_tokens, self.card.output
+        if asked is None:
+            return
+        fitting = max(asked, LEAST_OUTPUT) if most is None else min(max(asked, LEAST_OUTPUT), most)
+        if fitting != asked:
+            bound = f"from {LEAST_OUTPUT}" if most is None else f"from {LEAST_OUTPUT} to {most}"
+            self.not_sent("max_tokens", f"the model takes limits {bound}; sent as {fitting}")
+        self.body["max_output_tokens"] = fitting
+
+    def reasoning(self) -> None:
+        effort, native = self.options.effort, self.extra.get("reasoning")
+        if self.options.thinking_budget is not None:
+            self.not_sent("thinking_budget", "thinking is asked for by effort here")
+        # A card that says nothing about thinking is one of a model that does not think (RESP-48).
+        thinks = self.card.thinking == "effort" or self.card.match == UNKNOWN.match
+        if not thinks:
+            if effort not in (None, "none") or native:
+                self.not_sent("effort", "the model does not think")
+            return
+        config = {key: value for key, value in native.items() if key != "effort"} if native else {}
+        if effort is not None:
+            config = {"effort": self._level(effort), **config}
+        if config:
+            self.body["reasoning"] = config
+
+    def _level(self, effort: Effort) -> str:
+        """The asked level, or the nearest below it that the model has, or its lowest."""
+        known = [level for level in _LEVELS if not self.card.efforts or level in self.card.efforts]
+        below = [level for level in known if _LEVELS.index(level) <= _LEVELS.index(effort)]
+        level = below[-1] if below else known[0]
+        if level != effort:
+            self.not_sent("effort", f'the model does not know "{effort}"; sent as "{level}"')
+        return level
+
+    def answer_format(self) -> None:
+        schema, native = self.options.response_schema, self.extra.get("text")
+        config = dict(native) if isinstance(native, dict) else {}
+        if schema is not None and "format" not in config:
+            said = schema if is_plain(schema) else plain(schema)
+            config["format"] = {
+                "type": "json_schema",
+                "name": "answer",
+                "schema": said,
+                "strict": _is_strict(said),
+            }
+        if config:
+            self.body["text"] = config
+
+    # Tools
+
+    def tools(self, tools: tuple[ToolSpec, ...]) -> None:
+        own = [tool for tool in self.extra.get("tools") or () if isinstance(tool, dict)]
+        spelled = [*(self._tool(index, tool) for index, tool in enumerate(tools)), *own]
+        choice = self.options.tool_choice
+        if not spelled:
+            if choice not in (None, "auto", "none"):
+                self.not_sent("tool_choice", "there are no tools")
+            return
+        self.body["tools"] = spelled
+        self.body["tool_choice"] = self._choice(choice)
+        if self.options.parallel_calls is not None:
+            self.body["parallel_tool_calls"] = self.options.parallel_calls
+
+    def _tool(self, index: int, tool: ToolSpec) -> dict[str, Any]:
+        schema, lost = schemas.object_root(tool.parameters)  # RESP-32
+        if lost:
+            self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
+        strict = bool(tool.strict) and _is_strict(schema)
+        if tool.strict and not strict:
+            self.note("option_not_sent", f"tools[{index}].strict", "the schema is not closed everywhere")
+        spelled: dict[str, Any] = {
+            "type": "function",
+            "name": self.transcript.names.get(tool.name, tool.name),
+        }
+        if tool.description:
+            spelled["description"] = sayable(tool.description)
+        # RESP-31: left unsaid, the provider would try to be strict.
+        return {**spelled, "parameters": schema, "strict": strict}
+
+    def _choice(self, choice: ToolChoice | None) -> Any:
+        if choice is None:
+            return self.extra.get("tool_choice") or "auto"
+        if choice not in ("auto", "none") and not self.card.forced_choice:
+            self.note("choice_weakened", "options.tool_choice", "the model refuses a forced choice")
+            return "auto"
+        if type(choice) is Named:
+            return {"type": "function", "name": self.transcript.names.get(choice.name, choice.name)}
+        return choice
+
+    # Sampling
+
+    def sampling(self) -> None:
+        options = self.options
+        for name in ("top_k", "repeat_penalty", "seed"):
+            if getattr(options, name) is not None:
+                self.not_sent(name)
+        if options.stop:
+            self.not_sent("stop")
+        for name in ("temperature", "top_p"):
+            value = getattr(options, name)
+            if value is None:
+                continue
+            if self.card.sampling:
+                self.body[name] = value
+            else:
+                self.not_sent(name, "the model takes no sampling parameters")
+
+
+def _is_strict(schema: Any) -> bool:
+    """Whether every object in it is closed and asks for all its properties, as strict mode wants (RESP-31)."""
+    if isinstance(schema, list):
+        return all(_is_strict(held) for held in schema)
+    if not isinstance(schema, dict):
+        return True
+    if schema.get("type") == "object" or "properties" in schema:
+        properties = schema.get("properties") or {}
+        required = schema.get("required") or ()
+        if schema.get("additionalProperties") is not False or set(properties) != set(required):
+            return False
+    nested = (*(schema.get("properties") or {}).values(), *(schema.get("$defs") or {}).values())
+    inner = (schema.get("items"), schema.get("anyOf"), schema.get("prefixItems"))
+    return all(_is_strict(held) for held in (*nested, *inner))
+
+
+# The other way
+
+_KNOWN = frozenset(
+    {"model", "input", "instructions", "tools", "tool_choice", "max_output_tokens", "stream"}
+    | {"temperature", "top_p", "parallel_tool_calls", "reasoning"}
+)
+_CHOICES: Mapping[Any, ToolChoice] = {"auto": "auto", "required": "required", "none": "none"}
+
+
+def decode_options(body: Mapping[str, Any]) -> Options:
+    reasoning = record(body.get("reasoning") or {}, "reasoning")
+    effort = reasoning.get("effort")
+    return Options(
+        model=text(body.get("model"), "model"),
+        stream=flag(body.get("stream"), "stream") or False,
+        max_tokens=whole(body.get("max_output_tokens"), "max_output_tokens"),
+        temperature=number(body.get("temperature"), "temperature"),
+        top_p=number(body.get("top_p"), "top_p"),
+        tool_choice=_decode_choice(body.get("tool_choice")),
+        parallel_calls=flag(body.get("parallel_tool_calls"), "parallel_tool_calls"),
+        effort=effort if effort in _LEVELS else None,
+        response_schema=_decode_format(record(body.get("text") or {}, "text").get("format")),
+        extra=_decode_extra(body, reasoning) or None,
+    )
+
+
+def _decode_choice(choice: Any) -> ToolChoice | None:
+    if isinstance(choice, dict):
+        named = choice.get("type") in ("function", "custom")
+        return Named(text(choice.get("name"), "tool_choice.name")) if named else None
+    return _CHOICES.get(text(choice, "tool_choice"))
+
+
+def _decode_format(shape: Any) -> dict[str, Any] | None:
+    schema = shape.get("schema") if isinstance(shape, dict) else None
+    return schema if isinstance(schema, dict) else None
+
+
+def _decode_extra(body: Mapping[str, Any], reasoning: dict[str, Any]) -> dict[str, Any]:
+    extra = {key: value for key, value in body.items() if key not in _KNOWN and value is not None}
+    if reasoning.keys() - {"effort"}:
+        extra["reasoning"] = reasoning
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and _decode_choice(choice) is None:
+        extra["tool_choice"] = choice
+    tools = body.get("tools")
+    own = [
+        tool
+        for tool in (tools if isinstance(tools, list) else ())
+        if isinstance(tool, dict) and tool.get("type", "function") not in ("function", "custom")
+    ]
+    if own:
+        extra["tools"] = own
+    return extra

@@ -1,0 +1,123 @@
+"""The Responses wire: input items as we send them, and the one shape that every event of a stream fits into."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+
+class InputText(Struct, tag="input_text", gc=False):
+    """Text that is not the model's."""
+
+    text: str
+
+
+class InputImage(Struct, tag="input_image", gc=False):
+    """A picture, by its address or as a `data:` URL."""
+
+    image_url: str
+    detail: str = "auto"
+
+
+class InputFile(Struct, tag="input_file", gc=False, omit_defaults=True):
+    """A document, by its address or as a `data:` URL."""
+
+    filename: str = ""
+    file_data: str = ""
+    file_url: str = ""
+
+
+Part: TypeAlias = InputText | InputImage | InputFile
+
+
+class MessageItem(Struct, tag="message", gc=False):
+    """What the user, the operator or the model said. No item of ours has an `id` (RESP-23)."""
+
+    role: str
+    content: str | list[Part]
+
+
+class SummaryText(Struct, tag="summary_text", gc=False):
+    """A thought as the provider tells it."""
+
+    text: str
+
+
+class ReasoningItem(Struct, tag="reasoning", gc=False):
+    """A sealed thought: no `content` (RESP-41), no `status` (RESP-42)."""
+
+    summary: list[SummaryText]
+    encrypted_content: str
+
+
+class FunctionCall(Struct, tag="function_call", gc=False):
+    """A call."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class FunctionCallOutput(Struct, tag="function_call_output", gc=False):
+    """The end of a call."""
+
+    call_id: str
+    output: str | list[Part]
+
+
+Item: TypeAlias = MessageItem | ReasoningItem | FunctionCall | FunctionCallOutput
+
+
+class Chunk(Struct, gc=False):
+    """One event of a stream, of whichever type."""
+
+    type: str = ""
+    output_index: int | None = None
+    item_id: str | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    delta: Any = None
+    text: str | None = None
+    refusal: str | None = None
+    arguments: Any = None
+    item: dict[str, Any] | None = None
+    response: dict[str, Any] | None = None
+    error: Any = None
+    code: Any = None
+    message: Any = None
+
+
+CHUNKS = msgspec.json.Decoder(Chunk)
+ENCODER = msgspec.json.Encoder()
+
+CLIENT_CALLS: dict[str, tuple[str, str]] = {
+    "custom_tool_call": ("", "input"),
+    "local_shell_call": ("local_shell", "action"),
+    "shell_call": ("shell", "action"),
+    "apply_patch_call": ("apply_patch", "operation"),
+    "computer_call": ("computer", "action"),
+}
+"""Calls beside functions that the client performs: the tool's name, unless the item names it, and what it is given."""
+
+
+def call_of(item: dict[str, Any]) -> tuple[str, str, Any] | None:
+    """Call id, tool and arguments of an item that is a call of such a kind."""
+    known = CLIENT_CALLS.get(item.get("type", ""))
+    if known is None or _runs_there(item):
+        return None
+    name, given = known
+    told, call_id = item.get("name"), item.get("call_id")
+    arguments = {given: item.get(given)} if given == "input" else item.get(given)
+    return (
+        call_id if isinstance(call_id, str) else "",
+        told if isinstance(told, str) and told else name,
+        arguments,
+    )
+
+
+def _runs_there(item: dict[str, Any]) -> bool:
+    """Whether the provider performs the call itself, in a container of its own."""
+    place = item.get("environment")
+    return isinstance(place, dict) and str(place.get("type", "")).startswith("container")
