@@ -1,0 +1,196 @@
+"""Replies of Ollama's own wire, both ways: whole or line by line, told as the same events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import Raw
+
+from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    ReplyStarted,
+    TextDelta,
+    UsageReported,
+)
+from segue.conversation.usage import Usage
+from segue.dialects.ollama import wire
+from segue.dialects.ollama.errors import encode_error, refusal
+from segue.errors import ProtocolError
+from segue.transcript.media import describe, written_out
+from segue.transcript.values import arguments_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.events import Event, Finish, Reply
+    from segue.conversation.message import Message
+
+FINISHES: Mapping[str, Finish] = {
+    "stop": "stop",
+    "length": "length",
+    "load": "stop",
+    "unload": "stop",
+}  # OLL-22
+DONE_REASONS: Mapping[Finish, str] = {"length": "length"}
+NEVER = "1970-01-01T00:00:00Z"
+"""The time a reply was made is not told: nothing here knows a clock."""
+
+
+def decode_reply(body: bytes) -> list[Event]:
+    events: list[Event] = []
+    telling = Telling()
+    telling.hear(body, events)
+    if telling.unread or not telling.heard:
+        if not telling.over:
+            return [Failed(ProtocolError("The answer is not a reply of the Ollama wire."))]
+    elif not telling.over:
+        # A whole answer that says it is not done was cut off.
+        telling.finish("length", events)
+    return events
+
+
+class Telling:
+    """Hears one line after another and tells what is in them."""
+
+    __slots__ = ("_called", "_index", "_open", "heard", "over", "unread")
+
+    def __init__(self) -> None:
+        self._index = -1
+        self._open: Literal["", "text", "reasoning"] = ""
+        """The kind of block that the next portion may go on with."""
+        self._called = False
+        self.heard = False
+        self.over = False
+        self.unread = 0
+
+    def hear(self, data: bytes, events: list[Event]) -> None:
+        try:
+            line = wire.LINES.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self.unread += 1
+            return
+        if line.error is not None:  # OLL-23
+            self._fail(line.error, events)
+            return
+        if line.message is None and line.done is None:
+            self.unread += 1
+            return
+        if not self.heard:
+            self.heard = True
+            events.append(ReplyStarted("", line.model or ""))
+        said = line.message
+        if said is not None:
+            if said.thinking:
+                events.append(ReasoningDelta(self._block("reasoning"), said.thinking))
+            if said.content:
+                events.append(TextDelta(self._block("text"), said.content))
+            if said.tool_calls or said.images:
+                self._hear_others(said, events)
+        if line.done:
+            usage = Usage(input_tokens=line.prompt_eval_count, output_tokens=line.eval_count)
+            if usage != Usage():
+                events.append(UsageReported(usage))
+            self.finish(line.done_reason or "", events)
+
+    def end(self, events: list[Event]) -> None:
+        if not self.over:
+            self.over = True
+            unread = f" {self.unread} lines of it could not be read." if self.unread else ""
+            events.append(Failed(ProtocolError(f"The reply broke off before its end.{unread}")))
+
+    def finish(self, reason: str, events: list[Event]) -> None:
+        if self.over:
+            return
+        self.over = True
+        # OLL-21: there is no reason of its own for calls; a limit that was hit is told all the same by `raw`.
+        finish = "tool_calls" if self._called else FINISHES.get(reason, "stop")
+        events.append(Finished(finish, reason))
+
+    def _block(self, kind: Literal["text", "reasoning"]) -> int:
+        if kind != self._open:
+            self._index += 1
+            self._open = kind
+        return self._index
+
+    def _hear_others(self, said: wire.Said, events: list[Event]) -> None:
+        for image in said.images or ():
+            self._index += 1
+            events.append(MediaArrived(self._index, Media("image", "image/png", image)))
+        for call in said.tool_calls or ():
+            self._index += 1
+            self._called = True
+            events.append(CallStarted(self._index, call.id or "", call.function.name or ""))
+            arguments = wire.arguments_text(call.function.arguments)
+            if arguments:
+                events.append(ArgumentsDelta(self._index, arguments))
+        self._open = ""
+
+    def _fail(self, error: Any, events: list[Event]) -> None:
+        if not self.over:
+            self.over = True
+            events.append(Failed(refusal(error)))
+
+
+# The other way
+
+
+def encode_reply(reply: Reply) -> bytes:
+    if reply.error is not None:
+        return encode_error(reply.error)[1]
+    message = _encode_message(reply.message)
+    return wire.ENCODER.encode(last_line(reply.model, message, reply.finish, reply.raw_finish, reply.usage))
+
+
+def last_line(model: str, message: dict[str, Any], finish: Finish, raw: str, usage: Usage) -> dict[str, Any]:
+    own = raw in FINISHES and (finish == "tool_calls" or FINISHES[raw] == finish)
+    line: dict[str, Any] = {
+        "model": model,
+        "created_at": NEVER,
+        "message": message,
+        "done": True,
+        "done_reason": raw if own else DONE_REASONS.get(finish, "stop"),
+    }
+    if usage.input_tokens is not None:
+        line["prompt_eval_count"] = usage.input_tokens
+    if usage.output_tokens is not None:
+        line["eval_count"] = usage.output_tokens
+    return line
+
+
+def _encode_message(message: Message) -> dict[str, Any]:
+    said: list[str] = []
+    thoughts: list[str] = []
+    calls: list[dict[str, Any]] = []
+    for block in message.blocks:
+        match block:
+            case Text(text):
+                said.append(text)
+            case Reasoning(text):
+                thoughts.append(text)
+            case ToolCall():
+                calls.append(call_of(block, len(calls)))
+            case Media():
+                said.append(describe(block).text)
+            case Code():
+                said.append(written_out(block).text)
+            case _:  # a result is never part of a reply
+                continue
+    spoken: dict[str, Any] = {"role": "assistant", "content": "".join(said)}
+    if thoughts:
+        spoken["thinking"] = "".join(thoughts)
+    if calls:
+        spoken["tool_calls"] = calls
+    return spoken
+
+
+def call_of(call: ToolCall, index: int) -> dict[str, Any]:
+    function = {"index": index, "name": call.name, "arguments": Raw(arguments_of(call)[0])}
+    native_id = call.native_id or call.id
+    return {"id": native_id, "function": function} if native_id else {"function": function}

@@ -1,0 +1,221 @@
+"""Messages of an Ollama request, both ways: texts are strings, arguments objects, images plain base64 (OLL-04)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from segue.conversation.blocks import Media, Origin, Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.events import parse_arguments
+from segue.conversation.message import Message
+from segue.dialects.data_urls import media_from
+from segue.dialects.dialect import DecodedRequest, EncodedRequest
+from segue.dialects.ollama.rules import OLLAMA
+from segue.dialects.ollama.settings import decode_options, decode_tools, encode_settings
+from segue.dialects.ollama.wire import ENCODER
+from segue.dialects.reading import items, record, text
+from segue.errors import TranscriptError
+from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.blocks import Block
+    from segue.conversation.options import Options
+    from segue.conversation.tools import ToolSpec
+    from segue.dialects.card import ModelCard
+    from segue.transcript.steps import Transcript
+
+NAME = OLLAMA.target.dialect
+_MIMES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "UklGR": "image/webp", "R0lGO": "image/gif"}
+"""How the base64 of an image begins: the wire does not tell its type."""
+
+
+def encode_request(
+    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> EncodedRequest:
+    if transcript.target.dialect not in ("", NAME):
+        raise _unsayable(f"what was rendered for {transcript.target.dialect}", 0)
+    settings, repairs = encode_settings(transcript, tools, options, card)
+    body = {
+        "model": options.model or transcript.target.model,
+        "messages": _encode_messages(transcript),
+        **settings,
+    }
+    return EncodedRequest(ENCODER.encode(body), tuple(repairs))
+
+
+def _encode_messages(transcript: Transcript) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    if transcript.system:
+        messages.append({"role": "system", "content": transcript.system})
+    for index, step in enumerate(transcript.steps):
+        if type(step) is UserStep:
+            if step.instruction:
+                raise _unsayable("an instruction in mid-conversation", index)
+            messages.append(_encode_user(step, index))
+        elif type(step) is ModelStep:
+            _encode_model(step, index, messages)
+    return messages
+
+
+def _unsayable(what: str, index: int) -> TranscriptError:
+    return TranscriptError(
+        f"The Ollama wire cannot say {what}.",
+        code="rendered_for_another_target",
+        path=f"steps[{index}]",
+        hint="Render the conversation with the rules of this dialect first.",
+    )
+
+
+def _encode_user(step: UserStep, index: int) -> dict[str, Any]:
+    said: list[str] = []
+    images: list[str] = []
+    for block in step.blocks:
+        if type(block) is Text:
+            said.append(block.text)
+        elif block.kind == "image" and block.data:
+            images.append(block.data)
+        else:
+            raise _unsayable("anything but images by content", index)
+    message: dict[str, Any] = {"role": "user", "content": "\n\n".join(said)}  # OLL-01
+    if images:
+        message["images"] = images
+    return message
+
+
+def _encode_model(step: ModelStep, index: int, messages: list[dict[str, Any]]) -> None:
+    said: list[str] = []
+    thoughts: list[str] = []
+    calls: list[AnsweredCall] = []
+    for block in step.blocks:
+        if type(block) is AnsweredCall:
+            calls.append(block)
+        elif type(block) is Text:
+            said.append(block.text)
+        elif type(block) is Reasoning:
+            thoughts.append(block.text)
+        else:
+            raise _unsayable("media from the model", index)
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(said)}
+    if thoughts:
+        message["thinking"] = "".join(thoughts)
+    if calls:
+        message["tool_calls"] = [_encode_call(call, place) for place, call in enumerate(calls)]
+    messages.append(message)
+    for call in calls:  # OLL-06: at once, in call order, each with its name
+        told = _encode_completion(call, index)
+        messages.append({"role": "tool", "tool_name": call.name, "tool_call_id": call.id, "content": told})
+
+
+def _encode_call(call: AnsweredCall, place: int) -> dict[str, Any]:
+    function = {"index": place, "name": call.name, "arguments": Raw(call.arguments)}  # OLL-02
+    return {"id": call.id, "function": function}
+
+
+def _encode_completion(call: AnsweredCall, index: int) -> str:
+    done = call.completion
+    if done.media:
+        raise _unsayable("media in a tool's result", index)
+    # There is no flag for a failure, so the text must say it.
+    if done.is_error and done.reason is None and done.text[:5].lower() != "error":
+        return f"Error: {done.text}"
+    return done.text
+
+
+# The other way
+
+_OWN_FIELDS = frozenset({"options", "keep_alive", "think", "format", "truncate", "shift"})
+_OWN_MESSAGE_FIELDS = frozenset({"images", "tool_name", "thinking"})
+
+
+def recognises(body: Mapping[str, Any]) -> float:
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        return 0.0
+    if any(isinstance(message.get("content"), list) for message in messages):  # OLL-01
+        return 0.0
+    if not body.keys().isdisjoint(_OWN_FIELDS):
+        return 0.95
+    if any(not message.keys().isdisjoint(_OWN_MESSAGE_FIELDS) for message in messages):
+        return 0.95
+    arguments = [
+        call["function"].get("arguments")
+        for message in messages
+        for call in message.get("tool_calls") or ()
+        if isinstance(call, dict) and isinstance(call.get("function"), dict)
+    ]
+    return 0.93 if arguments and all(isinstance(given, dict) for given in arguments) else 0.15
+
+
+def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
+    options = decode_options(body)
+    origin = Origin(NAME, model=options.model)
+    messages = [
+        _decode_message(record(message, f"messages[{index}]"), f"messages[{index}]", origin)
+        for index, message in enumerate(items(body.get("messages"), "messages"))
+    ]
+    first = 0
+    while first < len(messages) - 1 and messages[first].instruction:
+        first += 1
+    system = "\n\n".join(said for message in messages[:first] if (said := message.text))
+    return DecodedRequest(
+        messages=tuple(messages[first:]), system=system, tools=tuple(decode_tools(body)), options=options
+    )
+
+
+def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Message:
+    said = text(message.get("content"), f"{path}.content")
+    thought = text(message.get("thinking"), f"{path}.thinking")
+    images = message.get("images")
+    shown: list[Block] = [
+        _decode_image(image, f"{path}.images[{index}]")
+        for index, image in enumerate(items(images, f"{path}.images") if images is not None else ())
+    ]
+    calls = message.get("tool_calls")
+    called: list[Block] = [
+        _decode_call(record(call, f"{path}.tool_calls[{index}]"), f"{path}.tool_calls[{index}]")
+        for index, call in enumerate(items(calls, f"{path}.tool_calls") if calls is not None else ())
+    ]
+    role = text(message.get("role"), f"{path}.role").lower()  # OLL-03: any word, in any case
+    if role == "tool":
+        return Message("tool", (_decode_result(message, said, shown, path), *called))
+    spoken: list[Block] = [Reasoning(thought)] if thought else []
+    if said or not (shown or called or spoken):
+        spoken.append(Text(said))
+    spoken += [*shown, *called]
+    if role == "assistant":
+        return Message("model", tuple(spoken), origin)
+    return Message("user", tuple(spoken), instruction=role in ("system", "developer", "control"))
+
+
+def _decode_image(image: Any, path: str) -> Media:
+    data = text(image, path)
+    if data.startswith("data:"):
+        return media_from(data, "image")
+    mime = next((mime for start, mime in _MIMES.items() if data.startswith(start)), "image/png")
+    return Media("image", mime, data)
+
+
+def _decode_call(call: dict[str, Any], path: str) -> ToolCall:
+    function = record(call.get("function"), f"{path}.function")
+    given = function.get("arguments")
+    raw = given if isinstance(given, str) else ""
+    arguments = parse_arguments(given) if isinstance(given, str) else {} if given is None else given
+    name = text(function.get("name"), f"{path}.function.name")
+    return ToolCall("", name, arguments, raw, text(call.get("id"), f"{path}.id"))
+
+
+def _decode_result(message: dict[str, Any], said: str, shown: list[Block], path: str) -> ToolResult:
+    name = message.get("tool_name")
+    if name is None:  # ignored by the server, but what it means is plain
+        name = message.get("name")
+    return ToolResult(
+        "",
+        text(name, f"{path}.tool_name"),
+        said,
+        complete=True,
+        media=tuple(block for block in shown if type(block) is Media),
+        native_id=text(message.get("tool_call_id"), f"{path}.tool_call_id"),
+    )

@@ -1,0 +1,126 @@
+"""Streamed replies of Ollama's own wire, both ways: one JSON object per line (OLL-20)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, final
+
+from segue.conversation.blocks import ToolCall
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    ReplyStarted,
+    TextDelta,
+    UsageReported,
+    parse_arguments,
+)
+from segue.conversation.usage import Usage
+from segue.dialects.counts import merged
+from segue.dialects.ndjson import LineDecoder
+from segue.dialects.ollama import wire
+from segue.dialects.ollama.errors import encode_error
+from segue.dialects.ollama.reply import NEVER, Telling, call_of, last_line
+from segue.transcript.media import describe
+
+if TYPE_CHECKING:
+    from segue.conversation.events import Event
+
+
+@final
+class ReplyDecoder:
+    """A streamed reply, bytes in and events out."""
+
+    def __init__(self) -> None:
+        self._lines = LineDecoder()
+        self._telling = Telling()
+
+    def feed(self, data: bytes) -> list[Event]:
+        events: list[Event] = []
+        for line in self._lines.feed(data):
+            self._telling.hear(line, events)
+        return events
+
+    def close(self) -> list[Event]:
+        events: list[Event] = []
+        for line in self._lines.close():
+            self._telling.hear(line, events)
+        self._telling.end(events)
+        return events
+
+
+# The other way
+
+
+class _Call:
+    """A call whose arguments still arrive: on this wire it goes out whole (OLL-21)."""
+
+    __slots__ = ("name", "native_id", "pieces")
+
+    def __init__(self) -> None:
+        self.native_id = ""
+        self.name = ""
+        self.pieces: list[str] = []
+
+    def spoken(self, index: int) -> dict[str, Any]:
+        raw = "".join(self.pieces)
+        return call_of(ToolCall("", self.name, parse_arguments(raw), raw, self.native_id), index)
+
+
+@final
+class ReplyEncoder:
+    """Events in, the provider's stream out. Calls are told together, before the last line."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._usage = Usage()
+        self._calls: dict[int, _Call] = {}
+        self._finished: Finished | None = None
+        self._over = False
+
+    def feed(self, event: Event) -> bytes:
+        if self._over:
+            return b""
+        match event:
+            case TextDelta(_, text):
+                return self._line({"role": "assistant", "content": text})
+            case ReasoningDelta(_, text):
+                return self._line({"role": "assistant", "content": "", "thinking": text})
+            case ArgumentsDelta(index, text):
+                self._calls.setdefault(index, _Call()).pieces.append(text)
+            case CallStarted(index, native_id, name):
+                call = self._calls.setdefault(index, _Call())
+                call.native_id, call.name = native_id or call.native_id, name or call.name
+            case MediaArrived(_, media):
+                return self._line({"role": "assistant", "content": describe(media).text})
+            case ReplyStarted(_, model):
+                self._model = self._model or model
+            case UsageReported(usage):
+                self._usage = merged(self._usage, usage)
+            case Finished():
+                self._finished = self._finished or event  # told at the end: counts may still come
+            case Failed(error):
+                self._over = True
+                return encode_error(error)[1] + b"\n"
+            case _:  # seals have no place on this wire
+                pass
+        return b""
+
+    def close(self) -> bytes:
+        if self._over:
+            return b""
+        self._over = True
+        told = b""
+        if self._calls:
+            calls = [call.spoken(index) for index, call in enumerate(self._calls.values())]
+            told = self._line({"role": "assistant", "content": "", "tool_calls": calls})
+        ended = self._finished or Finished("tool_calls" if self._calls else "stop")
+        silence = {"role": "assistant", "content": ""}
+        line = last_line(self._model, silence, ended.reason, ended.raw, self._usage)
+        return told + wire.ENCODER.encode(line) + b"\n"
+
+    def _line(self, message: dict[str, Any]) -> bytes:
+        line = {"model": self._model, "created_at": NEVER, "message": message, "done": False}
+        return wire.ENCODER.encode(line) + b"\n"

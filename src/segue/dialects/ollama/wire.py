@@ -1,0 +1,61 @@
+"""Ollama's own wire: one line of a reply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+ENCODER = msgspec.json.Encoder()
+
+
+class Function(Struct, gc=False):
+    """What is called, and with what: an object (OLL-21), from some models the text of one."""
+
+    name: str | None = None
+    arguments: Raw = Raw()
+
+
+class Call(Struct, gc=False):
+    """A call; it comes whole."""
+
+    function: Function = Function()
+    id: str | None = None
+
+
+class Said(Struct, gc=False):
+    """What the model adds."""
+
+    content: str | None = None
+    thinking: str | None = None
+    tool_calls: list[Call] | None = None
+    images: list[str] | None = None
+
+
+class Line(Struct, gc=False):
+    """A whole reply, or a line of a streamed one, or the error that came in its place (OLL-20, OLL-23)."""
+
+    model: str | None = None
+    message: Said | None = None
+    done: bool | None = None
+    done_reason: str | None = None
+    prompt_eval_count: int | None = None
+    eval_count: int | None = None
+    error: Any = None
+
+
+LINES = msgspec.json.Decoder(Line)
+TEXT = msgspec.json.Decoder(str)
+
+
+def arguments_text(arguments: Raw) -> str:
+    """The text of the arguments, in whichever of the two forms they came."""
+    held = bytes(arguments)
+    if held[:1] == b'"':
+        try:
+            return TEXT.decode(held)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass  # what cannot be read is kept as it stands
+    told = held.decode("utf-8", "replace")
+    return "" if told == "null" else told
