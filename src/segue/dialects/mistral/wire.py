@@ -21,7 +21,7 @@ class ContentChunk(Struct, gc=False):
     reference_ids: Any = None
 
 
-class Function(Struct, gc=False):
+class Function(Struct, frozen=True, gc=False):
     """What is called, and with what: mostly the text of an object, sometimes the object itself."""
 
     name: str | None = None

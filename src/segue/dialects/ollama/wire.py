@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 ENCODER = msgspec.json.Encoder()
 
 
-class Function(Struct, gc=False):
+class Function(Struct, frozen=True, gc=False):
     """What is called, and with what: an object (OLL-21), from some models the text of one."""
 
     name: str | None = None
