@@ -6,6 +6,7 @@ the transcript as it is. What the provider takes as it is, and what only a switc
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, final
@@ -255,6 +256,8 @@ def fixed(source: Source, targets: Sequence[str] = (), *, model: str = "") -> tu
     else:
         to = named[0] if len(named) == 1 else CONVERSATION
     if to != CONVERSATION:
-        return to, say(source, to=to, model=model).body
+        # Arguments are sent as they were written; in a file that is mended they are written like the rest.
+        body = json.loads(say(source, to=to, model=model).body)
+        return to, json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
     conversation = mend(source.conversation or Conversation(source.messages, source.system), source.ledger)
     return to, say(structs.replace(source, conversation=conversation, ledger=None), to=to, model=model).body

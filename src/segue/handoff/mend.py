@@ -6,6 +6,7 @@ seals and native ids stay, so nothing is lost for whoever wrote them.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def mend(conversation: Conversation, ledger: Ledger | None = None) -> Conversation:
     """The same conversation without faults. What the ledger knows about a call stands."""
     told = tuple(_with_ledger(conversation, ledger)) if ledger else conversation.messages
-    adopted = adopt(told, system=conversation.system).conversation
+    adopted = _without_our_ids(adopt(told, system=conversation.system).conversation)
     ends = rebuild(adopted)
     messages: list[Message] = []
     for message in adopted.messages:
@@ -38,6 +39,24 @@ def mend(conversation: Conversation, ledger: Ledger | None = None) -> Conversati
         if results:
             messages.append(Message("tool", results))
     return Conversation(tuple(messages), adopted.system, max(adopted.minted, conversation.minted))
+
+
+def _without_our_ids(conversation: Conversation) -> Conversation:
+    """Adopting takes every id for somebody's own; ours are nobody's, and are minted anew."""
+    messages = tuple(
+        structs.replace(message, blocks=tuple(_without_our_id(block) for block in message.blocks))
+        for message in conversation.messages
+    )
+    return structs.replace(conversation, messages=messages)
+
+
+_OURS = re.compile(r"call-\d+")
+
+
+def _without_our_id(block: Block) -> Block:
+    if (type(block) is ToolCall or type(block) is ToolResult) and _OURS.fullmatch(block.native_id):
+        return structs.replace(block, native_id="")
+    return block
 
 
 def _with_ledger(conversation: Conversation, ledger: Ledger) -> Iterator[Message]:
