@@ -124,6 +124,18 @@ def test_a_long_prompt_is_silently_shortened() -> None:
     assert whole == 3 * 1_504
 
 
+@pytest.mark.rule("OLL-09")
+def test_some_models_forget_what_was_thought_aloud_before_the_last_question() -> None:
+    def counted(model: str) -> int:
+        aloud = {"role": "assistant", "content": "<think>" + "hm " * 400 + "</think>So."}
+        body = chat(user(), aloud, user("And Rome?"), model=model, stream=False)
+        tokens: int = post(body, WORDS).json()["prompt_eval_count"]
+        return tokens
+
+    assert counted("qwen3:8b") < 50
+    assert counted("llama3.2") > 300
+
+
 @pytest.mark.rule("OLL-12")
 @pytest.mark.rule("OLL-13")
 def test_a_request_without_messages_loads_and_unloads() -> None:

@@ -189,7 +189,7 @@ def too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
     """Only who asks for it is told; everyone else is answered on a shortened prompt."""
     if body.get("truncate") is not False:
         return
-    asked = window.prompt_tokens(window.messages_of(body), body.get("tools"))
+    asked = window.prompt_tokens(window.read(body, context), body.get("tools"))
     limit = window.size(body, context)
     if asked > limit:
         yield Refusal(
@@ -204,7 +204,7 @@ def rendered(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
     """A template of the server's own looks at what is left of the conversation, and may raise."""
     if context.facts.get("renderer") != "qwen":
         return
-    left = window.kept(window.messages_of(body), body.get("tools"), window.size(body, context))
+    left = window.kept(window.read(body, context), body.get("tools"), window.size(body, context))
     speakers = [str(message.get("role", "")).lower() for message in left]
     if "user" not in speakers:
         yield _template("no user query found in messages")

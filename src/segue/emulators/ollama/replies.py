@@ -134,7 +134,7 @@ def closing(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[
 def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> tuple[int, int]:
     """Prompt tokens that fitted into the window, and tokens of the answer."""
     limit = window.size(request, context)
-    prompt = window.evaluated(window.messages_of(request), request.get("tools"), limit)
+    prompt = window.evaluated(window.read(request, context), request.get("tools"), limit)
     return prompt, sum(piece_tokens(piece) for piece in reply.pieces)
 
 

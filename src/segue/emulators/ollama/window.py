@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from segue.emulators import tokens
+from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
     from segue.emulators.context import Context
 
 Message: TypeAlias = Mapping[str, Any]
 
+_THOUGHTS = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
 DEFAULT = 4096
 """OLL-15: what a machine with less than 23 GiB of video memory gets, whatever the model could take."""
 
@@ -27,6 +30,21 @@ def size(body: Mapping[str, Any], context: Context) -> int:
 def messages_of(body: Mapping[str, Any]) -> list[Message]:
     """The messages of a readable request; null stands for an empty one."""
     return [message or {} for message in body.get("messages") or ()]
+
+
+@rule("OLL-09")
+def read(body: Mapping[str, Any], context: Context) -> list[Message]:
+    """The messages as the model gets them: some forget what was thought aloud before the last question."""
+    messages = messages_of(body)
+    if not context.facts.get("strips_thoughts"):
+        return messages
+    asked = [index for index, message in enumerate(messages) if message.get("role") == "user"]
+    return [
+        {**message, "content": _THOUGHTS.sub("", message["content"])}
+        if index < max(asked, default=0) and message.get("role") == "assistant" and message.get("content")
+        else message
+        for index, message in enumerate(messages)
+    ]
 
 
 def cost(message: Message) -> int:
