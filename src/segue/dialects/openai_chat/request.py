@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -10,10 +10,11 @@ from msgspec import UNSET, Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Text
 from segue.dialects import reading
-from segue.dialects.data_urls import url_of
+from segue.dialects.data_urls import kind_of, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.openai_chat import wire
 from segue.dialects.openai_chat.asked import read_options, read_tools
+from segue.dialects.openai_chat.reply import read_details
 from segue.dialects.openai_chat.said import read_message
 from segue.dialects.openai_chat.settings import Speller
 from segue.errors import TranscriptError
@@ -21,7 +22,6 @@ from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, Transcript, UserStep
 
 if TYPE_CHECKING:
-    from segue.conversation.message import Message
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
@@ -57,50 +57,70 @@ def _unsayable(what: str, path: str = "") -> TranscriptError:
 
 
 def _spell(variant: Variant, transcript: Transcript) -> list[WireMessage]:
+    steps = transcript.steps
     messages: list[WireMessage] = []
-    if transcript.system:
-        messages.append(wire.SystemMessage(transcript.system))
-    for index, step in enumerate(transcript.steps):
-        if type(step) is UserStep:
+    told, first = _spell_system(transcript)
+    if told or first == len(steps):
+        messages.append(wire.SystemMessage(told))
+    for index in range(first, len(steps)):
+        step = steps[index]
+        if type(step) is ModelStep:
+            _spell_model(variant, step, index, messages)
+        elif type(step) is UserStep:
             blocks = step.blocks
             if step.instruction:
-                messages.append(wire.SystemMessage(_joined([b.text for b in blocks if type(b) is Text])))
-            elif len(blocks) == 1 and type(blocks[0]) is Text:
-                messages.append(wire.UserMessage(blocks[0].text))
-            else:
+                messages.append(wire.SystemMessage(_texts(step)))
+                blocks = tuple(block for block in blocks if type(block) is Media)
+            if len(blocks) == 1 and type(only := blocks[0]) is Text:
+                messages.append(wire.UserMessage(only.text))
+            elif blocks:
                 messages.append(wire.UserMessage(_content(variant, blocks, index)))
-        elif type(step) is ModelStep:
-            _spell_model(variant, step, index, messages)
     return messages
+
+
+def _spell_system(transcript: Transcript) -> tuple[str, int]:
+    """What the operator says first, all in one, and how many steps that takes."""
+    told = [transcript.system]
+    for step in transcript.steps:
+        if type(step) is not UserStep or not step.instruction or not _is_text(step.blocks):
+            break
+        told.append(_texts(step))
+    return "\n\n".join(filter(None, told)), len(told) - 1
+
+
+def _texts(step: UserStep) -> str:
+    return _joined([block.text for block in step.blocks if type(block) is Text])
+
+
+def _is_text(blocks: Sequence[object]) -> bool:
+    return all(type(block) is Text for block in blocks)
 
 
 def _content(variant: Variant, blocks: tuple[Text | Media, ...], index: int) -> str | list[Mapping[str, Any]]:
     texts = [block.text for block in blocks if type(block) is Text and block.text]
-    if not variant.text_parts and len(texts) == len(blocks):
+    if _is_text(blocks) and (len(texts) < 2 or not variant.text_parts):
         return _joined(texts)
-    parts = [
+    return [
         {"type": "text", "text": block.text} if type(block) is Text else _shown(block, index)
         for block in blocks
         if type(block) is not Text or block.text
     ]
-    return parts or ""  # CHAT-03: never an empty array
 
 
 def _shown(media: Media, index: int) -> Mapping[str, Any]:
     """CHAT-52, CHAT-53: how the user shows images, documents and sounds."""
-    if media.kind == "image":
+    mime = media_type(media)
+    kind = kind_of(mime)
+    if kind == "image":
         return {"type": "image_url", "image_url": {"url": url_of(media)}}
-    if media.kind == "audio" and media_type(media) in _SOUNDS:
-        return {
-            "type": "input_audio",
-            "input_audio": {"data": media.data, "format": _SOUNDS[media_type(media)]},
-        }
-    if media.kind == "document" and media.data:
-        name = media.name or f"document.{media_type(media).rpartition('/')[2]}"
-        return {"type": "file", "file": {"filename": name, "file_data": url_of(media)}}
+    if mime in _SOUNDS:
+        return {"type": "input_audio", "input_audio": {"data": media.data, "format": _SOUNDS[mime]}}
     if media.url.startswith(wire.HELD_FILE):
         return {"type": "file", "file": {"file_id": media.url.removeprefix(wire.HELD_FILE)}}
-    raise _unsayable(f"There is no way to show {media_type(media)}.", f"steps[{index}]")
+    if kind == "document" and media.data:
+        name = media.name or f"document.{mime.rpartition('/')[2]}"
+        return {"type": "file", "file": {"filename": name, "file_data": url_of(media)}}
+    raise _unsayable(f"There is no way to show {mime}.", f"steps[{index}]")
 
 
 def _spell_model(variant: Variant, step: ModelStep, index: int, messages: list[WireMessage]) -> None:
@@ -168,9 +188,12 @@ def _spell_thoughts(
 
 
 def _one_list(payloads: list[str]) -> str:
-    """JSON lists joined into one, without reading them again."""
-    inner = [payload.strip()[1:-1] for payload in payloads]
-    return f"[{','.join(held for held in inner if held)}]"
+    """Lists of reasoning details joined into one, each detail as it came."""
+    inner = [
+        payload.strip()[1:-1] if read_details(payload) else _ENCODER.encode(wire.encrypted(payload)).decode()
+        for payload in payloads
+    ]
+    return f"[{','.join(inner)}]"
 
 
 def _call(call: AnsweredCall) -> wire.Call:
@@ -185,13 +208,10 @@ def _spell_results(
 ) -> None:
     for call in calls:
         done = call.completion
-        text = done.text
         if done.media:
             raise _unsayable("A tool's result cannot show media.", f"steps[{index}]")
-        # CHAT-18: there is no flag for a failure, so the text must say it.
-        if done.is_error and done.reason is None and text[:5].lower() != "error":
-            text = f"Error: {text}"
-        messages.append(wire.ToolMessage(call.id, text, call.name if variant.result_names else UNSET))
+        # CHAT-18: there is no flag for a failure; its text tells.
+        messages.append(wire.ToolMessage(call.id, done.text, call.name if variant.result_names else UNSET))
 
 
 # The other way round
@@ -208,14 +228,10 @@ def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
     ]
     # What the operator says first is the system prompt; one message there must be.
     first = 0
-    while first < len(told) - 1 and told[first].instruction and _is_text(told[first]):
+    while first < len(told) - 1 and told[first].instruction and _is_text(told[first].blocks):
         first += 1
     system = "\n\n".join(text for message in told[:first] if (text := message.text))
     return DecodedRequest(messages=tuple(told[first:]), system=system, tools=tools, options=options)
-
-
-def _is_text(message: Message) -> bool:
-    return all(type(block) is Text for block in message.blocks)
 
 
 _OWN_FIELDS = frozenset(

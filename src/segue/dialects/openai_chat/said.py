@@ -25,7 +25,8 @@ def read_message(told: dict[str, Any], path: str, origin: Origin) -> Message:
     if role == "assistant":
         if calls and blocks == [Text("")]:
             blocks = []
-        said = [*_thoughts(told, path, origin), *blocks, *_beside(told), *calls]
+        blocks = _stamped([*blocks, *_beside(told)], told.get("extra_content"), origin)
+        said = [*_thoughts(told, path, origin), *blocks, *calls]
         return Message("model", tuple(said), origin)
     name = told.get("name")
     if isinstance(name, str) and name:  # several users in one conversation
@@ -119,6 +120,17 @@ def _beside(told: dict[str, Any]) -> list[Block]:
     if isinstance(audio, dict) and audio.get("id"):
         said.append(Text(f"[spoken reply {audio['id']}, held by the provider]"))
     return said
+
+
+def _stamped(blocks: list[Block], extra_content: Any, origin: Origin) -> list[Block]:
+    """A signature that belongs to the message stands on the last thing said in it."""
+    signature = seal_of(extra_content) if isinstance(extra_content, dict) else ""
+    if not signature:
+        return blocks
+    seal = Seal(origin, signature, "thought")
+    if blocks and type(last := blocks[-1]) is Text:
+        return [*blocks[:-1], Text(last.text, seal)]
+    return [*blocks, Text("", seal)]
 
 
 def _calls(told: dict[str, Any], path: str, origin: Origin) -> list[Block]:

@@ -374,3 +374,8 @@ def seal_of(extra_content: Mapping[str, Any] | None) -> str:
 
 def sealed(signature: str) -> dict[str, Any]:
     return {"google": {"thought_signature": signature}}
+
+
+def encrypted(payload: str) -> dict[str, Any]:
+    """The reasoning detail that holds a bare seal."""
+    return {"type": "reasoning.encrypted", "data": payload}
