@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from segue.conversation.blocks import Text
 from segue.conversation.plain import sayable
 from segue.errors import TranscriptError
+
+if TYPE_CHECKING:
+    from segue.conversation.message import Message
 
 _NAMES: dict[type, str] = {
     dict: "an object",
@@ -78,3 +82,14 @@ def flag(value: Any, path: str) -> bool | None:
     if value is not None and not isinstance(value, bool):
         raise misread(path, "a boolean", value)
     return value
+
+
+def take_system(system: str, messages: list[Message]) -> tuple[str, list[Message]]:
+    """The system prompt with the notes that lead the messages, and the rest of them, which is never empty."""
+    leading = 0
+    for message in messages[:-1]:
+        if not message.instruction or not all(type(block) is Text for block in message.blocks):
+            break
+        leading += 1
+    notes = [message.text for message in messages[:leading] if message.text]
+    return "\n\n".join([system, *notes] if system else notes), messages[leading:]

@@ -23,7 +23,7 @@ from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.settings import decode_options, encode_settings, joined
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
-from segue.dialects.reading import items, misread, record, text, unknown
+from segue.dialects.reading import items, misread, record, take_system, text, unknown
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
@@ -165,9 +165,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     for index, message in enumerate(items(body.get("messages"), "messages")):
         messages += _decode_message(record(message, f"messages[{index}]"), f"messages[{index}]", origin)
     system = _decode_system(body.get("system"))
-    while messages and messages[0].instruction:  # not legal here, but what it means is plain
-        leading = "\n\n".join(block.text for block in messages.pop(0).blocks if type(block) is Text)
-        system = f"{system}\n\n{leading}" if system else leading
+    system, messages = take_system(system, messages)
     return DecodedRequest(
         messages=tuple(messages),
         system=system,

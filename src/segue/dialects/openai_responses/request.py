@@ -14,7 +14,7 @@ from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.settings import decode_options, encode_settings
-from segue.dialects.reading import items, misread, record, text, unknown
+from segue.dialects.reading import items, misread, record, take_system, text, unknown
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
@@ -114,9 +114,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     listed = [{"role": "user", "content": given}] if isinstance(given, str) else given
     messages = list(_grouped(items(listed if listed is not None else [], "input"), origin))
     system = _decode_instructions(body.get("instructions"))
-    while messages and messages[0].instruction:
-        leading = "\n\n".join(block.text for block in messages.pop(0).blocks if type(block) is Text)
-        system = f"{system}\n\n{leading}" if system else leading
+    system, messages = take_system(system, messages)
     return DecodedRequest(
         messages=tuple(messages),
         system=system,
