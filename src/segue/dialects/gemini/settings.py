@@ -41,11 +41,28 @@ _BUDGETS: Mapping[str, int] = {
 def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
+    given = options.extra or {}
+    extra = dict(given if is_plain(given) else plain(given))
     settings = _Settings(transcript, options, card)
     settings.tools(tools)
-    settings.generation()
-    extra = options.extra or {}
-    return _with(settings.body, extra if is_plain(extra) else plain(extra)), settings.repairs
+    settings.generation(_taken(extra, "generationConfig", "thinkingConfig"))
+    if not tools:
+        _taken(extra, "toolConfig", "functionCallingConfig")  # GEM-33: not without functions
+    return _with(settings.body, extra), settings.repairs
+
+
+def _taken(extra: dict[str, Any], outer: str, inner: str) -> dict[str, Any]:
+    """A field inside a field of the target's own, taken out of it."""
+    held = extra.get(outer)
+    if not isinstance(held, dict) or inner not in held:
+        return {}
+    rest = dict(held)
+    taken = rest.pop(inner)
+    if rest:
+        extra[outer] = rest
+    else:
+        del extra[outer]
+    return taken if isinstance(taken, dict) else {}
 
 
 def _with(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,6 +101,9 @@ class _Settings:
             if choice not in (None, "auto", "none"):
                 self.not_sent("tool_choice", "there are no tools")
             return
+        if not self.card.tools:
+            self.note("option_not_sent", "tools", "the model takes no tools")
+            return
         declarations = [self._declaration(index, tool) for index, tool in enumerate(tools)]
         # Only the first entry with declarations is sure to be heard: all go into one.
         self.body["tools"] = [{"functionDeclarations": declarations}]
@@ -118,7 +138,8 @@ class _Settings:
 
     # How to generate
 
-    def generation(self) -> None:
+    def generation(self, thinking: dict[str, Any]) -> None:
+        """`thinking`: what the request itself said about it, in this wire's own words."""
         options = self.options
         config: dict[str, Any] = {}
         asked = {
@@ -128,8 +149,7 @@ class _Settings:
         }
         config.update((name, value) for name, value in asked.items() if value is not None)
         self._sampling(config)
-        thinking = self._thinking()
-        if thinking:
+        if thinking := self._thinking(thinking):
             config["thinkingConfig"] = thinking
         if options.response_schema is not None:
             self._format(config, options.response_schema)
@@ -160,22 +180,30 @@ class _Settings:
         if said:
             config["responseSchema"] = said
 
-    def _thinking(self) -> dict[str, Any]:
-        """GEM-26: newer models know levels, those before them count tokens; a model we know nothing of gets both words."""
+    def _thinking(self, own: dict[str, Any]) -> dict[str, Any]:
+        """GEM-26: newer models know levels, those before them count tokens."""
         effort, budget, way = self.options.effort, self.options.thinking_budget, self.card.thinking
+        asked = {"effort": effort, "thinking_budget": budget}
+        if way not in ("level", "budget", "manual"):
+            if not own:
+                for name, value in asked.items():
+                    if value is not None:
+                        self.not_sent(name, "the model is not known to take it")
+            return own
+        foreign = "thinkingBudget" if way == "level" else "thinkingLevel"
+        config = {name: value for name, value in own.items() if name != foreign}
         if effort is None and budget is None:
-            return {}
-        if way == "level" or (way == "" and budget is None and effort != "none"):
+            return config
+        if way == "level":
             if budget is not None:
                 self.not_sent("thinking_budget", "the model knows levels of thinking, not tokens")
-            return {"includeThoughts": True, "thinkingLevel": self._level(effort)} if effort else {}
-        if way in ("budget", "manual", ""):
-            tokens = budget if budget is not None else _BUDGETS[effort or "medium"]
-            return {"includeThoughts": tokens != 0, "thinkingBudget": tokens}
-        self.not_sent(
-            "effort" if effort is not None else "thinking_budget", "the model decides itself how to think"
-        )
-        return {}
+            if effort is not None:
+                config["thinkingLevel"] = self._level(effort)
+        else:
+            config["thinkingBudget"] = budget if budget is not None else _BUDGETS[effort or "medium"]
+        if config and not own:
+            config["includeThoughts"] = effort != "none" and budget != 0
+        return config
 
     def _level(self, effort: Effort) -> str:
         """The asked level, or the nearest the model has."""
@@ -235,28 +263,17 @@ def _camel_keys(held: dict[str, Any]) -> dict[str, Any]:
 
 
 def _decode_thinking(config: dict[str, Any]) -> dict[str, Any]:
-    """Takes out what our options can say, and leaves the rest in the configuration."""
-    thinking = config.get("thinkingConfig")
-    if not isinstance(thinking, dict):
-        return {}
-    rest = _camel_keys(thinking)
-    found: dict[str, Any] = {}
-    level = rest.get("thinkingLevel")
+    """What our options can say of it; the whole stays in its own words too, for models we know nothing of."""
+    given = config.get("thinkingConfig")
+    thinking = _camel_keys(given) if isinstance(given, dict) else {}
+    level, budget = thinking.get("thinkingLevel"), thinking.get("thinkingBudget")
+    if thinking:
+        config["thinkingConfig"] = thinking
     if isinstance(level, str) and level.lower() in _LEVELS:
-        found["effort"] = level.lower()
-        del rest["thinkingLevel"]
-    budget = rest.get("thinkingBudget")
-    if isinstance(budget, int) and not isinstance(budget, bool) and "effort" not in found:
-        found = {"effort": "none"} if budget == 0 else {"thinking_budget": budget} if budget > 0 else {}
-        if found:
-            del rest["thinkingBudget"]
-    if found and "includeThoughts" not in rest:  # we ask to see thoughts, this request did not
-        rest["includeThoughts"] = False
-    if rest:
-        config["thinkingConfig"] = rest
-    else:
-        del config["thinkingConfig"]
-    return found
+        return {"effort": level.lower()}
+    if isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0:
+        return {"thinking_budget": budget} if budget else {"effort": "none"}
+    return {}
 
 
 def _decode_format(config: dict[str, Any]) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from segue.dialects.mistral.settings import decode_options, decode_tools, encode
 from segue.dialects.mistral.wire import ENCODER
 from segue.dialects.reading import items, misread, record, text, unknown
 from segue.errors import TranscriptError
+from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.values import json_of
 
@@ -76,7 +77,7 @@ def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> str | list[di
     for block in blocks:
         if type(block) is Text:
             chunks.append({"type": "text", "text": block.text})
-        elif block.kind == "image":
+        elif media_type(block).startswith("image/"):
             chunks.append({"type": "image_url", "image_url": url_of(block)})  # MIS-15
         else:
             raise _unsayable("a document or a sound", index)

@@ -66,6 +66,9 @@ class _Settings:
             if choice not in (None, "auto", "none"):
                 self.not_sent("tool_choice", "there are no tools")
             return
+        if not self.card.tools:
+            self.note("option_not_sent", "tools", "the model takes no tools")
+            return
         self.body["tools"] = [self._tool(index, tool) for index, tool in enumerate(tools)]
         self.body["tool_choice"] = self._choice(choice)
         if self.options.parallel_calls is not None:

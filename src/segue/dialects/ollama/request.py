@@ -16,6 +16,7 @@ from segue.dialects.ollama.settings import decode_options, decode_tools, encode_
 from segue.dialects.ollama.wire import ENCODER
 from segue.dialects.reading import items, record, text
 from segue.errors import TranscriptError
+from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _encode_user(step: UserStep, index: int) -> dict[str, Any]:
     for block in step.blocks:
         if type(block) is Text:
             said.append(block.text)
-        elif block.kind == "image" and block.data:
+        elif media_type(block).startswith("image/") and block.data:
             images.append(block.data)
         else:
             raise _unsayable("anything but images by content", index)

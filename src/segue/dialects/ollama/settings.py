@@ -14,6 +14,7 @@ from segue.transcript.repairs import Repair
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from segue.conversation.options import Effort
     from segue.dialects.card import ModelCard
     from segue.transcript.repairs import Kind
     from segue.transcript.steps import Transcript
@@ -63,6 +64,9 @@ class _Settings:
 
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
         choice = self.options.tool_choice
+        if tools and not self.card.tools:  # OLL-07
+            self.note("option_not_sent", "tools", "the model takes no tools")
+            return
         offered = tools
         if choice == "none":  # the wire has no choice of tools: not offering them is the same
             offered = ()
@@ -91,25 +95,29 @@ class _Settings:
         return {"type": "function", "function": function}
 
     def thinking(self) -> None:
-        effort = self.options.effort
+        """OLL-08: a model that cannot think refuses to be asked; all are used to being told not to."""
+        effort, own = self.options.effort, self.extra.get("think")
         if self.options.thinking_budget is not None:
             self.not_sent("thinking_budget", "the target does not count thoughts")
-        if effort is None:
+        if effort is None or own is not None:
             return
         if effort == "none":
             self.body["think"] = False
-            return
-        level = _LEVEL_OF.get(effort, effort)
-        if self.card.thinking == "switch":  # the model thinks or does not
+        elif self.card.thinking == "":
+            self.not_sent("effort", "the model is not known to think")
+        elif self.card.thinking == "switch":
             self.body["think"] = True
-            return
+        else:
+            self.body["think"] = self._level(effort)
+
+    def _level(self, effort: Effort) -> str:
+        """The asked level, or the nearest the model has."""
         known = [name for name in _LEVELS if not self.card.efforts or name in self.card.efforts]
-        if known and level not in known:
-            rank = _LEVELS.index(level)
-            level = min(known, key=lambda name: abs(_LEVELS.index(name) - rank))
-        self.body["think"] = level
+        rank = _LEVELS.index(_LEVEL_OF.get(effort, effort))
+        level = min(known, key=lambda name: abs(_LEVELS.index(name) - rank), default=_LEVELS[rank])
         if level != effort:
-            self.not_sent("effort", f'the target does not know "{effort}"; sent as "{level}"')
+            self.not_sent("effort", f'the model does not know "{effort}"; sent as "{level}"')
+        return level
 
     def engine(self) -> None:
         options = self.options
@@ -158,7 +166,7 @@ def decode_options(body: Mapping[str, Any]) -> Options:
     }
     if engine:
         extra["options"] = engine
-    if think is True or (isinstance(think, str) and think not in _LEVELS):
+    if think is not None:
         extra["think"] = think
     if isinstance(shape, str):
         extra["format"] = shape
