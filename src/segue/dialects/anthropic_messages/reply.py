@@ -22,6 +22,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import encode_error, refusal
+from segue.dialects.counts import count
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 from segue.transcript.values import arguments_of
@@ -93,16 +94,15 @@ def _decode_block(index: int, block: wire.ReplyBlock) -> Iterator[Event]:
         case "tool_use":
             yield CallStarted(index, block.id or "", block.name or "")
             arguments = bytes(block.input).decode()
-            if arguments not in ("", "{}", "null"):
-                yield ArgumentsDelta(index, arguments)
+            yield ArgumentsDelta(index, "{}" if arguments in ("", "null") else arguments)
         case _:
             return
 
 
 def usage_of(counts: Mapping[str, Any]) -> Usage | None:
     """All of the input counts, cached or not (ANT-73). Nothing where nobody counted."""
-    read, written = _count(counts, "cache_read_input_tokens"), _count(counts, "cache_creation_input_tokens")
-    fresh, output = _count(counts, "input_tokens"), _count(counts, "output_tokens")
+    read, written = count(counts, "cache_read_input_tokens"), count(counts, "cache_creation_input_tokens")
+    fresh, output = count(counts, "input_tokens"), count(counts, "output_tokens")
     if not (read or written or fresh or output):
         return None
     details = counts.get("output_tokens_details")
@@ -111,13 +111,8 @@ def usage_of(counts: Mapping[str, Any]) -> Usage | None:
         output_tokens=output,
         cached_tokens=read,
         cache_write_tokens=written,
-        reasoning_tokens=_count(details, "thinking_tokens") if isinstance(details, dict) else None,
+        reasoning_tokens=count(details, "thinking_tokens") if isinstance(details, dict) else None,
     )
-
-
-def _count(counts: Mapping[str, Any], name: str) -> int | None:
-    value = counts.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 # The other way

@@ -23,6 +23,7 @@ from segue.dialects import sse
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import encode_error, refusal
 from segue.dialects.anthropic_messages.reply import counts_of, finished, stop_reason, usage_of
+from segue.dialects.counts import merged
 from segue.errors import ProtocolError
 from segue.transcript.media import describe
 from segue.transcript.values import is_object_text, json_of
@@ -39,7 +40,7 @@ class ReplyDecoder:
         self._frames = sse.FrameDecoder()
         self._counts: dict[str, Any] = {}
         self._given: dict[int, Any] = {}
-        """Arguments that stood in the start of a call, until it is clear that none follow in pieces."""
+        """Arguments in the start of a call, mostly none, until some follow in pieces (ANT-72)."""
         self._reason: str | None = None
         self._called = False
         self._unread = 0
@@ -133,8 +134,7 @@ class ReplyDecoder:
             case "tool_use":
                 self._called = True
                 events.append(CallStarted(index, _text(block, "id"), _text(block, "name")))
-                if block.get("input"):
-                    self._given[index] = block["input"]
+                self._given[index] = block.get("input") or {}
             case _:  # the provider's own tools: what they do is its own affair
                 return
 
@@ -293,11 +293,6 @@ def _is_whole(block: _Open) -> bool:
     if block.stopped:
         return False
     return block.kind != "call" or is_object_text("".join(block.arguments))
-
-
-def merged(known: Usage, told: Usage) -> Usage:
-    changed = {name: value for name in Usage.__struct_fields__ if (value := getattr(told, name)) is not None}
-    return msgspec.structs.replace(known, **changed) if changed else known
 
 
 def _frame(kind: str, **fields: Any) -> bytes:
