@@ -61,12 +61,14 @@ def prompt_tokens(messages: Sequence[Message], tools: object) -> int:
 
 def kept(messages: Sequence[Message], tools: object, limit: int) -> list[Message]:
     """What is left when messages are dropped from the front: system messages and the last one always stay."""
-    left = list(messages)
-    while prompt_tokens(left, tools) > limit:
-        index = next((i for i, message in enumerate(left[:-1]) if message.get("role") != "system"), None)
-        if index is None:
-            break
-        del left[index]
+    excess = prompt_tokens(messages, tools) - limit
+    left: list[Message] = []
+    for index, message in enumerate(messages):
+        stays = message.get("role") == "system" or index == len(messages) - 1
+        if excess > 0 and not stays:
+            excess -= cost(message)
+        else:
+            left.append(message)
     return left
 
 
