@@ -45,7 +45,7 @@ def adopt(messages: Sequence[Message], *, system: str = "", dialect: str = "") -
             note.kind,
             dialect,
             note.path,
-            (note.call.wire_id,) if note.call is not None else (),
+            (note.call.wire_id,) if type(note.call) is CallDraft else (),
             decision=note.decision,
         )
         for note in sorted(listener.notes, key=lambda note: note.message)

@@ -14,6 +14,7 @@ from segue.transcript.closure import WORDING, recover_call, settle
 from segue.transcript.media import caption, describe, sort_media, written_out
 from segue.transcript.projection import IdProjection, NameProjection
 from segue.transcript.reasoning import opens, why_not
+from segue.transcript.repairs import Repair
 from segue.transcript.rules import accepts_media
 from segue.transcript.speakers import CallDraft, ModelDraft, Note, UserDraft
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Said, Step, UserStep
@@ -44,22 +45,38 @@ class Composer:
         self.ledger = ledger
         self.steps: list[Step] = []
         self.notes: list[Note] = []
+        """What was changed since the last flush."""
+        self.repairs: list[Repair] = []
         self.ids = IdProjection(rules.ids)
         self.names = NameProjection(rules.names, policy.tool_names)
         self.calls: Mapping[str, list[CallDraft]] = {}
         self.heard = 0
         """The message whose draft is being composed."""
+        self.last_calls = 0
+        """How many calls the last step holds."""
+        self.has_thoughts = False
+        reasoning = rules.reasoning
+        self.takes_all = not (reasoning.call_seal or reasoning.required != "none" or rules.calls_per_step)
+        """Whether a model's message needs nothing but its texts and then its calls."""
+        self._filler = Reasoning(reasoning.filler)
+        self._stand_in = Seal(rules.target, reasoning.call_seal, "thought")
+        self._speaker: Origin | None = None
+        self._is_target = False
 
     def fork(self) -> Composer:
         """The same state, to go on from independently."""
         twin = Composer.__new__(Composer)
         twin.rules, twin.policy, twin.ledger = self.rules, self.policy, self.ledger
         twin.steps = self.steps.copy()
-        twin.notes = self.notes.copy()
+        twin.notes = []
+        twin.repairs = self.repairs.copy()
+        twin.has_thoughts = self.has_thoughts
         twin.ids = self.ids.fork()
         twin.names = self.names.fork()
         twin.calls = {}
-        twin.heard = self.heard
+        twin.heard, twin.last_calls, twin.takes_all = self.heard, self.last_calls, self.takes_all
+        twin._filler, twin._stand_in = self._filler, self._stand_in
+        twin._speaker, twin._is_target = self._speaker, self._is_target
         return twin
 
     def compose(self, draft: Draft) -> None:
@@ -69,12 +86,18 @@ class Composer:
         elif type(draft) is UserDraft:
             self._compose_user(draft)
 
+    def flush(self) -> None:
+        """Tell the repairs noted so far, in the order of the messages: all ids are known by now."""
+        if self.notes:
+            dialect = self.rules.target.dialect
+            self.repairs += [tell(note, dialect) for note in sorted(self.notes, key=_message)]
+            self.notes.clear()
+
     def finish(self) -> None:
         """What only the end can tell."""
         if not self.steps:
             self._open()
-        last = self.steps[-1]
-        if not self.rules.ends_with_model and type(last) is ModelStep and not last.calls:
+        if not self.rules.ends_with_model and not self.last_calls and type(self.steps[-1]) is ModelStep:
             self._note("ended", self.heard)
             self.steps.append(UserStep((Text(CONTINUE),)))
 
@@ -98,11 +121,12 @@ class Composer:
             self._note("instruction_folded", message)
             said = [Text("<system>"), *said, Text("</system>")]
             instruction = False
-        self._push_user(tuple(said), instruction=instruction)
+        self.push_user(tuple(said), instruction=instruction)
 
-    def _push_user(self, blocks: tuple[Text | Media, ...], *, instruction: bool = False) -> None:
+    def push_user(self, blocks: tuple[Text | Media, ...], *, instruction: bool = False) -> None:
         last = self.steps[-1] if self.steps else None
-        if type(last) is ModelStep and self.rules.bridge and last.calls:
+        calls, self.last_calls = self.last_calls, 0
+        if calls and self.rules.bridge:
             self._note("bridged", self.heard)
             self.steps.append(ModelStep((Text(self.rules.bridge),)))
         elif type(last) is UserStep and self.rules.alternates and last.instruction == instruction:
@@ -136,56 +160,59 @@ class Composer:
             if draft.items:
                 self._note("message_dropped", draft.message)
             return
-        self._push_model(draft, said)
+        self.push_model(draft.message, said, len(draft.calls))
         if shown_by_user:
-            self._push_user(tuple(shown_by_user))
+            self.push_user(tuple(shown_by_user))
 
-    def _push_model(self, draft: ModelDraft, said: list[Said]) -> None:
+    def push_model(self, message: int, said: list[Said], calls: int) -> None:
+        """Say what a model said, as far as it depends on nothing but the rules."""
         rules = self.rules
         reasoning = rules.reasoning
-        if draft.calls:
-            if rules.calls_last and len(said) > 1:
-                said = self._ordered(draft, said)
+        if calls:
+            if rules.calls_last and len(said) > calls:
+                said = self._ordered(message, said)
             if reasoning.call_seal:
-                said = self._sealed(draft, said)
-        if reasoning.required == "all" or (draft.calls and reasoning.required == "calls"):
-            said = self._filled(draft, said)
-        if rules.calls_per_step and len(draft.calls) > rules.calls_per_step:
-            self._push_split(draft, said)
+                said = self._sealed(message, said)
+        if reasoning.required == "all" or (calls and reasoning.required == "calls"):
+            said = self._filled(message, said)
+        if rules.calls_per_step and calls > rules.calls_per_step:
+            self._push_split(message, said)
         else:
-            self._append_model(tuple(said))
+            self._append_model(tuple(said), calls)
 
-    def _append_model(self, blocks: tuple[Said, ...]) -> None:
+    def _append_model(self, blocks: tuple[Said, ...], calls: int) -> None:
         """A reply stored in pieces is one message, also where a target would take several."""
         last = self.steps[-1] if self.steps else None
-        if type(last) is ModelStep and not last.calls:
+        if type(last) is ModelStep and not self.last_calls:
             self.steps[-1] = ModelStep((*last.blocks, *blocks))
-            return
-        if last is None and self.rules.opens_with_user:
-            self._open()
-        self.steps.append(ModelStep(blocks))
+        else:
+            if last is None and self.rules.opens_with_user:
+                self._open()
+            self.steps.append(ModelStep(blocks))
+        self.last_calls = calls
 
-    def _ordered(self, draft: ModelDraft, said: list[Said]) -> list[Said]:
+    def _ordered(self, message: int, said: list[Said]) -> list[Said]:
         """Calls at the end."""
-        calls = [block for block in said if type(block) is AnsweredCall]
-        ordered = [block for block in said if type(block) is not AnsweredCall] + calls
-        if any(one is not other for one, other in zip(ordered, said, strict=True)):
-            self._note("calls_reordered", draft.message)
-        return ordered
+        first = next(index for index, block in enumerate(said) if type(block) is AnsweredCall)
+        if all(type(block) is AnsweredCall for block in said[first:]):
+            return said
+        self._note("calls_reordered", message)
+        others = [block for block in said if type(block) is not AnsweredCall]
+        return others + [block for block in said if type(block) is AnsweredCall]
 
-    def _push_split(self, draft: ModelDraft, said: list[Said]) -> None:
+    def _push_split(self, message: int, said: list[Said]) -> None:
         """As many steps as it takes, each with as many calls as the target takes."""
-        self._note("calls_split", draft.message)
+        self._note("calls_split", message)
         portion: list[Said] = []
         calls = 0
         for block in said:
             if type(block) is AnsweredCall:
                 if calls == self.rules.calls_per_step:
-                    self._append_model(tuple(portion))
+                    self._append_model(tuple(portion), calls)
                     portion, calls = [], 0
                 calls += 1
             portion.append(block)
-        self._append_model(tuple(portion))
+        self._append_model(tuple(portion), calls)
 
     def _thoughts(self, draft: ModelDraft) -> list[Reasoning]:
         """The thoughts of a message that may be sent, last one first: all of them or none."""
@@ -196,26 +223,40 @@ class Composer:
                 self._note("reasoning_dropped", draft.message, decision=ground)
                 return []
         target = self.rules.target
+        self.has_thoughts = True
         return [
             thought if thought.seal is None or opens(thought.seal, target) else Reasoning(thought.text)
             for thought in reversed(thoughts)
         ]
 
-    def _filled(self, draft: ModelDraft, said: list[Said]) -> list[Said]:
-        if any(type(block) is Reasoning for block in said):
+    def _filled(self, message: int, said: list[Said]) -> list[Said]:
+        if self.has_thoughts and any(type(block) is Reasoning for block in said):
             return said
-        self._note("reasoning_filled", draft.message)
-        return [Reasoning(self.rules.reasoning.filler), *said]
+        # One for nearly every message of a foreign history: told at once, without the way over a note.
+        self.repairs.append(Repair("reasoning_filled", self.rules.target.dialect, f"messages[{message}]"))
+        said.insert(0, self._filler)
+        return said
 
-    def _sealed(self, draft: ModelDraft, said: list[Said]) -> list[Said]:
-        index = next(index for index, block in enumerate(said) if type(block) is AnsweredCall)
-        first = said[index]
-        if type(first) is not AnsweredCall or first.seal is not None:
-            return said
-        self._note("call_seal_filled", draft.message, call=draft.calls[0])
-        seal = Seal(self.rules.target, self.rules.reasoning.call_seal, "thought")
-        stamped = AnsweredCall(first.id, first.name, first.arguments, first.completion, first.call_id, seal)
-        return [*said[:index], stamped, *said[index + 1 :]]
+    def _sealed(self, message: int, said: list[Said]) -> list[Said]:
+        for index, block in enumerate(said):
+            if type(block) is AnsweredCall:
+                if block.seal is None:
+                    said[index] = AnsweredCall(
+                        block.id, block.name, block.arguments, block.completion, block.call_id, self._stand_in
+                    )
+                    ids = (block.id,)
+                    self.repairs.append(
+                        Repair(
+                            "call_seal_filled",
+                            self.rules.target.dialect,
+                            f"messages[{message}]",
+                            (sayable(block.call_id),),
+                            ids,
+                            ids,
+                        )
+                    )
+                break
+        return said
 
     # Calls and completions
 
@@ -230,15 +271,7 @@ class Composer:
         if call.reconstructed:
             call = self._recovered(draft, ledger)
         name = self.names.project(call.name)
-        own = speaker is not None and (
-            speaker is target
-            or (
-                speaker.dialect == target.dialect
-                and speaker.provider == target.provider
-                and speaker.endpoint == target.endpoint
-            )
-        )
-        native_id = call.native_id if own else ""
+        native_id = call.native_id if self.issued_by_target(speaker) else ""
         wire_id = draft.wire_id = self.ids.project(draft.key, name, native_id)
         arguments, change = arguments_of(call)
         if change or name != call.name or (native_id and wire_id != native_id):
@@ -251,6 +284,20 @@ class Composer:
             self._note("seal_dropped", draft.message, draft.block, draft)
             seal = None
         return AnsweredCall(wire_id, name, arguments, completion, call.id, seal)
+
+    def issued_by_target(self, speaker: Origin | None) -> bool:
+        """Whether ids of this speaker's calls were issued by the very provider we render for."""
+        if speaker is None:
+            return False
+        if speaker is not self._speaker:
+            target = self.rules.target
+            self._speaker = speaker
+            self._is_target = (
+                speaker.dialect == target.dialect
+                and speaker.provider == target.provider
+                and speaker.endpoint == target.endpoint
+            )
+        return self._is_target
 
     def _recovered(self, draft: CallDraft, ledger: Mapping[str, Interaction] | None) -> ToolCall:
         call = recover_call(draft.call, ledger)
@@ -267,8 +314,14 @@ class Composer:
             self._note(change, *at, draft, decision="in the arguments")
         if name != call.name:
             self._note("name_replaced", *at, draft, decision=f'"{sayable(call.name)}" is sent as "{name}"')
-        if native_id and draft.wire_id != native_id and self.rules.ids.form != "indexed":
-            self._note("id_replaced", *at, draft, decision=f'"{sayable(native_id)}" is taken or not legal')
+        if native_id and draft.wire_id != native_id:
+            self.note_other_id(native_id, draft, *at)
+
+    def note_other_id(self, native_id: str, call: CallDraft | AnsweredCall, message: int, block: int) -> None:
+        """The target's own id could not be given back to it; where ids are numbers, that is no news."""
+        if self.rules.ids.form != "indexed":
+            decision = f'"{sayable(native_id)}" is taken or not legal'
+            self._note("id_replaced", message, block, call, decision)
 
     def _complete(
         self, draft: CallDraft, result: ToolResult, name: str, shown_by_user: list[Text | Media]
@@ -340,9 +393,33 @@ class Composer:
         return Text(sayable(text))
 
     def _note(
-        self, kind: Kind, message: int, block: int = -1, call: CallDraft | None = None, decision: str = ""
+        self,
+        kind: Kind,
+        message: int,
+        block: int = -1,
+        call: CallDraft | AnsweredCall | None = None,
+        decision: str = "",
     ) -> None:
         self.notes.append(Note(kind, message, block, call, decision=decision))
+
+
+def _message(note: Note) -> int:
+    return note.message
+
+
+def tell(note: Note, dialect: str) -> Repair:
+    """A note as the repair it is."""
+    call = note.call
+    if call is None:
+        return Repair(note.kind, dialect, note.path, decision=note.decision, reason=note.reason)
+    if type(call) is AnsweredCall:
+        call_id, wire_id = call.call_id, call.id
+    else:
+        call_id, wire_id = call.call.id or call.key, call.wire_id
+    emitted = (wire_id,) if wire_id else ()
+    return Repair(
+        note.kind, dialect, note.path, (sayable(call_id),), emitted, emitted, note.decision, note.reason
+    )
 
 
 def _failure(result: ToolResult, output: str) -> str:

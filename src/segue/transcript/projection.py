@@ -6,16 +6,24 @@ before, and keeps it when the conversation grows, because earlier calls always c
 
 from __future__ import annotations
 
+from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from segue.conversation.ids import is_minted
 from segue.conversation.plain import sayable
 
 if TYPE_CHECKING:
     from segue.transcript.rules import IdGrammar, NameGrammar
 
 UNNAMED = "unknown_tool"
+_SHORT = 24
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+@cache
+def _letters(characters: str) -> frozenset[str]:
+    return frozenset(characters)
 
 
 class IdProjection:
@@ -25,7 +33,7 @@ class IdProjection:
 
     def __init__(self, grammar: IdGrammar) -> None:
         self._grammar = grammar
-        self._own = frozenset(grammar.characters)
+        self._own = _letters(grammar.characters)
         self._used: set[str] = set()
         self._seen: dict[str, int] = {}
         self._index = 0
@@ -46,19 +54,43 @@ class IdProjection:
         if grammar.form == "indexed":
             # The target counts the calls it sees, so the number is the position, also for its own ids.
             return f"{grammar.prefix}{name}:{index}"
-        if native_id and native_id not in self._used and self.accepts(native_id):
-            self._used.add(native_id)
+        used = self._used
+        if native_id and native_id not in used and self.accepts(native_id):
+            used.add(native_id)
             return native_id
-        occurrence = self._seen.get(call_id, 0)
-        self._seen[call_id] = occurrence + 1
-        source = call_id if occurrence == 0 else f"{call_id}\x00{occurrence}"
-        spelled = _spell(source, grammar)
+        seen = self._seen
+        occurrence = seen.get(call_id, 0)
+        seen[call_id] = occurrence + 1
+        spelled = self._spell(call_id, occurrence)
         attempt = 0
-        while spelled in self._used:
+        while spelled in used:
             attempt += 1
-            spelled = _spell(f"{source}\x00\x00{attempt}", grammar)
-        self._used.add(spelled)
+            spelled = self._digest(f"{call_id}\x00{occurrence}\x00{attempt}")
+        used.add(spelled)
         return spelled
+
+    def _spell(self, call_id: str, occurrence: int) -> str:
+        """A short plain id stays readable; any other is known by its digest."""
+        grammar = self._grammar
+        if not occurrence and len(call_id) < _SHORT and call_id.isalnum() and call_id.isascii():
+            if grammar.form == "prefixed":
+                return grammar.prefix + call_id
+            # Nine characters and a minted id: its number, filled up, is as distinct as the number itself.
+            if is_minted(call_id) and len(call_id) <= grammar.max_length:
+                return call_id[0] + call_id[1:].zfill(grammar.max_length - 1)
+        return self._digest(call_id if not occurrence else f"{call_id}\x00{occurrence}")
+
+    def _digest(self, source: str) -> str:
+        grammar = self._grammar
+        data = source.encode("utf-8", "surrogatepass")
+        if grammar.form == "prefixed":
+            return (grammar.prefix + blake2b(data, digest_size=12).hexdigest())[: grammar.max_length]
+        number = int.from_bytes(blake2b(data, digest_size=16).digest(), "big")
+        letters = []
+        for _ in range(grammar.max_length):
+            number, digit = divmod(number, 62)
+            letters.append(_BASE62[digit])
+        return "".join(letters)
 
     def accepts(self, native_id: str) -> bool:
         """Whether an id that the target itself issued may be given back to it."""
@@ -71,18 +103,6 @@ class IdProjection:
         return not grammar.needs_prefix or native_id.startswith(grammar.prefix)
 
 
-def _spell(source: str, grammar: IdGrammar) -> str:
-    data = source.encode("utf-8", "surrogatepass")
-    if grammar.form == "alphanumeric":
-        number = int.from_bytes(blake2b(data, digest_size=16).digest(), "big")
-        letters = []
-        for _ in range(grammar.max_length):
-            number, digit = divmod(number, 62)
-            letters.append(_BASE62[digit])
-        return "".join(letters)
-    return (grammar.prefix + blake2b(data, digest_size=12).hexdigest())[: grammar.max_length]
-
-
 class NameProjection:
     """Spells tool names; offered tools choose first, then the calls of the history in order."""
 
@@ -90,8 +110,8 @@ class NameProjection:
 
     def __init__(self, grammar: NameGrammar, offered: tuple[str, ...] = ()) -> None:
         self._grammar = grammar
-        self._first = frozenset(grammar.first)
-        self._rest = frozenset(grammar.rest)
+        self._first = _letters(grammar.first)
+        self._rest = _letters(grammar.rest)
         self._used: set[str] = set()
         self.names: dict[str, str] = {}
         # Tools whose name is legal keep it, so that a respelled one can never take it from them.
@@ -113,6 +133,11 @@ class NameProjection:
         self._used.add(spelled)
         self.names[name] = spelled
         return spelled
+
+    def keeps(self, name: str) -> bool:
+        """Whether a name would be sent as it is."""
+        known = self.names.get(name)
+        return known == name if known is not None else self.accepts(name) and name not in self._used
 
     def accepts(self, name: str) -> bool:
         return (

@@ -74,8 +74,9 @@ class Prefix:
 
     __slots__ = ("_hash", "length")
 
-    def __init__(self, surroundings: str) -> None:
-        self._hash = blake2b(surroundings.encode("utf-8", "surrogatepass"), digest_size=16)
+    def __init__(self, system: str, surroundings: str) -> None:
+        beside = f"{surroundings}\x00{system}".encode("utf-8", "surrogatepass")
+        self._hash = blake2b(beside, digest_size=16)
         self.length = 0
 
     def fork(self) -> Prefix:

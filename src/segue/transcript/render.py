@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.conversation.blocks import Text
+from segue.conversation.blocks import Text, ToolCall
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.plain import sayable
 from segue.errors import TranscriptError
+from segue.transcript.clean import compose_exchange, compose_message
 from segue.transcript.composer import Composer
 from segue.transcript.policy import DEFAULT, Policy
 from segue.transcript.reasoning import Prefix, keep_last_only, strip, thinks
-from segue.transcript.repairs import Repair
-from segue.transcript.speakers import Listener, ModelDraft, Note, UserDraft
+from segue.transcript.speakers import Listener, Note
 from segue.transcript.steps import Transcript, UserStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from segue.conversation.message import Conversation, Message
+    from segue.transcript.repairs import Repair
     from segue.transcript.rules import Rules
-    from segue.transcript.speakers import Draft
 
 
 def render(
@@ -49,9 +49,13 @@ def render(
             path="messages",
             hint="Add a user message first.",
         )
-    transcript = _continue(conversation, ledger, rules, policy, previous)
+    transcript = None
+    if previous is not None and type(previous.resume) is _Resume:
+        transcript = _continue(conversation, ledger, rules, policy, previous.resume)
     if transcript is None:
-        transcript = _start(conversation, ledger, rules, policy)
+        transcript = _by_stretches(conversation, Composer(rules, policy, ledger), 0, set(), None)
+    if transcript is None:
+        transcript = _as_a_whole(conversation, Composer(rules, policy, ledger))
     if on_repair is not None:
         for repair in transcript.repairs:
             on_repair(repair)
@@ -59,27 +63,24 @@ def render(
 
 
 class _Resume:
-    """Where a later render of the same conversation can go on: the state before one of its last messages."""
+    """The state before the last stretch of a conversation, for a later render to go on from."""
 
-    __slots__ = ("composer", "keys", "messages", "policy", "prefix", "rules", "start", "system", "writes")
+    __slots__ = ("composer", "keys", "messages", "prefix", "start", "system", "writes")
 
-    def __init__(self, conversation: Conversation, composer: Composer, start: int, keys: set[str]) -> None:
+    def __init__(self, conversation: Conversation, composer: Composer, keys: set[str], start: int) -> None:
         self.messages = conversation.messages
         self.system = conversation.system
-        self.rules = composer.rules
-        self.policy = composer.policy
         self.composer = composer
-        self.start = start
         self.keys = keys
+        self.start = start
         self.prefix: Prefix | None = None
-        self.writes = _writes(composer.ledger)
+        self.writes = composer.ledger.writes if isinstance(composer.ledger, Ledger) else 0
 
     def fits(self, conversation: Conversation, ledger: Mapping[str, Interaction] | None) -> bool:
         """Whether all that was composed so far would be composed again."""
-        start = self.start
+        start, before = self.start, self.composer.ledger
         if conversation.system != self.system or conversation.messages[:start] != self.messages[:start]:
             return False
-        before = self.composer.ledger
         if ledger is None or before is None:
             return ledger is before
         if not isinstance(ledger, Ledger) or ledger is not before:
@@ -87,20 +88,8 @@ class _Resume:
         return self.keys.isdisjoint(ledger.written_since(self.writes))
 
 
-def _writes(ledger: Mapping[str, Interaction] | None) -> int:
-    return ledger.writes if isinstance(ledger, Ledger) else 0
-
-
-def _start(
-    conversation: Conversation, ledger: Mapping[str, Interaction] | None, rules: Rules, policy: Policy
-) -> Transcript:
-    listener = Listener()
-    listener.hear(conversation.messages)
-    composer = Composer(rules, policy, ledger)
-    transcript = _compose(conversation, listener, composer, set(), None)
-    if transcript is None:  # pragma: no cover - only a continued render can ask for a fresh one
-        raise TranscriptError("A fresh render asked for another one.", code="internal")
-    return transcript
+class _ReachesBack(Exception):  # noqa: N818 - never seen outside: it asks for another way of rendering
+    """A stretch holds something that concerns what was composed before it."""
 
 
 def _continue(
@@ -108,91 +97,125 @@ def _continue(
     ledger: Mapping[str, Interaction] | None,
     rules: Rules,
     policy: Policy,
-    previous: Transcript | None,
+    resume: _Resume,
 ) -> Transcript | None:
-    """The render that goes on from an earlier one; nothing where the new messages reach back behind it."""
-    resume = previous.resume if previous is not None else None
-    if type(resume) is not _Resume or resume.rules != rules or resume.policy != policy:
+    """The render that goes on from an earlier one, if it can."""
+    before = resume.composer
+    if before.rules != rules or before.policy != policy or not resume.fits(conversation, ledger):
         return None
-    if not resume.fits(conversation, ledger):
-        return None
-    listener = Listener()
-    listener.hear(conversation.messages, resume.start)
-    keys = listener.calls.keys()
-    reaches_back = any(type(draft) is ModelDraft and draft.orphan for draft in listener.drafts)
-    if reaches_back or "" in keys or not resume.keys.isdisjoint(keys):
-        return None
-    return _compose(conversation, listener, resume.composer.fork(), resume.keys, resume.prefix)
+    return _by_stretches(conversation, before.fork(), resume.start, set(resume.keys), resume.prefix)
 
 
-def _compose(
-    conversation: Conversation, listener: Listener, composer: Composer, keys: set[str], prefix: Prefix | None
+def _by_stretches(
+    conversation: Conversation, composer: Composer, start: int, keys: set[str], prefix: Prefix | None
 ) -> Transcript | None:
-    rules = composer.rules
-    drafts = listener.drafts
-    composer.calls = listener.calls
-    cut = _cut(conversation.messages, listener) if composer.policy.strip_reasoning != "all_but_last" else 0
+    """Stretch by stretch, as long as no result misses its call in its own stretch."""
+    messages = conversation.messages
     resume: _Resume | None = None
-    for index, draft in enumerate(drafts):
-        if index == cut and cut:
-            start = draft.message
-            known = {key for key, calls in listener.calls.items() if calls[0].message < start}
-            resume = _Resume(conversation, composer.fork(), start, keys | known | listener.orphan_keys)
-            heard = [note for note in listener.notes if note.message < start]
-            resume.composer.notes = heard + resume.composer.notes
+    count = len(messages)
+    try:
+        while start < count:
+            end = _end_of_stretch(messages, start, count)
+            if end == count and composer.policy.strip_reasoning != "all_but_last":
+                resume = _Resume(conversation, composer.fork(), set(keys), start)
+            if composer.ledger is not None:
+                _claim(messages, start, end, keys)
+            if not _compose_clean(composer, messages, start, end):
+                _compose_heard(composer, messages, start, end)
+            if composer.notes:
+                composer.flush()
+            start = end
+        return _finish(conversation, composer, prefix, resume)
+    except _ReachesBack:
+        return None
+
+
+def _end_of_stretch(messages: tuple[Message, ...], start: int, count: int) -> int:
+    """Where the next stretch begins, which is heard for itself: a user speaks, or the model after tools."""
+    before = messages[start].speaker
+    end = start + 1
+    while end < count:
+        speaker = messages[end].speaker
+        if speaker == "user" or (speaker == "model" and before == "tool"):
+            break
+        before = speaker
+        end += 1
+    return end
+
+
+def _compose_clean(composer: Composer, messages: tuple[Message, ...], start: int, end: int) -> bool:
+    if end - start == 2:
+        message, answer = messages[start], messages[start + 1]
+        if message.speaker == "model" and answer.speaker == "tool":
+            return compose_exchange(composer, message, answer, start)
+    elif end - start == 1:
+        return compose_message(composer, messages[start], start)
+    return False
+
+
+def _claim(messages: tuple[Message, ...], start: int, end: int, keys: set[str]) -> None:
+    """An entry of the ledger speaks for one call only, so an id that comes again concerns the first call too."""
+    for message in messages[start:end]:
+        for block in message.blocks:
+            if type(block) is ToolCall:
+                if block.id in keys:
+                    raise _ReachesBack
+                keys.add(block.id)
+
+
+def _compose_heard(composer: Composer, messages: tuple[Message, ...], start: int, end: int) -> None:
+    listener = Listener()
+    listener.hear(messages, start, end)
+    if listener.has_orphans and end - start < len(messages):
+        raise _ReachesBack
+    composer.notes += listener.notes
+    composer.calls = listener.calls
+    for draft in listener.drafts:
         composer.compose(draft)
+
+
+def _as_a_whole(conversation: Conversation, composer: Composer) -> Transcript:
+    """All messages heard together: results find their calls over any distance."""
+    _compose_heard(composer, conversation.messages, 0, len(conversation.messages))
+    return _finish(conversation, composer, None, None)
+
+
+def _finish(
+    conversation: Conversation, composer: Composer, prefix: Prefix | None, resume: _Resume | None
+) -> Transcript:
+    rules = composer.rules
     composer.finish()
     if composer.policy.strip_reasoning == "all_but_last":
         for _ in keep_last_only(composer.steps):
             composer.notes.append(
                 Note("reasoning_dropped", composer.heard, decision="the policy keeps the last reasoning only")
             )
-    fingerprint = ""
     if rules.reasoning.bound:
         prefix = (
-            prefix.fork()
-            if prefix is not None
-            else Prefix(f"{composer.policy.surroundings}\x00{conversation.system}")
+            prefix.fork() if prefix is not None else Prefix(conversation.system, composer.policy.surroundings)
         )
-        touched = any(note.kind not in _HARMLESS for note in (*composer.notes, *listener.notes))
-        bound = _bind(composer, prefix, resume, touched=touched)
-        if bound is None:
-            return None
-        fingerprint = bound
+        if resume is not None:
+            resume.prefix = prefix.fork()
+        if composer.has_thoughts:
+            _bind(composer, prefix, resume)
     system = _place_system(conversation, composer)
-    # Found while listening or while composing: told in the order of the messages.
-    notes = sorted([*listener.notes, *composer.notes], key=_message)
-    repairs = tuple(_repair(note, rules.target.dialect) for note in notes)
+    composer.flush()
     return Transcript(
-        tuple(composer.steps), repairs, system, rules.target, composer.names.names, fingerprint, resume
+        tuple(composer.steps),
+        tuple(composer.repairs),
+        system,
+        rules.target,
+        composer.names.names,
+        prefix,
+        resume,
     )
 
 
-def _cut(messages: tuple[Message, ...], listener: Listener) -> int:
-    """The last draft that nothing appended later can join, counted from the front; 0 if there is none."""
-    drafts = listener.drafts
-    for index in range(len(drafts) - 1, max(len(drafts) - 4, 0), -1):
-        draft, before = drafts[index], drafts[index - 1]
-        if (
-            before.message < draft.message > listener.reached
-            and messages[draft.message].speaker != "tool"
-            and _apart(before, draft)
-        ):
-            return index
-    return 0
-
-
-def _apart(before: Draft, draft: Draft) -> bool:
-    """Whether the listener can never hear the two as one."""
-    return type(draft) is UserDraft or type(before) is UserDraft or before.heard >= 0
-
-
-def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None, *, touched: bool) -> str | None:
-    """Drop thoughts whose seal was made under another prefix, and all before them; the final fingerprint.
-
-    Nothing where steps that were composed by an earlier render would have to change.
-    """
+def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
+    """Drop thoughts whose seal was made under another prefix, and all before them."""
     steps = composer.steps
+    composer.flush()
+    touched = any(repair.kind not in _HARMLESS for repair in composer.repairs)
     first = prefix.length
     broken = -1
     for index in range(first, len(steps)):
@@ -202,16 +225,15 @@ def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None, *, touched
             broken = index
         prefix.add(steps[index])
     if broken < 0:
-        return prefix.fingerprint
+        return
     if any(thinks(step) for step in steps[:first]):
-        return None
+        raise _ReachesBack
     for _ in strip(steps, range(broken + 1)):
         composer.notes.append(
             Note("reasoning_dropped", composer.heard, decision="its seal was made under another prefix")
         )
     if resume is not None:
         strip(resume.composer.steps, range(min(broken + 1, len(resume.composer.steps))))
-    return prefix.fingerprint
 
 
 _HARMLESS = frozenset({"reasoning_dropped", "ended"})
@@ -229,24 +251,3 @@ def _place_system(conversation: Conversation, composer: Composer) -> str:
             return ""
     composer.steps.insert(0, UserStep((Text(system),)))
     return ""
-
-
-def _message(note: Note) -> int:
-    return note.message
-
-
-def _repair(note: Note, dialect: str) -> Repair:
-    call = note.call
-    if call is None:
-        return Repair(note.kind, dialect, note.path, decision=note.decision, reason=note.reason)
-    emitted = (call.wire_id,) if call.wire_id else ()
-    return Repair(
-        note.kind,
-        dialect,
-        note.path,
-        (call.call.id or call.key,),
-        emitted,
-        emitted,
-        note.decision,
-        note.reason,
-    )

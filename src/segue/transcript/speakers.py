@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, TypeAlias, final
 
+from msgspec import Struct
+
 from segue.conversation.blocks import (
     Block,
     Code,
@@ -22,13 +24,14 @@ from segue.conversation.blocks import (
     ToolResult,
     is_real,
 )
+from segue.transcript.repairs import Kind
+from segue.transcript.steps import AnsweredCall
 from segue.transcript.values import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.conversation.message import Message
-    from segue.transcript.repairs import Kind
 
 
 @final
@@ -103,27 +106,15 @@ Draft: TypeAlias = ModelDraft | UserDraft
 
 
 @final
-class Note:
+class Note(Struct, gc=False, eq=False):
     """A repair whose emitted ids are not known yet."""
 
-    __slots__ = ("block", "call", "decision", "kind", "message", "reason")
-
-    def __init__(
-        self,
-        kind: Kind,
-        message: int,
-        block: int = -1,
-        call: CallDraft | None = None,
-        *,
-        decision: str = "",
-        reason: str = "",
-    ) -> None:
-        self.kind = kind
-        self.message = message
-        self.block = block
-        self.call = call
-        self.decision = decision
-        self.reason = reason
+    kind: Kind
+    message: int
+    block: int = -1
+    call: CallDraft | AnsweredCall | None = None
+    decision: str = ""
+    reason: str = ""
 
     @property
     def path(self) -> str:
@@ -141,15 +132,14 @@ class Listener:
         self.drafts: list[Draft] = []
         self.notes: list[Note] = []
         self.calls: dict[str, list[CallDraft]] = {}
-        self.orphan_keys: set[str] = set()
-        self.reached = -1
-        """The last message whose result went back to a call before the draft just heard."""
+        self.has_orphans = False
+        """Whether some result found no call among the messages heard."""
         self._open: dict[str, list[CallDraft]] = {}
         self._batch: ModelDraft | None = None
         self._orphans: list[CallDraft] = []
 
-    def hear(self, messages: Sequence[Message], start: int = 0) -> None:
-        for index in range(start, len(messages)):
+    def hear(self, messages: Sequence[Message], start: int = 0, end: int | None = None) -> None:
+        for index in range(start, len(messages) if end is None else end):
             message = messages[index]
             speaker = message.speaker
             if speaker == "model":
@@ -266,7 +256,6 @@ class Listener:
             return
         draft = call.draft
         if draft is not self.drafts[-1]:
-            self.reached = index
             self.notes.append(Note("result_moved", index, position, call))
         elif call.order < draft.heard:
             self.notes.append(Note("result_moved", index, position, call, decision="put into call order"))
@@ -342,7 +331,7 @@ class Listener:
             )
             at = orphan.message, orphan.block
             if call is None:
-                self.orphan_keys.add(orphan.key)
+                self.has_orphans = True
                 self.notes.append(Note("call_reconstructed", *at, orphan, decision="no call has this id"))
                 continue
             for result in orphan.results:

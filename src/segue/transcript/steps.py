@@ -77,10 +77,19 @@ class Transcript(Struct, frozen=True):
     target: Origin = Origin()
     names: dict[str, str] = {}
     """Canonical tool name → the name the target knows it by, for every tool offered or called."""
-    fingerprint: str = ""
-    """Of the whole prefix, for targets that bind seals to it; a reply's seals remember it."""
+    prefix: Any = None
+    """How far what was said is summed up, for targets that bind seals to it; opaque, and lazily gone on with."""
     resume: Any = None
     """What the next render needs to go on from here; opaque, and no part of the transcript's value."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that is said, for targets that bind seals to it: a reply's seals remember it. Else nothing."""
+        if self.prefix is None:
+            return ""
+        for step in self.steps[self.prefix.length :]:
+            self.prefix.add(step)
+        return str(self.prefix.fingerprint)
 
     def conversation(self) -> Conversation:
         """These steps as a conversation said by the target itself: what its API would give back."""

@@ -1,0 +1,34 @@
+"""Agent-like histories of any length: a call per two messages, results of half a kilobyte to four."""
+
+from __future__ import annotations
+
+import random
+
+from segue.conversation.blocks import Origin, Text, ToolCall, ToolResult
+from segue.conversation.message import Conversation, Message
+
+ORIGIN = Origin("openai_chat", "openai", "https://api.openai.com", "gpt-4.1")
+WORDS = [f"word{number}" for number in range(400)]
+
+
+def agent_like(length: int, *, seed: int = 7) -> Conversation:
+    """`length` messages: a question now and then, between them calls and results in turn."""
+    dice = random.Random(seed)
+    messages: list[Message] = []
+    minted = 0
+    while len(messages) < length:
+        if len(messages) % 40 == 0:
+            messages.append(Message("user", (Text(_prose(dice, 200)),)))
+            continue
+        raw = f'{{"path": "src/module_{minted}.py", "start": {minted}, "pattern": "{dice.choice(WORDS)}"}}'
+        call = ToolCall(f"c{minted}", "search_files", None, raw, f"call_{minted:024x}")
+        minted += 1
+        messages.append(Message("model", (Text(_prose(dice, 60)), call), ORIGIN))
+        output = _prose(dice, dice.randint(500, 4000))
+        messages.append(Message("tool", (ToolResult(call.id, "search_files", output, native_id=call.native_id),)))
+    return Conversation(tuple(messages[:length]), "You are a careful engineer.", minted)
+
+
+def _prose(dice: random.Random, size: int) -> str:
+    text = " ".join(dice.choices(WORDS, k=size // 7 + 1))
+    return text[:size]
