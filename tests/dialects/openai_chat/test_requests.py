@@ -282,10 +282,26 @@ def test_what_cannot_be_read_is_refused_with_its_place(messages: Any, path: str)
     assert (refused.value.code, refused.value.path) == ("bad_request_body", path)
 
 
-FIELDS = (
-    "role content type text tool_calls id function name arguments tools messages image_url url file "
-    "reasoning_details stop tool_choice thinking"
-).split()
+FIELDS = [
+    "role",
+    "content",
+    "type",
+    "text",
+    "tool_calls",
+    "id",
+    "function",
+    "name",
+    "arguments",
+    "tools",
+    "messages",
+    "image_url",
+    "url",
+    "file",
+    "reasoning_details",
+    "stop",
+    "tool_choice",
+    "thinking",
+]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=6),
     lambda inner: (
