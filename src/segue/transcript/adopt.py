@@ -16,15 +16,16 @@ from segue.conversation.ids import mint
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message
 from segue.transcript.closure import settle
+from segue.transcript.drafts import CallDraft, ModelDraft
 from segue.transcript.policy import DEFAULT
 from segue.transcript.repairs import Repair
-from segue.transcript.speakers import CallDraft, Listener, ModelDraft
+from segue.transcript.speakers import Listener
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from segue.conversation.blocks import Block, ToolResult
-    from segue.transcript.speakers import Draft
+    from segue.transcript.drafts import Draft
 
 
 class Adoption(Struct, frozen=True):

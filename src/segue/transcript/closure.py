@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 from segue.conversation.blocks import Reason, ToolCall, ToolResult, is_real, status_of
 from segue.errors import TranscriptError
-from segue.transcript.speakers import Note, same_outcome
+from segue.transcript.drafts import Note
+from segue.transcript.speakers import same_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.conversation.interaction import Interaction
+    from segue.transcript.drafts import CallDraft, ResultDraft
     from segue.transcript.policy import Policy
-    from segue.transcript.speakers import CallDraft, ResultDraft
 
 _MAYBE = "It may have had side effects: check before repeating it."
 WORDING: dict[Reason, str] = {

@@ -10,30 +10,30 @@ from typing import TYPE_CHECKING, Literal
 
 from segue.conversation.blocks import Code, Media, Reasoning, Seal, Text, ToolCall
 from segue.conversation.plain import is_sayable, sayable
-from segue.transcript.closure import WORDING, recover_call, settle
-from segue.transcript.media import caption, describe, sort_media, written_out
+from segue.transcript.closure import recover_call, settle
+from segue.transcript.completion import spell
+from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, tell
+from segue.transcript.media import describe, written_out
 from segue.transcript.projection import IdProjection, NameProjection
 from segue.transcript.reasoning import opens, why_not
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import accepts_media
-from segue.transcript.speakers import CallDraft, ModelDraft, Note, UserDraft
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Said, Step, UserStep
-from segue.transcript.values import arguments_of, say
+from segue.transcript.values import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.conversation.blocks import Block, Origin, ToolResult
     from segue.conversation.interaction import Interaction
+    from segue.transcript.drafts import Draft
     from segue.transcript.policy import Policy
     from segue.transcript.repairs import Kind
     from segue.transcript.rules import Rules
-    from segue.transcript.speakers import Draft
 
 OPENING = "(The conversation continues.)"
 CONTINUE = "Continue."
 BLANK = "(empty message)"
-NO_OUTPUT = "(no output)"
 
 
 class Composer:
@@ -326,33 +326,11 @@ class Composer:
     def _complete(
         self, draft: CallDraft, result: ToolResult, name: str, shown_by_user: list[Text | Media]
     ) -> Completion:
-        text, exact = say(result.output)
-        failed = result.error is not None or result.reason is not None
-        if failed:
-            text = _failure(result, text)
-        if not exact:
-            self._note("value_made_safe", draft.message, draft.block, draft, decision="in the result")
-        if not result.media:
-            if not text or text.isspace():
-                text = self._filled_output(draft, text, failed=failed)
-            return Completion(text, failed, (), result.reason)
-        stay, move, lost = sort_media(result.media, self.rules.media, failed=failed)
-        at = draft.message, draft.block
-        for media in move:
-            self._note("media_moved", *at, draft)
-            shown_by_user += [caption(media, name, draft.wire_id), media]
-        for media in lost:
-            self._note("media_described", *at, draft)
-            text = f"{text}\n{describe(media).text}" if text else describe(media).text
-        if not text and not stay:
-            text = caption(move[0], name, draft.wire_id).text
-        return Completion(text, failed, tuple(stay), result.reason)
-
-    def _filled_output(self, draft: CallDraft, text: str, *, failed: bool) -> str:
-        if self.rules.blank_text and not failed:
-            return text
-        self._note("blank_text", draft.message, draft.block, draft, decision="an empty result says so")
-        return NO_OUTPUT
+        spelling = spell(result, name, draft.wire_id, self.rules)
+        for kind, decision in spelling.changes:
+            self._note(kind, draft.message, draft.block, draft, decision)
+        shown_by_user += spelling.shown_by_user
+        return spelling.completion
 
     # Pieces
 
@@ -405,28 +383,3 @@ class Composer:
 
 def _message(note: Note) -> int:
     return note.message
-
-
-def tell(note: Note, dialect: str) -> Repair:
-    """A note as the repair it is."""
-    call = note.call
-    if call is None:
-        return Repair(note.kind, dialect, note.path, decision=note.decision, reason=note.reason)
-    if type(call) is AnsweredCall:
-        call_id, wire_id = call.call_id, call.id
-    else:
-        call_id, wire_id = call.call.id or call.key, call.wire_id
-    emitted = (wire_id,) if wire_id else ()
-    return Repair(
-        note.kind, dialect, note.path, (sayable(call_id),), emitted, emitted, note.decision, note.reason
-    )
-
-
-def _failure(result: ToolResult, output: str) -> str:
-    """What the model reads of a call that did not succeed."""
-    error = sayable(result.error) if result.error is not None else ""
-    if error and output:
-        return f"{error}\n{output}"
-    if error or output:
-        return error or output
-    return WORDING[result.reason] if result.reason is not None else ""

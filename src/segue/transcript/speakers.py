@@ -9,120 +9,25 @@ both present and different never pair.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, TypeAlias, final
-
-from msgspec import Struct
+from typing import TYPE_CHECKING
 
 from segue.conversation.blocks import (
     Block,
     Code,
     Media,
-    Origin,
     Reasoning,
     Text,
     ToolCall,
     ToolResult,
     is_real,
 )
-from segue.transcript.repairs import Kind
-from segue.transcript.steps import AnsweredCall
+from segue.transcript.drafts import CallDraft, Draft, ModelDraft, Note, ResultDraft, UserDraft
 from segue.transcript.values import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.conversation.message import Message
-
-
-@final
-class ResultDraft:
-    """A result and where it was found."""
-
-    __slots__ = ("block", "message", "result")
-
-    def __init__(self, result: ToolResult, message: int, block: int) -> None:
-        self.result = result
-        self.message = message
-        self.block = block
-
-
-@final
-class CallDraft:
-    """A call with every result that claims to be its own."""
-
-    __slots__ = ("answered", "block", "call", "draft", "key", "message", "order", "results", "wire_id")
-
-    def __init__(self, call: ToolCall, key: str, draft: ModelDraft, message: int, block: int) -> None:
-        self.call = call
-        self.key = key
-        self.draft = draft
-        self.message = message
-        self.block = block
-        self.order = len(draft.calls)
-        self.results: list[ResultDraft] = []
-        self.answered = False
-        self.wire_id = ""
-
-
-@final
-class ModelDraft:
-    """What the model said before anybody else spoke. `orphan`: it exists only to hold results without a call."""
-
-    __slots__ = ("calls", "heard", "items", "message", "origin", "orphan", "waiting")
-
-    def __init__(self, message: int, origin: Origin | None, *, orphan: bool = False) -> None:
-        self.message = message
-        self.origin = origin
-        self.items: list[Block | CallDraft] = []
-        self.calls: list[CallDraft] = []
-        self.heard = -1
-        """Order of the last call whose result was heard."""
-        self.orphan = orphan
-        self.waiting: dict[str, deque[CallDraft]] | None = None
-        """Calls without a result by key; made only when ids are not unique."""
-
-    def queue(self, key: str) -> deque[CallDraft]:
-        if self.waiting is None:
-            self.waiting = {}
-            for call in self.calls:
-                if not call.results:
-                    self.waiting.setdefault(call.key, deque()).append(call)
-        return self.waiting.setdefault(key, deque())
-
-
-@final
-class UserDraft:
-    """What the user said, or what lay beside tool results."""
-
-    __slots__ = ("blocks", "instruction", "message")
-
-    def __init__(self, message: int, blocks: list[Text | Media | Code], *, instruction: bool = False) -> None:
-        self.message = message
-        self.blocks = blocks
-        self.instruction = instruction
-
-
-Draft: TypeAlias = ModelDraft | UserDraft
-
-
-@final
-class Note(Struct, gc=False, eq=False):
-    """A repair whose emitted ids are not known yet."""
-
-    kind: Kind
-    message: int
-    block: int = -1
-    call: CallDraft | AnsweredCall | None = None
-    decision: str = ""
-    reason: str = ""
-
-    @property
-    def path(self) -> str:
-        return (
-            f"messages[{self.message}]"
-            if self.block < 0
-            else f"messages[{self.message}].blocks[{self.block}]"
-        )
 
 
 class Listener:

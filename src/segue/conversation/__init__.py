@@ -1,0 +1,1 @@
+"""The language: what a conversation is made of, as frozen values that know no provider."""

@@ -1,0 +1,72 @@
+"""How a call ended, in words and pictures a target takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from msgspec import Struct
+
+from segue.conversation.blocks import Media, Text
+from segue.conversation.plain import sayable
+from segue.transcript.closure import WORDING
+from segue.transcript.media import caption, describe, sort_media
+from segue.transcript.repairs import Kind
+from segue.transcript.steps import Completion
+from segue.transcript.values import say
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import ToolResult
+    from segue.transcript.rules import Rules
+
+NO_OUTPUT = "(no output)"
+
+
+@final
+class Spelling(Struct, frozen=True):
+    """A completion, what the user must show beside it, and what was changed on the way."""
+
+    completion: Completion
+    shown_by_user: tuple[Text | Media, ...] = ()
+    changes: tuple[tuple[Kind, str], ...] = ()
+
+
+def spell(result: ToolResult, name: str, wire_id: str, rules: Rules) -> Spelling:
+    """Say a result under the name and id its call goes by."""
+    text, exact = say(result.output)
+    failed = result.error is not None or result.reason is not None
+    changes: list[tuple[Kind, str]] = [] if exact else [("value_made_safe", "in the result")]
+    if failed:
+        text = _failure(result, text)
+    if result.media:
+        return _illustrated(result, text, name, wire_id, rules, changes)
+    if (not text or text.isspace()) and (failed or not rules.blank_text):
+        changes.append(("blank_text", "an empty result says so"))
+        text = NO_OUTPUT
+    return Spelling(Completion(text, failed, (), result.reason), (), tuple(changes))
+
+
+def _failure(result: ToolResult, output: str) -> str:
+    """What the model reads of a call that did not succeed."""
+    error = sayable(result.error) if result.error is not None else ""
+    if error and output:
+        return f"{error}\n{output}"
+    if error or output:
+        return error or output
+    return WORDING[result.reason] if result.reason is not None else ""
+
+
+def _illustrated(
+    result: ToolResult, text: str, name: str, wire_id: str, rules: Rules, changes: list[tuple[Kind, str]]
+) -> Spelling:
+    failed = result.error is not None or result.reason is not None
+    stay, move, lost = sort_media(result.media, rules.media, failed=failed)
+    shown: list[Text | Media] = []
+    for media in move:
+        changes.append(("media_moved", ""))
+        shown += [caption(media, name, wire_id), media]
+    for media in lost:
+        changes.append(("media_described", ""))
+        text = f"{text}\n{describe(media).text}" if text else describe(media).text
+    if not text.strip() and (not stay or failed):
+        text = caption((move or stay)[0], name, wire_id).text
+    return Spelling(Completion(text, failed, tuple(stay), result.reason), tuple(shown), tuple(changes))

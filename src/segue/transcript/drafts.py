@@ -1,0 +1,121 @@
+"""What was heard, before it is composed: who said what, with every result at the call it belongs to."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, TypeAlias, final
+
+from msgspec import Struct
+
+from segue.conversation.plain import sayable
+from segue.transcript.repairs import Kind, Repair
+from segue.transcript.steps import AnsweredCall
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import Block, Code, Media, Origin, Text, ToolCall, ToolResult
+
+
+@final
+class ResultDraft:
+    """A result and where it was found."""
+
+    __slots__ = ("block", "message", "result")
+
+    def __init__(self, result: ToolResult, message: int, block: int) -> None:
+        self.result = result
+        self.message = message
+        self.block = block
+
+
+@final
+class CallDraft:
+    """A call with every result that claims to be its own."""
+
+    __slots__ = ("answered", "block", "call", "draft", "key", "message", "order", "results", "wire_id")
+
+    def __init__(self, call: ToolCall, key: str, draft: ModelDraft, message: int, block: int) -> None:
+        self.call = call
+        self.key = key
+        self.draft = draft
+        self.message = message
+        self.block = block
+        self.order = len(draft.calls)
+        self.results: list[ResultDraft] = []
+        self.answered = False
+        self.wire_id = ""
+
+
+@final
+class ModelDraft:
+    """What the model said before anybody else spoke. `orphan`: it exists only to hold results without a call."""
+
+    __slots__ = ("calls", "heard", "items", "message", "origin", "orphan", "waiting")
+
+    def __init__(self, message: int, origin: Origin | None, *, orphan: bool = False) -> None:
+        self.message = message
+        self.origin = origin
+        self.items: list[Block | CallDraft] = []
+        self.calls: list[CallDraft] = []
+        self.heard = -1
+        """Order of the last call whose result was heard."""
+        self.orphan = orphan
+        self.waiting: dict[str, deque[CallDraft]] | None = None
+        """Calls without a result by key; made only when ids are not unique."""
+
+    def queue(self, key: str) -> deque[CallDraft]:
+        if self.waiting is None:
+            self.waiting = {}
+            for call in self.calls:
+                if not call.results:
+                    self.waiting.setdefault(call.key, deque()).append(call)
+        return self.waiting.setdefault(key, deque())
+
+
+@final
+class UserDraft:
+    """What the user said, or what lay beside tool results."""
+
+    __slots__ = ("blocks", "instruction", "message")
+
+    def __init__(self, message: int, blocks: list[Text | Media | Code], *, instruction: bool = False) -> None:
+        self.message = message
+        self.blocks = blocks
+        self.instruction = instruction
+
+
+Draft: TypeAlias = ModelDraft | UserDraft
+
+
+@final
+class Note(Struct, gc=False, eq=False):
+    """A repair whose emitted ids are not known yet."""
+
+    kind: Kind
+    message: int
+    block: int = -1
+    call: CallDraft | AnsweredCall | None = None
+    decision: str = ""
+    reason: str = ""
+
+    @property
+    def path(self) -> str:
+        return (
+            f"messages[{self.message}]"
+            if self.block < 0
+            else f"messages[{self.message}].blocks[{self.block}]"
+        )
+
+
+def tell(note: Note, dialect: str) -> Repair:
+    """A note as the repair it is."""
+    call = note.call
+    if call is None:
+        return Repair(note.kind, dialect, note.path, decision=note.decision, reason=note.reason)
+    if type(call) is AnsweredCall:
+        call_id, wire_id = call.call_id, call.id
+    else:
+        call_id, wire_id = call.call.id or call.key, call.wire_id
+    emitted = (wire_id,) if wire_id else ()
+    return Repair(
+        note.kind, dialect, note.path, (sayable(call_id),), emitted, emitted, note.decision, note.reason
+    )
