@@ -298,7 +298,7 @@ def replies(draw: st.DrawFn, name: str) -> Reply:
     blocks: list[Any] = []
     if draw(st.booleans()):
         details = json.dumps([{"type": "reasoning.text", "text": "hm", "index": 0}], separators=(",", ":"))
-        seal = Seal(origin, details) if name == "openrouter" else None
+        seal = Seal(origin, details) if name in ("openrouter", "minimax") else None
         blocks.append(Reasoning(draw(texts), seal))
     if draw(st.booleans()):
         blocks.append(Text(draw(texts)))

@@ -58,7 +58,11 @@ DEEPSEEK = structs.replace(
 )
 QWEN = _named(_STRICTER, "qwen")  # VLM-05: a user message there must be, a system message first or nowhere
 GLM = _named(_STRICTER, "glm")  # GLM-01
-MINIMAX = _named(_STRICTER, "minimax")
+MINIMAX = structs.replace(
+    _named(_STRICTER, "minimax"),
+    # MMX-02: with its thoughts apart from the text, its documentation wants them back as they came.
+    reasoning=ReasoningRules(replay="sealed"),
+)
 XAI = _named(_STRICTER, "xai")  # XAI-01: no message without content
 GROQ = _named(_STRICTER, "groq")
 OPENROUTER = structs.replace(

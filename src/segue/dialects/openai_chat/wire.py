@@ -277,6 +277,7 @@ _GLM = Variant(
 )
 _MINIMAX = Variant(
     rules=demands.MINIMAX,
+    details=True,
     parameters_needed=True,  # MMX-01
     strict=False,
     parallel_switch=False,
