@@ -15,7 +15,7 @@ from msgspec import structs
 from laws.emulated import EMULATED, complaints_about
 from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.events import Event, Failed, Reply, fold
-from segue.conversation.message import Conversation, Message
+from segue.conversation.message import Conversation, Message, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.all import DIALECTS, NAMES
@@ -38,7 +38,7 @@ TOOLS = (
 )
 POLICY = Policy(tool_names=tuple(tool.name for tool in TOOLS))
 
-every_dialect = pytest.mark.parametrize("name", NAMES)
+homes = st.sampled_from(NAMES)
 
 
 def target_of(name: str, model: str = "") -> tuple[Dialect, str, ModelCard, Rules]:
@@ -67,27 +67,17 @@ def heard(name: str, body: dict[str, Any]) -> DecodedRequest:
 # Requests
 
 
-@every_dialect
 @given(data=st.data())
-@settings(max_examples=40)
-def test_what_we_send_is_what_our_own_server_understands(name: str, data: st.DataObject) -> None:
-    _, _, _, rules = target_of(name)
-    conversation = data.draw(conversations(rules))
-    first, body = said(name, _plausible(name, conversation))
-    decoded = heard(name, body)
-    adopted = adopt(decoded.messages, system=decoded.system, dialect=name)
-    _, again = said(name, adopted.conversation)
-    note(json.dumps(body)[:4000])
-    assert again == body
-    assert [tool.name for tool in decoded.tools] == [first.names[tool.name] for tool in TOOLS]
-
-
-@every_dialect
-@given(data=st.data())
-@settings(max_examples=40)
-def test_a_request_is_recognised_by_its_own_dialect(name: str, data: st.DataObject) -> None:
-    _, body = said(name, _plausible(name, data.draw(conversations(target_of(name)[3]))))
-    assert DIALECTS[name].recognises(body) > 0
+def test_what_we_send_is_what_our_own_server_understands(data: st.DataObject) -> None:
+    drawn = data.draw(homes.flatmap(lambda name: conversations(target_of(name)[3])))
+    for name in NAMES:
+        first, body = said(name, _plausible(name, drawn))
+        note(f"{name}: {json.dumps(body)[:2000]}")
+        assert DIALECTS[name].recognises(body) > 0
+        decoded = heard(name, body)
+        adopted = adopt(decoded.messages, system=decoded.system, dialect=name)
+        assert said(name, adopted.conversation)[1] == body
+        assert [tool.name for tool in decoded.tools] == [first.names[tool.name] for tool in TOOLS]
 
 
 SEALING = frozenset({"anthropic", "gemini", "openai_responses", "openrouter"})
@@ -95,12 +85,16 @@ SEALING = frozenset({"anthropic", "gemini", "openai_responses", "openrouter"})
 
 
 def _plausible(name: str, conversation: Conversation) -> Conversation:
-    """The history without what its dialect could never have written: seals on a user's words, or where it has none."""
+    """The history without what its dialect could never have written.
+
+    That is seals on a user's words or where it has none, and instructions that say nothing.
+    """
     messages = tuple(
         message if message.speaker == "model" and name in SEALING else _unsealed(message)
         for message in conversation.messages
+        if not message.instruction or message.text.strip()
     )
-    return structs.replace(conversation, messages=messages)
+    return structs.replace(conversation, messages=messages or (user("Hello"),))
 
 
 def _unsealed(message: Message) -> Message:
@@ -136,69 +130,58 @@ THOUGHTLESS = frozenset({"openai_chat"})
 """Dialects whose replies have no place for thoughts (CHAT-50)."""
 
 
-@every_dialect
 @given(events=replies())
-@settings(max_examples=40)
-def test_a_whole_reply_survives_the_wire(name: str, events: list[Event]) -> None:
-    dialect, _, _, rules = target_of(name)
-    thoughts = name not in THOUGHTLESS
-    reply = fold(events, rules.target)
-    received = fold(dialect.decode_reply(dialect.encode_reply(reply)), rules.target)
-    assert essence(received, thoughts=thoughts) == essence(reply, thoughts=thoughts)
-    assert received.error is None
+def test_a_whole_reply_survives_the_wire(events: list[Event]) -> None:
+    for name, dialect in DIALECTS.items():
+        note(name)
+        target = dialect.rules.target
+        thoughts = name not in THOUGHTLESS
+        reply = fold(events, target)
+        received = fold(dialect.decode_reply(dialect.encode_reply(reply)), target)
+        assert essence(received, thoughts=thoughts) == essence(reply, thoughts=thoughts)
+        assert received.error is None
 
 
-@every_dialect
 @given(events=replies(), sizes=cuts)
-@settings(max_examples=40)
-def test_a_streamed_reply_survives_the_wire_however_it_is_cut(
-    name: str, events: list[Event], sizes: list[int]
-) -> None:
-    dialect, _, _, rules = target_of(name)
-    thoughts = name not in THOUGHTLESS
-    data = streamed(dialect, events)
-    received = fold(read_back(dialect, list(in_portions(data, sizes))), rules.target)
-    assert essence(received, thoughts=thoughts) == essence(fold(events, rules.target), thoughts=thoughts)
-    assert received == fold(read_back(dialect, [data]), rules.target)
+def test_a_streamed_reply_survives_the_wire_however_it_is_cut(events: list[Event], sizes: list[int]) -> None:
+    for name, dialect in DIALECTS.items():
+        note(name)
+        target = dialect.rules.target
+        thoughts = name not in THOUGHTLESS
+        data = streamed(dialect, events)
+        received = fold(read_back(dialect, list(in_portions(data, sizes))), target)
+        assert essence(received, thoughts=thoughts) == essence(fold(events, target), thoughts=thoughts)
+        assert received == fold(read_back(dialect, [data]), target)
 
 
-@every_dialect
 @given(events=replies())
-@settings(max_examples=20)
-def test_a_reply_told_whole_and_streamed_is_the_same_message(name: str, events: list[Event]) -> None:
-    dialect, _, _, rules = target_of(name)
-    reply = fold(events, rules.target)
-    whole = fold(dialect.decode_reply(dialect.encode_reply(reply)), rules.target)
-    stream = fold(read_back(dialect, [streamed(dialect, events)]), rules.target)
-    assert stream.message.text == whole.message.text
-    assert [(call.name, call.arguments) for call in stream.message.calls] == [
-        (call.name, call.arguments) for call in whole.message.calls
-    ]
-    assert stream.finish == whole.finish
+def test_a_reply_told_whole_and_streamed_is_the_same_message(events: list[Event]) -> None:
+    for name, dialect in DIALECTS.items():
+        note(name)
+        target = dialect.rules.target
+        whole = fold(dialect.decode_reply(dialect.encode_reply(fold(events, target))), target)
+        stream = fold(read_back(dialect, [streamed(dialect, events)]), target)
+        assert essence(stream, thoughts=True) == essence(whole, thoughts=True)
 
 
-@every_dialect
 @given(events=replies(), keep=st.floats(0, 0.95))
-@settings(max_examples=40)
-def test_a_stream_that_breaks_off_fails_or_had_said_everything(
-    name: str, events: list[Event], keep: float
-) -> None:
-    dialect, _, _, rules = target_of(name)
-    data = streamed(dialect, events)
-    received = read_back(dialect, [data[: int(len(data) * keep)]])
-    broken = fold(received, rules.target)
-    if not any(isinstance(event, Failed) for event in received):
-        assert broken.message.text == fold(events, rules.target).message.text
-        assert len(broken.message.calls) == len(fold(events, rules.target).message.calls)
+def test_a_stream_that_breaks_off_fails_or_had_said_everything(events: list[Event], keep: float) -> None:
+    for name, dialect in DIALECTS.items():
+        note(name)
+        target = dialect.rules.target
+        data = streamed(dialect, events)
+        received = read_back(dialect, [data[: int(len(data) * keep)]])
+        if not any(isinstance(event, Failed) for event in received):
+            broken, meant = fold(received, target).message, fold(events, target).message
+            assert (broken.text, len(broken.calls)) == (meant.text, len(meant.calls))
 
 
-@every_dialect
 @given(data=st.binary(max_size=200))
-@settings(max_examples=40)
-def test_any_bytes_are_a_reply_or_a_failure(name: str, data: bytes) -> None:
-    dialect = DIALECTS[name]
-    for received in (dialect.decode_reply(data), read_back(dialect, [data])):
-        assert all(isinstance(event, msgspec.Struct) for event in received)
+def test_any_bytes_are_a_reply_or_a_failure(data: bytes) -> None:
+    for name, dialect in DIALECTS.items():
+        note(name)
+        for received in (dialect.decode_reply(data), read_back(dialect, [data])):
+            assert all(isinstance(event, msgspec.Struct) for event in received)
 
 
 # Errors
@@ -223,30 +206,28 @@ headers = st.dictionaries(
 )
 
 
-@every_dialect
 @given(status=st.integers(100, 999), told=headers, body=bodies)
 @example(status=429, told={"retry-after": "7"}, body=b"")
 @example(status=0, told={}, body=b"[" * 100_000)
-@settings(max_examples=100)
 def test_any_status_and_any_bytes_are_an_error_with_a_remedy(
-    name: str, status: int, told: dict[str, str], body: bytes
+    status: int, told: dict[str, str], body: bytes
 ) -> None:
-    error = DIALECTS[name].decode_error(status, told, body)
-    assert isinstance(error, ProviderError)
-    assert error.remedy
-    assert str(error)
-    assert error.retry_after is None or 0 <= error.retry_after < float("inf")
+    for name, dialect in DIALECTS.items():
+        note(name)
+        error = dialect.decode_error(status, told, body)
+        assert isinstance(error, ProviderError)
+        assert error.remedy
+        assert str(error)
+        assert error.retry_after is None or 0 <= error.retry_after < float("inf")
 
 
-@every_dialect
 @given(status=st.sampled_from((400, 401, 402, 403, 404, 408, 413, 429, 500, 503, 529)), body=bodies)
-@settings(max_examples=40)
-def test_an_error_told_to_a_client_keeps_its_remedy(name: str, status: int, body: bytes) -> None:
-    dialect = DIALECTS[name]
-    error = dialect.decode_error(status, {}, body)
-    told_status, told = dialect.encode_error(error)
-    again = dialect.decode_error(told_status, {}, told)
-    assert again.remedy == error.remedy
+def test_an_error_told_to_a_client_keeps_its_remedy(status: int, body: bytes) -> None:
+    for name, dialect in DIALECTS.items():
+        note(name)
+        error = dialect.decode_error(status, {}, body)
+        told_status, told = dialect.encode_error(error)
+        assert dialect.decode_error(told_status, {}, told).remedy == error.remedy
 
 
 # Handoff
@@ -270,48 +251,41 @@ def real_things(messages: tuple[Message, ...]) -> tuple[Counter[str], Counter[st
 
 
 @pytest.mark.requirement("Property 13")
-@given(data=st.data())
-@settings(max_examples=6)
-def test_nothing_real_is_lost_between_any_two_dialects(data: st.DataObject) -> None:
+@given(told=whole_conversations(max_turns=2))
+@settings(max_examples=5)
+def test_nothing_real_is_lost_between_any_two_dialects(told: Told) -> None:
+    wanted = Counter(
+        f"{call.name}({json.dumps(call.arguments, sort_keys=True)})"
+        for message in told.conversation.messages
+        for call in message.calls
+    )
     for name in NAMES:
-        _, _, _, rules = target_of(name)
-        told: Told = data.draw(whole_conversations(rules.target, max_turns=2))
-        _, body = said(name, told.conversation)
-        decoded = heard(name, body)
+        decoded = heard(name, said(name, told.conversation)[1])
         taken_in = adopt(decoded.messages, system=decoded.system, dialect=name).conversation
         for other in NAMES:
-            note(f"{name} → {other}")
-            _, handed_over = said(other, taken_in)
-            arrived = heard(other, handed_over)
+            arrived = heard(other, said(other, taken_in)[1])
             texts, calls, results = real_things(arrived.messages)
             everything = "\n".join(texts)
-            for text in told.texts:
-                assert text in everything
-            for output in told.outputs.values():
-                assert results[output] == 1
-            assert calls == Counter(
-                f"{call.name}({json.dumps(call.arguments, sort_keys=True)})"
-                for message in told.conversation.messages
-                for call in message.calls
-            )
+            assert [text for text in told.texts if text not in everything] == [], (name, other)
+            assert [output for output in told.outputs.values() if results[output] != 1] == [], (name, other)
+            assert calls == wanted, (name, other)
             assert "Be brief." in arrived.system or "Be brief." in everything
 
 
 @given(data=st.data())
-@settings(max_examples=6)
 def test_what_one_dialect_says_of_a_broken_history_the_others_say_too(data: st.DataObject) -> None:
-    for name in NAMES:
-        _, _, _, rules = target_of(name)
-        first, body = said(name, _plausible(name, data.draw(conversations(rules, max_size=5))))
-        decoded = heard(name, body)
-        taken_in = adopt(decoded.messages, system=decoded.system, dialect=name).conversation
-        spoken = [call for step in first.steps if isinstance(step, ModelStep) for call in step.calls]
-        for other in NAMES:
-            note(f"{name} → {other}")
-            second, _ = said(other, taken_in)
-            assert _told(second) == _told(first), (name, other)
-        assert len(taken_in.messages) >= 1
-        assert sum(len(message.calls) for message in taken_in.messages) == len(spoken)
+    name = data.draw(homes)
+    drawn = data.draw(conversations(target_of(name)[3], max_size=5))
+    first, body = said(name, _plausible(name, drawn))
+    decoded = heard(name, body)
+    taken_in = adopt(decoded.messages, system=decoded.system, dialect=name).conversation
+    spoken = _told(first)
+    for other in NAMES:
+        note(f"{name} → {other}")
+        second = _told(said(other, taken_in)[0])
+        assert [arguments for arguments, _ in second] == [arguments for arguments, _ in spoken]
+        # A wire without a flag for failures says so in the text.
+        assert all(before in after for (_, before), (_, after) in zip(spoken, second, strict=True))
 
 
 def _told(transcript: Transcript) -> list[tuple[Any, str]]:
@@ -335,12 +309,16 @@ def models_of(name: str) -> list[str]:
         "gemini": ["gemini-flash-latest"],
     }
     models = listed(EMULATED[name][0]) + tuple(served.get(name, ()))
-    return [model for model in models if "embed" not in model and card_for_model(model, name).chat_tools]
+    return [
+        model
+        for model in models
+        # The oldest tokenizer of Mistral takes text or calls in a message, never both; its models are retired.
+        if "embed" not in model and model != "open-mistral-7b" and card_for_model(model, name).chat_tools
+    ]
 
 
 @pytest.mark.parametrize("name", EMULATED)
 @given(data=st.data())
-@settings(max_examples=60)
 def test_no_history_makes_an_emulator_complain(name: str, data: st.DataObject) -> None:
     model = data.draw(st.sampled_from(models_of(name)))
     _, _, _, rules = target_of(name, model)
