@@ -190,7 +190,7 @@ def _reduced(
             kept[key] = value
         elif key in _UNTOLD or (key.startswith(("additional", "unevaluated")) and value in (True, {})):
             continue
-        elif isinstance(value, str | int | float):
+        elif isinstance(value, str | int | float) and not key.startswith(("additional", "unevaluated")):
             words = (*words, f"{key}: {json.dumps(value, ensure_ascii=False)}")
             notes.append(f"{path or 'root'}: {key} is told in the description")
         else:

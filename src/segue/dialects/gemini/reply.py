@@ -167,11 +167,12 @@ class Telling:
         if signature:
             events.append(Sealed(self._index, signature, "thought", "call"))
         arguments = bytes(call.args).decode("utf-8", "replace")
-        if arguments and arguments != "null":
-            events.append(ArgumentsDelta(self._index, arguments))
-        elif call.partial_args is not None or call.will_continue:
+        if not arguments and (call.partial_args is not None or call.will_continue):
             self._partial = PartialArguments()
             self._partial.add(call.partial_args or [])
+        else:
+            told = "{}" if arguments in ("", "null") else arguments
+            events.append(ArgumentsDelta(self._index, told))
 
     def _close_call(self, events: list[Event]) -> None:
         if self._partial is not None:
@@ -180,18 +181,20 @@ class Telling:
 
     def _hear_other(self, part: wire.Part, signature: str | None, events: list[Event]) -> None:
         """Media, programs run by Google and their results, and parts with nothing but a seal."""
-        told = _in_words(part)
         media = _media_of(part)
-        if media is None and not told and not signature:
-            return
-        self._index += 1
-        self._open = ""
-        if media is not None:
-            events.append(MediaArrived(self._index, media))
-        elif told:
-            events.append(TextDelta(self._index, told))
-        elif signature:
-            events.append(Sealed(self._index, signature, "thought", "text"))
+        told = _in_words(part) if media is None else ""
+        if told:  # part of the running text, on lines of its own
+            if self._open != "text":
+                self._index += 1
+                self._open = "text"
+            events.append(TextDelta(self._index, f"\n{told}\n"))
+        elif media is not None or signature:
+            self._index += 1
+            self._open = ""
+            if media is not None:
+                events.append(MediaArrived(self._index, media))
+            elif signature:
+                events.append(Sealed(self._index, signature, "thought", "text"))
 
     def _finish(self, reason: str, events: list[Event], default: Finish = "stop") -> None:
         if self.over:
