@@ -78,7 +78,7 @@ _PHRASES: tuple[tuple[str, type[ProviderError]], ...] = (
     ("incorrect api key", CredentialsError),
     ("flagged as potentially violating", ContentPolicyError),
 )
-_WAIT = re.compile(r"try again in (?:(\d+)m)?(?:([\d.]+)(ms|s))?", re.IGNORECASE)
+_WAIT = re.compile(r"try again in (?:(\d{1,6})m(?!s))?(?:([\d.]{1,12})(ms|s))?", re.IGNORECASE)
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
