@@ -15,14 +15,16 @@ $(SYNCED): pyproject.toml uv.lock
 	$(BIN)/uv sync --quiet --locked --inexact --all-extras
 	touch $@
 
-test: check      ## lint, types, import contracts, all tests, docs/requirements.md up to date
+test: check      ## all of check, and all tests
 	$(BIN)/pytest -q -n 2
 
 check: $(SYNCED) ## lint, types, import contracts, generated documents
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m scripts.requirements
+	$(BIN)/python -m scripts.emulator_rules
 
 coverage: $(SYNCED) ## branch coverage of the core; fails under 95 %
 	$(BIN)/coverage run -m pytest -q tests/conversation tests/transcript tests/laws
@@ -36,6 +38,7 @@ bench: $(SYNCED) ## speed, as ratios inside one run
 
 docs: $(SYNCED)  ## write the generated documents anew
 	$(BIN)/python -m scripts.requirements --write
+	$(BIN)/python -m scripts.emulator_rules --write
 
 format: $(SYNCED)
 	$(BIN)/ruff check --fix .

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
+import tomllib
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
@@ -13,3 +17,34 @@ settings.register_profile(
 )
 settings.register_profile("long", max_examples=10_000, deadline=None, suppress_health_check=_QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that shows a requirement says so in its report, where the check below finds it."""
+    for item in items:
+        for marker in item.iter_markers("requirement"):
+            item.user_properties.extend(("requirement", name) for name in marker.args)
+
+
+_SHOWN: set[str] = set()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" and report.passed:
+        _SHOWN.update(str(value) for name, value in report.user_properties if name == "requirement")
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A whole run fails when a requirement that is declared done was shown by no passing test."""
+    config = session.config
+    partial = config.args != ["tests"] or config.option.keyword or config.option.collectonly
+    if partial or hasattr(config, "workerinput") or exitstatus != pytest.ExitCode.OK:
+        return
+    declared = tomllib.loads((Path(__file__).parent.parent / "docs" / "requirements.toml").read_text())
+    done = {
+        name for section in declared.values() for name, (status, _) in section.items() if status == "done"
+    }
+    missing = sorted(done - _SHOWN)
+    if missing:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        sys.stderr.write(f"\nDeclared done, but shown by no passing test: {', '.join(missing)}\n")
