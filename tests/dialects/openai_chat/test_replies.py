@@ -322,3 +322,71 @@ def test_a_reply_that_we_write_is_the_reply_that_we_read(data: st.DataObject) ->
     stream = b"".join(encoder.feed(event) for event in events) + encoder.close()
     edges = sorted({0, len(stream), *data.draw(st.lists(st.integers(0, len(stream)), max_size=6))})
     assert fold(heard(name, *(stream[start:end] for start, end in pairwise(edges))), Origin(name)) == reply
+
+
+def test_thoughts_inside_the_text_are_reasoning_where_a_server_may_send_them_so() -> None:
+    pieces = ["<thi", "nk>hm</th", "ink>\n", "\n4"]
+    reply = streamed(*(chunk({"content": piece}) for piece in pieces), chunk({}, "stop"), DONE, name="vllm")
+    assert reply.message.blocks == (Reasoning("hm"), Text("4"))
+    assert whole({"content": "<think>hm</think>4"}, name="groq").message.blocks == (
+        Reasoning("hm"),
+        Text("4"),
+    )
+    assert whole({"content": "<think>hm</think>4"}).message.blocks == (Text("<think>hm</think>4"),)
+
+
+def test_signatures_pictures_and_sounds_survive_a_stream() -> None:
+    extra = {"google": {"thought_signature": "sig"}}
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    portions = (
+        chunk({"content": "Look", "extra_content": extra}),
+        chunk({"images": [image]}),
+        chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}, "extra_content": extra}]}),
+        chunk({"audio": {"transcript": "!", "data": "QQ"}}),
+        chunk({"audio": {"data": "=="}}, "stop"),
+        DONE,
+    )
+    name = "openai_compatible"
+    seal = Seal(Origin(name), "sig", "thought")
+    events = heard(name, "".join(portions))
+    reply = fold(events, Origin(name))
+    assert reply.message.blocks == (
+        Text("Look!", seal),
+        Media("image", "image/png", "AAAA"),
+        ToolCall("", "f", {}, "", "a", seal),
+        Media("audio", "audio/wav", "QQ=="),
+    )
+    encoder = DIALECTS[name].new_encoder("m")
+    stream = b"".join(encoder.feed(event) for event in events) + encoder.close()
+    assert fold(heard(name, stream), Origin(name)).message == reply.message
+    again = fold(DIALECTS[name].decode_reply(DIALECTS[name].encode_reply(reply)), Origin(name))
+    assert {type(block) for block in again.message.blocks} == {Text, Media, ToolCall}
+    assert again.message.calls[0].seal == seal
+
+
+def test_the_deprecated_function_call_is_heard() -> None:
+    function = {"name": "f", "arguments": '{"a":'}
+    reply = streamed(
+        chunk({"function_call": function}),
+        chunk({"function_call": {"arguments": "1}"}}, "function_call"),
+        DONE,
+    )
+    assert reply.message.blocks == (ToolCall("", "f", {"a": 1}, '{"a":1}'),)
+    assert (reply.finish, reply.raw_finish) == ("tool_calls", "function_call")
+
+
+def test_an_error_that_is_an_event_of_its_own_is_a_failure() -> None:
+    reply = streamed(chunk({"content": "x"}), 'event: error\ndata: {"error": {"message": "overloaded"}}\n\n')
+    assert isinstance(reply.error, OverloadError)
+    assert streamed("event: error\ndata: gone\n\n").error is not None
+
+
+def test_a_failure_that_we_write_breaks_the_stream_off() -> None:
+    encoder = DIALECTS["openai_chat"].new_encoder("m")
+    events = heard("openai_chat", chunk({"content": "x"}))
+    stream = b"".join(encoder.feed(event) for event in events if not isinstance(event, Failed))
+    stream += encoder.feed(Failed(QuotaError("no money"))) + encoder.close()
+    reply = fold(heard("openai_chat", stream), Origin())
+    assert isinstance(reply.error, QuotaError)
+    assert reply.message.text == "x"
+    assert b"[DONE]" not in stream

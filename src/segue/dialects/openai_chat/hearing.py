@@ -22,6 +22,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.data_urls import media_from
 from segue.dialects.openai_chat.errors import error_in_reply
+from segue.dialects.openai_chat.inline import InlineThoughts
 from segue.dialects.openai_chat.wire import FINISHES, CallPiece, seal_of
 from segue.errors import OverloadError, ProtocolError
 
@@ -50,6 +51,7 @@ class Hearing:
         self._by_id: dict[str, _Heard] = {}
         self._details: list[dict[str, Any]] = []
         self._thinks_aloud = False
+        self._inline = InlineThoughts() if variant.inline_thoughts else None
         self._audio: list[str] = []
         self._usage: Counts | None = None
         self._finish: str | None = None
@@ -115,6 +117,11 @@ class Hearing:
 
     def _tell_rest(self, events: list[Event]) -> None:
         self.over = True
+        thought, answer = self._inline.close() if self._inline is not None else ("", "")
+        if thought:
+            self._think(thought, events)
+        if answer:
+            self._say(answer, events)
         if self._details:
             for detail in self._details:
                 for field in _GROWING:
@@ -137,13 +144,17 @@ class Hearing:
         thought = piece.reasoning_content or piece.reasoning
         if thought:
             self._thinks_aloud = True
+            self._inline = None
             self._think(thought, events)
         if piece.reasoning_details:
             self._hear_details(piece.reasoning_details, events, whole=whole)
         if piece.content:
-            if self._text < 0:
-                self._text = self._new()
-            events.append(TextDelta(self._text, piece.content))
+            if self._inline is not None:
+                self._sort(piece.content, self._inline, events)
+            else:
+                if self._text < 0:
+                    self._text = self._new()
+                events.append(TextDelta(self._text, piece.content))
         if piece.tool_calls:
             for position, call in enumerate(piece.tool_calls):
                 self._hear_call(call, events, position if whole else call.index)
@@ -161,6 +172,15 @@ class Hearing:
             self._say("", events)
             events.append(Sealed(self._text, signature, "thought", "text"))
         self._see(piece, events)
+
+    def _sort(self, text: str, inline: InlineThoughts, events: list[Event]) -> None:
+        thought, answer = inline.feed(text)
+        if thought:
+            self._think(thought, events)
+        if answer:
+            self._say(answer, events)
+        if inline.over:
+            self._inline = None
 
     def _say(self, text: str, events: list[Event]) -> None:
         if self._text < 0:

@@ -189,6 +189,8 @@ class Variant(Struct, frozen=True, kw_only=True):
     rules: Rules
     thoughts: Literal["", "reasoning_content", "reasoning"] = "reasoning_content"
     """The field in which reasoning comes, and in which it goes back if it may."""
+    inline_thoughts: bool = False
+    """Reasoning may stand in `<think>` tags at the start of the text, where no parser took it out."""
     details: bool = False
     """Sealed reasoning goes back as `reasoning_details`."""
     text_parts: bool = False
@@ -258,6 +260,7 @@ _DEEPSEEK = Variant(
 )
 _QWEN = Variant(
     rules=demands.QWEN,
+    inline_thoughts=True,  # QWN-04
     sampling={**_SAMPLING, "top_k": "top_k"},
     thinking="switch",
     effort="",
@@ -267,6 +270,7 @@ _QWEN = Variant(
 )
 _GLM = Variant(
     rules=demands.GLM,
+    inline_thoughts=True,
     strict=False,
     choices=frozenset({"auto"}),  # GLM-02
     parallel_switch=False,
@@ -277,6 +281,7 @@ _GLM = Variant(
 )
 _MINIMAX = Variant(
     rules=demands.MINIMAX,
+    inline_thoughts=True,  # MMX-02
     details=True,
     parameters_needed=True,  # MMX-01
     strict=False,
@@ -292,7 +297,13 @@ _XAI = Variant(
     limit="max_completion_tokens",
     efforts=("low", "high"),
 )
-_GROQ = Variant(rules=demands.GROQ, thoughts="reasoning", silence="empty", limit="max_completion_tokens")
+_GROQ = Variant(
+    rules=demands.GROQ,
+    thoughts="reasoning",
+    inline_thoughts=True,
+    silence="empty",
+    limit="max_completion_tokens",
+)
 _OPENROUTER = Variant(
     rules=demands.OPENROUTER,
     thoughts="reasoning",
@@ -301,9 +312,10 @@ _OPENROUTER = Variant(
     effort="reasoning.effort",
     budget="reasoning.max_tokens",
 )
-_VLLM = Variant(rules=demands.LOCAL, thoughts="reasoning", sampling=_WIDE_SAMPLING)
+_VLLM = Variant(rules=demands.LOCAL, thoughts="reasoning", inline_thoughts=True, sampling=_WIDE_SAMPLING)
 _LLAMA_CPP = Variant(
     rules=demands.LLAMA_CPP,
+    inline_thoughts=True,
     sampling=_LOCAL_SAMPLING,
     thinking="switch",
     effort="",
@@ -312,6 +324,7 @@ _LLAMA_CPP = Variant(
 )
 _OLLAMA = Variant(
     rules=demands.OLLAMA_V1,
+    inline_thoughts=True,
     thoughts="reasoning",  # OLL-35
     result_names=True,  # OLL-34
     schema=schemas.ollama,
@@ -319,7 +332,7 @@ _OLLAMA = Variant(
     choices=frozenset(),  # OLL-35: tool_choice is not looked at
     parallel_switch=False,
 )
-_COMPATIBLE = Variant(rules=demands.COMPATIBLE)
+_COMPATIBLE = Variant(rules=demands.COMPATIBLE, inline_thoughts=True)
 
 SERVERS: Mapping[str, Variant] = {
     variant.name: variant
