@@ -107,12 +107,19 @@ def media_type(media: Media) -> str:
     return media.mime or _DEFAULT_TYPES[media.kind]
 
 
+def _kind_of(mime: str) -> MediaKind:
+    """What a type is shown as, whatever the medium calls itself."""
+    if mime.startswith("image/"):
+        return "image"
+    return "audio" if mime.startswith("audio/") else "document"
+
+
 def accepts_media(allowed: frozenset[str], rules: MediaRules, media: Media) -> bool:
     """Whether this very image, document or sound can be shown there."""
     sayable = media.data.isascii() and media.mime.isascii() and media.url.isascii() and is_sayable(media.name)
     if not allowed or not sayable:
         return False
-    if not media.data and (not media.url or media.kind not in rules.urls):
-        return False
     found = media_type(media)
+    if not media.data and (not media.url or _kind_of(found) not in rules.urls):
+        return False
     return found in allowed or f"{found.partition('/')[0]}/*" in allowed
