@@ -6,12 +6,12 @@ seals and native ids stay, so nothing is lost for whoever wrote them.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from segue.conversation.blocks import Reasoning, ToolCall, ToolResult
+from segue.conversation.ids import is_minted
 from segue.conversation.message import Conversation, Message
 from segue.transcript.adopt import adopt, rebuild
 from segue.transcript.values import arguments_of
@@ -50,11 +50,8 @@ def _without_our_ids(conversation: Conversation) -> Conversation:
     return structs.replace(conversation, messages=messages)
 
 
-_OURS = re.compile(r"call-\d+")
-
-
 def _without_our_id(block: Block) -> Block:
-    if (type(block) is ToolCall or type(block) is ToolResult) and _OURS.fullmatch(block.native_id):
+    if (type(block) is ToolCall or type(block) is ToolResult) and is_minted(block.native_id):
         return structs.replace(block, native_id="")
     return block
 
