@@ -17,6 +17,7 @@ from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.card import ModelCard, fit_rules
 from segue.dialects.gemini import DIALECT
 from segue.errors import TranscriptError
+from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from segue.transcript.steps import Transcript, UserStep
 from strategies.histories import conversations
@@ -36,7 +37,8 @@ def body_of(
     options: Options | None = None,
 ) -> dict[str, Any]:
     card = card or ModelCard()
-    transcript = render(conversation, None, fit_rules(TARGET, card))
+    offered = Policy(tool_names=tuple(tool.name for tool in tools))
+    transcript = render(conversation, None, fit_rules(TARGET, card), offered)
     encoded = DIALECT.encode_request(transcript, tools, options or Options(), card)
     told: dict[str, Any] = json.loads(encoded.body)
     return told
