@@ -25,7 +25,9 @@ def agent_like(length: int, *, seed: int = 7) -> Conversation:
         minted += 1
         messages.append(Message("model", (Text(_prose(dice, 60)), call), ORIGIN))
         output = _prose(dice, dice.randint(500, 4000))
-        messages.append(Message("tool", (ToolResult(call.id, "search_files", output, native_id=call.native_id),)))
+        messages.append(
+            Message("tool", (ToolResult(call.id, "search_files", output, native_id=call.native_id),))
+        )
     return Conversation(tuple(messages[:length]), "You are a careful engineer.", minted)
 
 

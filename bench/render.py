@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import msgspec
 
 from bench.histories import agent_like
@@ -10,6 +13,7 @@ from segue.conversation.blocks import Text
 from segue.conversation.message import Message
 from segue.dialects.targets import RULES
 from segue.transcript.render import render
+from segue.transcript.rules import Rules
 
 SIZES = (10, 100, 1_000, 10_000)
 TARGETS = ("openai_chat", "anthropic", "gemini", "mistral", "kimi")
@@ -21,10 +25,9 @@ def run() -> None:
     print(f"{'messages':>9} {'floor µs/msg':>13}" + "".join(f"{name:>13}" for name in TARGETS))
     for size in SIZES:
         conversation = agent_like(size)
-        subjects = {"floor": lambda conversation=conversation: encode(conversation)}
+        subjects: dict[str, Callable[[], object]] = {"floor": partial(encode, conversation)}
         for name in TARGETS:
-            rules = RULES[name].at(provider="p", endpoint="e", model="m")
-            subjects[name] = lambda rules=rules, conversation=conversation: render(conversation, None, rules)
+            subjects[name] = partial(render, conversation, None, _at_home(name))
         taken = interleaved(subjects, rounds=max(7, min(200, 20_000 // size)))
         floor = taken["floor"]
         ratios = "".join(f"{taken[name] / floor:>12.2f}×" for name in TARGETS)
@@ -35,16 +38,21 @@ def run() -> None:
 def _appending() -> None:
     print("re-render after appending one turn to 10,000 messages: % of the full render")
     conversation = agent_like(10_001)
-    turn = (Message("user", (Text("And now the tests, please."),)), *agent_like(6).messages[1:3])
     for name in TARGETS:
-        rules = RULES[name].at(provider="p", endpoint="e", model="m")
+        rules = _at_home(name)
         previous = render(conversation, None, rules)
-        longer = conversation.append(Message("model", (Text("Done."),)), *(turn[:1]))
+        longer = conversation.append(
+            Message("model", (Text("Done."),)), Message("user", (Text("And the tests?"),))
+        )
         taken = interleaved(
             {
-                "full": lambda rules=rules, longer=longer: render(longer, None, rules),
-                "appended": lambda rules=rules, longer=longer, previous=previous: render(longer, None, rules, previous=previous),
+                "full": partial(render, longer, None, rules),
+                "appended": partial(render, longer, None, rules, previous=previous),
             },
-            rounds=9,
+            rounds=15,
         )
         print(f"  {name:<14}{100 * taken['appended'] / taken['full']:6.2f} %")
+
+
+def _at_home(name: str) -> Rules:
+    return RULES[name].at(provider="p", endpoint="e", model="m")

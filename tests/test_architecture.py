@@ -14,7 +14,9 @@ import segue
 SOURCE = Path(segue.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 DIALECTS = [
-    folder for folder in sorted((SOURCE / "dialects").iterdir()) if folder.is_dir() and folder.name != "__pycache__"
+    folder
+    for folder in sorted((SOURCE / "dialects").iterdir())
+    if folder.is_dir() and folder.name != "__pycache__"
 ]
 SIX = {"wire.py", "rules.py", "request.py", "stream.py", "reply.py", "errors.py"}
 
@@ -49,7 +51,10 @@ def test_the_public_names_are_complete_sorted_and_found() -> None:
     ("statement", "heavy"),
     [
         ("import segue", ("msgspec", "segue.transcript", "segue.dialects", "argparse", "aiohttp", "uvicorn")),
-        ("from segue.cli import main; main(['--version'])", ("msgspec", "segue.dialects", "aiohttp", "uvicorn")),
+        (
+            "from segue.cli import main; main(['--version'])",
+            ("msgspec", "segue.dialects", "aiohttp", "uvicorn"),
+        ),
         ("from segue.cli import main; main(['--help'])", ("msgspec", "segue.dialects", "aiohttp", "uvicorn")),
         ("from segue import render", ("segue.dialects", "segue.handoff", "aiohttp", "uvicorn", "asyncio")),
     ],
