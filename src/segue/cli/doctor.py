@@ -111,8 +111,9 @@ _INDENT = " " * 10
 def _lines_of(finding: Finding, paint: Paint) -> list[str]:
     colour = "red" if finding.level == "error" else "dim"
     ids = f" ({', '.join(finding.call_ids)})" if finding.call_ids else ""
+    place = printable(f"{finding.place}: {finding.what}{ids}")
     code = finding.code if finding.level == "error" else "note"
-    lines = [f"  {paint(colour, code.ljust(8))}{printable(f'{finding.place}: {finding.what}{ids}')}"]
+    lines = [f"  {paint(colour, code.ljust(8))}{place}"]
     if finding.provider_error:
         lines.append(_wrapped(f"{finding.status} {finding.provider_error}"))
     lines.append(_wrapped(f"fix: {finding.fix}{' (the target sees less)' if finding.lossy else ''}"))
@@ -120,7 +121,9 @@ def _lines_of(finding: Finding, paint: Paint) -> list[str]:
 
 
 def _wrapped(text: str) -> str:
-    return textwrap.fill(text, 110, initial_indent=_INDENT, subsequent_indent=_INDENT, break_long_words=False)
+    return textwrap.fill(
+        printable(text), 110, initial_indent=_INDENT, subsequent_indent=_INDENT, break_long_words=False
+    )
 
 
 def _table(examination: Examination, paint: Paint) -> list[str]:

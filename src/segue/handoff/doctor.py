@@ -139,7 +139,12 @@ def _diagnose(source: Source, target: str, model: str, places: Places, *, counts
         repairs = list(_repairs(source, target, chosen))
     except TranscriptError as error:
         return Diagnosis(target=target, model=chosen, findings=(_unrenderable(error, manners),))
-    found += [_finding(repair, manners, places) for repair in repairs if repair.kind != "id_replaced"]
+    foreign = source.dialect != target
+    found += [
+        _finding(repair, manners, places, foreign=foreign)
+        for repair in repairs
+        if repair.kind != "id_replaced"
+    ]
     if not counts or source.conversation is not None:
         found = [_weighed(finding) for finding in found]
     return Diagnosis(target=target, model=chosen, findings=tuple(found))
@@ -187,8 +192,8 @@ def _unrenderable(error: TranscriptError, manners: Manners) -> Finding:
 _PATH = re.compile(r"messages\[(\d+)\]")
 
 
-def _finding(repair: Repair, manners: Manners, places: Places) -> Finding:
-    refusal = manners.refusal(repair.kind, repair.decision)
+def _finding(repair: Repair, manners: Manners, places: Places, *, foreign: bool = False) -> Finding:
+    refusal = manners.refusal(repair.kind, repair.decision, foreign=foreign)
     at = _PATH.match(repair.path)
     index = places.index(int(at[1])) if at else 0
     call_id = ", ".join(repair.call_ids)
@@ -208,13 +213,16 @@ def _finding(repair: Repair, manners: Manners, places: Places) -> Finding:
     )
 
 
+_REMEDY = re.compile(r"[:;] ")
+
+
 def _what(repair: Repair) -> str:
-    """The fault: what stands before the colon of a sentence that names both fault and remedy."""
-    return SENTENCES[repair.kind].partition(":")[0]
+    """The fault: the first half of a sentence that names both fault and remedy."""
+    return _REMEDY.split(SENTENCES[repair.kind], maxsplit=1)[0]
 
 
 def _fix(repair: Repair) -> str:
-    done = SENTENCES[repair.kind].rpartition(":")[2].strip()
+    done = _REMEDY.split(SENTENCES[repair.kind], maxsplit=1)[-1]
     return f"{done}; {repair.decision}" if repair.decision else done
 
 

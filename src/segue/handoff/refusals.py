@@ -21,9 +21,15 @@ class Refusal(Struct, frozen=True, forbid_unknown_fields=True):
     status: int = 400
     when: str = ""
     unless: str = ""
+    foreign: bool = False
 
-    def fits(self, kind: str, decision: str) -> bool:
-        return kind == self.kind and self.when in decision and not (self.unless and self.unless in decision)
+    def fits(self, kind: str, decision: str, *, foreign: bool) -> bool:
+        return (
+            kind == self.kind
+            and self.when in decision
+            and not (self.unless and self.unless in decision)
+            and (foreign or not self.foreign)
+        )
 
     def worded(self, *, call_id: str, place: str) -> str:
         return self.text.replace("{id}", call_id or "…").replace("{place}", place)
@@ -50,9 +56,11 @@ class Manners(Struct, frozen=True):
     ids: str = ""
     unique_ids: bool = False
 
-    def refusal(self, kind: str, decision: str = "") -> Refusal | None:
+    def refusal(self, kind: str, decision: str = "", *, foreign: bool = False) -> Refusal | None:
         """The answer to what a repair of this kind would set right; nothing if it is accepted as it is."""
-        return next((refusal for refusal in self.refusals if refusal.fits(kind, decision)), None)
+        return next(
+            (refusal for refusal in self.refusals if refusal.fits(kind, decision, foreign=foreign)), None
+        )
 
 
 @lru_cache(maxsize=1)
