@@ -47,6 +47,14 @@ class FrameDecoder:
                 return line[6:]
         return None
 
+    def sole_named(self, data: bytes) -> bytes | None:
+        """The same for a frame with a name, which is left out: on most wires the data tells it again."""
+        if self._fresh and data[:7] == b"event: " and b"\r" not in data:
+            line, _, rest = data.partition(b"\n")[2].partition(b"\n")
+            if rest == b"\n" and line[:6] == b"data: ":
+                return line[6:]
+        return None
+
     def feed(self, data: bytes) -> list[Frame]:
         only = self.sole(data)
         if only is not None:

@@ -58,28 +58,32 @@ def _encode_messages(transcript: Transcript) -> list[wire.WireMessage]:
                 messages.append(wire.WireMessage("user", results))
             said, results = _encode_model(step, index)
             if said:
-                messages.append(wire.WireMessage("assistant", _brief(said)))
+                messages.append(wire.WireMessage("assistant", said))
         elif type(step) is UserStep:
-            role = "system" if step.instruction else "user"
             if results and step.instruction:  # ANT-16: an instruction stands behind a user's message
                 messages.append(wire.WireMessage("user", results))
                 results = []
-            # ANT-20: results first, then what the user says.
-            results += [_encode_shown(block) for block in step.blocks if not _only_carries_a_seal(block)]
-            if results:
-                messages.append(wire.WireMessage(role, _brief(results)))
+            content = _encode_user(step, results)
+            if content:
+                messages.append(wire.WireMessage("system" if step.instruction else "user", content))
             results = []
     if results:
         messages.append(wire.WireMessage("user", results))
     return messages
 
 
-def _brief(content: list[wire.Content]) -> str | list[wire.Content]:
-    only = content[0]
-    return only.text if len(content) == 1 and type(only) is wire.TextBlock else content
+def _encode_user(step: UserStep, results: list[wire.Content]) -> str | list[wire.Content]:
+    """What the user says, behind the results of the calls before (ANT-20)."""
+    first = step.blocks[0]
+    if not results and len(step.blocks) == 1 and type(first) is Text and first.seal is None:
+        return first.text
+    return results + [_encode_shown(block) for block in step.blocks if not _only_carries_a_seal(block)]
 
 
-def _encode_model(step: ModelStep, index: int) -> tuple[list[wire.Content], list[wire.Content]]:
+def _encode_model(step: ModelStep, index: int) -> tuple[str | list[wire.Content], list[wire.Content]]:
+    first = step.blocks[0]
+    if len(step.blocks) == 1 and type(first) is Text and first.seal is None:
+        return first.text, []
     said: list[wire.Content] = []
     results: list[wire.Content] = []
     for block in step.blocks:

@@ -48,6 +48,10 @@ class ReplyDecoder:
 
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
+        only = self._frames.sole_named(data)
+        if only is not None:
+            self._read(only, events)
+            return events
         for frame in self._frames.feed(data):
             self._read(frame.data, events)
         return events
