@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help test check coverage laws bench docs format clean
+.PHONY: help demo test check coverage laws bench docs format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -14,6 +14,9 @@ $(SYNCED): pyproject.toml uv.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv sync --quiet --locked --inexact --all-extras
 	touch $@
+
+demo: $(SYNCED)  ## one conversation through seven provider APIs, without a key
+	$(BIN)/segue demo
 
 test: check      ## all of check, and all tests
 	$(BIN)/pytest -q -n 2
