@@ -26,6 +26,7 @@ check: $(SYNCED) ## lint, types, import contracts, generated documents
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m scripts.schema
 	$(BIN)/python -m scripts.requirements
 	$(BIN)/python -m scripts.emulator_rules
 
@@ -40,6 +41,7 @@ bench: $(SYNCED) ## speed, as ratios inside one run
 	$(BIN)/python -m bench
 
 docs: $(SYNCED)  ## write the generated documents anew
+	$(BIN)/python -m scripts.schema --write
 	$(BIN)/python -m scripts.requirements --write
 	$(BIN)/python -m scripts.emulator_rules --write
 
