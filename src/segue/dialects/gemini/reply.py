@@ -91,7 +91,7 @@ class Telling:
         self._open: Literal["", "text", "reasoning"] = ""
         """The kind of block that the next portion may go on with; a signed part stands alone (GEM-20)."""
         self._partial: PartialArguments | None = None
-        self._counts = b""
+        self._counts = Raw()
         self._started = False
         self._called = False
         self.over = False
@@ -110,7 +110,7 @@ class Telling:
             self._started = True
             events.append(ReplyStarted(chunk.response_id or "", chunk.model_version or ""))
         if chunk.usage_metadata:
-            self._counts = bytes(chunk.usage_metadata)
+            self._counts = chunk.usage_metadata
         if chunk.candidates:
             candidate = chunk.candidates[0]
             if candidate.content is not None:

@@ -50,6 +50,12 @@ class ReplyDecoder:
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         cutter = self._cutter
+        if type(cutter) is sse.FrameDecoder:
+            # The usual portion is one whole frame, and Google ends its lines the long way.
+            only = cutter.sole(data[:-4] + b"\n\n" if data[-4:] == b"\r\n\r\n" else data)
+            if only is not None:
+                self._telling.hear(only, events)
+                return events
         if cutter is None:
             data = data.lstrip(b" \t\r\n\xef\xbb\xbf")
             if not data:

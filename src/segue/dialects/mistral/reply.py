@@ -83,6 +83,11 @@ class Telling:
 
     def hear(self, data: bytes, events: list[Event]) -> None:
         try:
+            if self.heard:
+                portion = wire.PORTIONS.decode(data)
+                if portion.choices and not portion.usage:
+                    self._hear_choice(portion.choices[0], events)
+                    return
             chunk = wire.CHUNKS.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.unread += 1
@@ -93,20 +98,24 @@ class Telling:
         if not self._started and (chunk.id or chunk.model or chunk.choices):
             self._started = True
             events.append(ReplyStarted(chunk.id or "", chunk.model or ""))
-        reason = None
-        if chunk.choices:
-            self.heard = True
-            choice = chunk.choices[0]
-            said = choice.delta or choice.message
-            if said is not None:
-                self._hear_said(said, events)
-            reason = choice.finish_reason
         if chunk.usage:
             usage = usage_of(chunk.usage)
             if usage != Usage():
                 events.append(UsageReported(usage))
-        if reason:
-            self._finish(reason, events)
+        if chunk.choices:
+            self.heard = True
+            self._hear_choice(chunk.choices[0], events)
+
+    def _hear_choice(self, choice: wire.Choice, events: list[Event]) -> None:
+        said = choice.delta or choice.message
+        if said is not None:
+            content = said.content
+            if type(content) is str and self._open == "text" and content and said.tool_calls is None:
+                events.append(TextDelta(self._index, content))
+            else:
+                self._hear_said(said, events)
+        if choice.finish_reason:
+            self._finish(choice.finish_reason, events)
 
     def end(self, events: list[Event], *, done: bool, why: str = "") -> None:
         """The stream is over; `done`: it said goodbye."""

@@ -42,6 +42,10 @@ class ReplyDecoder:
 
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
+        only = self._frames.sole(data)
+        if only is not None and only != _GOODBYE:
+            self._telling.hear(only, events)
+            return events
         for frame in self._frames.feed(data):
             self._read(frame.data, events)
         return events

@@ -51,6 +51,13 @@ class Choice(Struct, gc=False):
     finish_reason: str | None = None
 
 
+class Portion(Struct, gc=False):
+    """What is worth reading in the usual chunk of a stream that has begun."""
+
+    choices: list[Choice] | None = None
+    usage: Raw = Raw()
+
+
 class Chunk(Struct, gc=False):
     """A reply or a portion of one, or the error that came in its place."""
 
@@ -65,6 +72,7 @@ class Chunk(Struct, gc=False):
 
 
 CHUNKS = msgspec.json.Decoder(Chunk)
+PORTIONS = msgspec.json.Decoder(Portion)
 TEXT = msgspec.json.Decoder(str)
 
 

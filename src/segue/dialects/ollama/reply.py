@@ -90,7 +90,8 @@ class Telling:
             if said.thinking:
                 events.append(ReasoningDelta(self._block("reasoning"), said.thinking))
             if said.content:
-                events.append(TextDelta(self._block("text"), said.content))
+                index = self._index if self._open == "text" else self._block("text")
+                events.append(TextDelta(index, said.content))
             if said.tool_calls or said.images:
                 self._hear_others(said, events)
         if line.done:
