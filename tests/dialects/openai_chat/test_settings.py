@@ -280,3 +280,67 @@ def test_settings_survive_the_way_out_and_back() -> None:
     body = json.loads(dialect.encode_request(transcript, (CLOCK,), asked, UNKNOWN).body)
     decoded = dialect.decode_request(body)
     assert (decoded.options, decoded.tools) == (asked, (CLOCK,))
+
+
+def test_fixed_sampling_takes_stop_words_with_it_only_on_openai() -> None:
+    fixed = ModelCard(match="m", sampling=False)
+    assert sent("openai_chat", card=fixed, stop=("x",)) == ({}, [("option_not_sent", "stop")])
+    assert sent("kimi", card=fixed, stop=("x",)) == ({"stop": ["x"]}, [])
+
+
+def test_a_wish_without_its_object_is_noted() -> None:
+    assert sent("openai_chat", tool_choice="required") == ({}, [("option_not_sent", "tool_choice")])
+    assert sent("openai_chat", thinking_budget=9) == ({}, [("option_not_sent", "thinking_budget")])
+    assert sent("qwen", thinking_budget=9) == ({"thinking_budget": 9}, [])
+    assert sent("glm", CLOCK, parallel_calls=False)[1] == [("option_not_sent", "parallel_calls")]
+    assert sent("minimax", effort="low")[1] == [("option_not_sent", "effort")]
+    assert sent("qwen", effort="low") == ({"enable_thinking": True}, [("option_not_sent", "effort")])
+    assert sent("openai_chat", card=ModelCard(match="m", thinking="always"), effort="none")[1] == [
+        ("option_not_sent", "effort")
+    ]
+
+
+def test_fields_of_the_targets_own_do_not_contradict_what_is_said() -> None:
+    body, repairs = sent(
+        "vllm",
+        CLOCK,
+        temperature=0.5,
+        extra={"temperature": 1, "stream_options": {}, "tools": [{"type": "x"}]},
+    )
+    assert (body["temperature"], body["tools"][1:]) == (0.5, [{"type": "x"}])
+    assert repairs == [("option_not_sent", "extra.temperature"), ("option_not_sent", "extra.stream_options")]
+
+
+def test_a_model_without_tools_is_not_shown_any() -> None:
+    assert sent("vllm", CLOCK, card=ModelCard(match="m", tools=False)) == ({}, [("option_not_sent", "tools")])
+
+
+@pytest.mark.parametrize(
+    ("choice", "read", "extra"),
+    [
+        ("any", "required", None),
+        (None, None, None),
+        (
+            {"type": "allowed_tools", "allowed_tools": {}},
+            None,
+            {"tool_choice": {"type": "allowed_tools", "allowed_tools": {}}},
+        ),
+    ],
+)
+def test_a_choice_is_read_or_kept(choice: Any, read: Any, extra: dict[str, Any] | None) -> None:
+    options = DIALECTS["vllm"].decode_request({"messages": [], "tool_choice": choice, "stop": ["a"]}).options
+    assert (options.tool_choice, options.extra, options.stop) == (read, extra, ("a",))
+
+
+def test_an_unknown_choice_is_refused_and_other_answer_formats_are_kept() -> None:
+    with pytest.raises(TranscriptError, match="sometimes"):
+        DIALECTS["vllm"].decode_request({"messages": [], "tool_choice": "sometimes"})
+    asked = {"messages": [], "response_format": {"type": "json_object"}, "stream_options": {"x": 1}}
+    assert DIALECTS["vllm"].decode_request(asked).options.extra == {
+        "response_format": {"type": "json_object"},
+        "stream_options": {"x": 1},
+    }
+    assert (
+        DIALECTS["vllm"].decode_request({"messages": [], "response_format": {"type": "text"}}).options.extra
+        is None
+    )

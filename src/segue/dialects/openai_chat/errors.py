@@ -136,7 +136,7 @@ BY_STATUS: Mapping[int, Kind] = {
 }
 
 _SECRET = re.compile(
-    r"(?<![A-Za-z0-9])(?:sk|pk|gsk|xai|hf|nvapi|csk|pplx|fw|tgp|key)[-_][A-Za-z0-9_*-]{3,}"
+    r"(?<![A-Za-z0-9])(?:sk|gsk|xai|hf|nvapi|csk|pplx|tgp)[-_][A-Za-z0-9_*-]{6,}"
     r"|AIza[A-Za-z0-9_-]{8,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_.-]+"
     r"|(?<=[Bb]earer )[^\s\"']+|(?<=key provided: )[^\s\"]+(?=\.)|(?<=api key: )[^\s\"]+"
 )

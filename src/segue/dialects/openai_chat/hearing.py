@@ -23,16 +23,40 @@ from segue.conversation.usage import Usage
 from segue.dialects.data_urls import media_from
 from segue.dialects.openai_chat.errors import error_in_reply
 from segue.dialects.openai_chat.inline import InlineThoughts
-from segue.dialects.openai_chat.wire import FINISHES, CallPiece, seal_of
+from segue.dialects.openai_chat.wire import CallPiece, seal_of
 from segue.errors import OverloadError, ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.conversation.events import Event
+    from segue.conversation.events import Event, Finish
     from segue.dialects.openai_chat.wire import Chunk, Counts, Piece, Variant
     from segue.errors import SegueError
 
+FINISHES: Mapping[str, Finish] = {
+    "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "tool_calls": "tool_calls",
+    "tool_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    "refusal": "content_filter",
+    "safety": "content_filter",
+    "sensitive": "content_filter",
+    "abort": "cancelled",
+    "cancelled": "cancelled",
+    "error": "error",
+    "network_error": "error",
+    "engine_overloaded": "error",  # KIM-20
+    "insufficient_system_resource": "error",
+}
+"""The reasons for ending that servers give, in our words; whatever else they say is an ordinary end."""
 _ENCODER = msgspec.json.Encoder()
 _GROWING = ("text", "summary", "data")
 """Fields of a reasoning detail that arrive in pieces."""

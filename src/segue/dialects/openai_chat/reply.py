@@ -9,9 +9,9 @@ import msgspec
 from segue.conversation.blocks import Media, Reasoning, Text
 from segue.conversation.usage import Usage
 from segue.dialects.data_urls import url_of
-from segue.dialects.openai_chat.hearing import Hearing
+from segue.dialects.openai_chat.hearing import FINISHES, Hearing
 from segue.dialects.openai_chat.loose import decode_chunk
-from segue.dialects.openai_chat.wire import FINISHES, sealed
+from segue.dialects.openai_chat.wire import sealed
 from segue.errors import ProtocolError
 from segue.transcript.values import json_of
 

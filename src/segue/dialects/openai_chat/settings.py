@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
-_DRAWN = ("temperature", "top_p", "top_k", "seed", "stop", "repeat_penalty")
+_SAMPLING = ("temperature", "top_p", "top_k", "seed", "stop", "repeat_penalty")
 
 
 class Speller:
@@ -126,14 +126,14 @@ class Speller:
             self.body[field] = self.options.max_tokens
 
     def _draw(self) -> None:
-        for name in _DRAWN:
+        for name in _SAMPLING:
             value = getattr(self.options, name)
             if value is None or value == ():
                 continue
             field = self.variant.sampling.get(name)
             if field is None:
                 self._note("option_not_sent", name, "the target does not know it")
-            elif not self.card.sampling and name != "seed":  # CHAT-41, KIM-12
+            elif not self.card.sampling and name in self.variant.drawn:  # CHAT-41, KIM-12
                 self._note("option_not_sent", name, "this model does not take it")
             else:
                 self.body[field] = list(value) if isinstance(value, tuple) else value

@@ -211,6 +211,8 @@ class Variant(Struct, frozen=True, kw_only=True):
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     sampling: Mapping[str, str] = _SAMPLING
     """Options it knows, by the names it gives them."""
+    drawn: frozenset[str] = frozenset({"temperature", "top_p", "top_k", "repeat_penalty"})
+    """Those of them that a model with fixed sampling refuses."""
     stream_usage: bool = True
     """Whether a stream tells its usage only when asked to."""
     json_schema: bool = True
@@ -238,6 +240,7 @@ OPENAI = Variant(
     text_parts=True,
     limit="max_completion_tokens",  # CHAT-41: every model takes it, newer ones take no other
     tools_max=128,  # CHAT-31
+    drawn=frozenset({"temperature", "top_p", "stop"}),  # CHAT-41
     fields=_OPENAI_FIELDS,
 )
 _KIMI = Variant(
@@ -352,31 +355,6 @@ SERVERS: Mapping[str, Variant] = {
         _COMPATIBLE,
     )
 }
-
-FINISHES: Mapping[str, Literal["stop", "length", "tool_calls", "cancelled", "content_filter", "error"]] = {
-    "stop": "stop",
-    "eos": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "tool_calls": "tool_calls",
-    "tool_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
-    "refusal": "content_filter",
-    "safety": "content_filter",
-    "sensitive": "content_filter",
-    "abort": "cancelled",
-    "cancelled": "cancelled",
-    "error": "error",
-    "network_error": "error",
-    "engine_overloaded": "error",  # KIM-20
-    "insufficient_system_resource": "error",
-}
-"""The reasons for ending that servers give, in our words; whatever else they say is an ordinary end."""
 
 
 def seal_of(extra_content: Mapping[str, Any] | None) -> str:
