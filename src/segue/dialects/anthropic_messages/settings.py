@@ -360,9 +360,25 @@ def _decode_extra(body: Mapping[str, Any]) -> dict[str, Any]:
     ]
     if own:
         extra["tools"] = own
+    _leave_out_what_is_said(extra)
     if "cache_control" not in extra and (mark := _cache_mark(body.get("messages"))):
         extra["cache_control"] = mark
     return extra
+
+
+def _leave_out_what_is_said(extra: dict[str, Any]) -> None:
+    """Thinking and answer format that the neutral options say in full need no words of this wire."""
+    thinking, output = extra.get("thinking"), dict(extra.pop("output_config", None) or {})
+    level, shape = output.get("effort"), output.get("format")
+    if isinstance(thinking, dict) and not thinking.keys() - {"type", "budget_tokens"}:
+        if thinking.get("type") == "adaptive" and level in _COMMON_LEVELS:
+            del extra["thinking"], output["effort"]
+        elif thinking.get("type") in ("enabled", "disabled") and level is None:
+            del extra["thinking"]
+    if isinstance(shape, dict) and shape.keys() == {"type", "schema"}:
+        del output["format"]
+    if output:
+        extra["output_config"] = output
 
 
 def _cache_mark(messages: Any) -> dict[str, Any] | None:

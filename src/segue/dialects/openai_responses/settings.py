@@ -247,6 +247,10 @@ def _decode_extra(body: Mapping[str, Any], reasoning: dict[str, Any]) -> dict[st
     extra = {key: value for key, value in body.items() if key not in _KNOWN and value is not None}
     if reasoning.keys() - {"effort"}:
         extra["reasoning"] = reasoning
+    # Said anew in every request of ours, or what holds when nothing is said.
+    for name, usual in (("store", False), ("include", [SEALED]), ("text", {"format": {"type": "text"}})):
+        if extra.get(name) == usual:
+            del extra[name]
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and _decode_choice(choice) is None:
         extra["tool_choice"] = choice
