@@ -27,7 +27,15 @@ class Context(Struct, frozen=True, kw_only=True):
     """What this provider's emulator has issued and stored so far, e.g. responses by id; empty in a pure check."""
     cached_tokens: int = 0
     """Tokens at the start of the prompt that an earlier request of the same account and model had in common."""
+    segment_tokens: int = 0
+    """Tokens of the whole prompt in the same measure as `cached_tokens`; 0 when that is the provider's own measure."""
     reply_id: str = ""
     """A fresh identifier (letters and digits) from which a reply derives the ids it issues; "" in a pure check."""
     now: int = 1_770_933_892
     """Seconds since 1970, for `created` fields."""
+
+    def cached_of(self, prompt: int) -> int:
+        """The cached part of a prompt of so many tokens as the provider counts them: the same share of it."""
+        if not self.segment_tokens:
+            return min(self.cached_tokens, prompt)
+        return prompt * self.cached_tokens // self.segment_tokens

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from segue.emulators.brains import Brain, ScriptedBrain
 from segue.emulators.context import Context
 from segue.emulators.facts import facts_for
-from segue.emulators.prompt_cache import PromptCache
+from segue.emulators.prompt_cache import PromptCache, size
 from segue.emulators.signatures import SECRET, digest
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class Emulator:
             secret=self.secret,
             memory=self.memory(provider),
             cached_tokens=self.cache.common((provider, account, model), segments),
+            segment_tokens=size(segments),
             reply_id=self.new_id(),
             now=int(self.clock()),
         )

@@ -24,6 +24,11 @@ def _prefixes(segments: Sequence[object]) -> Iterator[tuple[bytes, int]]:
         yield chain, -(-size // 4)
 
 
+def size(segments: Sequence[object]) -> int:
+    """Tokens of a whole prompt in the measure of the cache."""
+    return max((tokens for _, tokens in _prefixes(segments)), default=0)
+
+
 class PromptCache:
     """Remembers the prefixes of accepted prompts by hash, so that a lookup costs one pass over the prompt."""
 

@@ -163,6 +163,17 @@ def test_a_prefix_seen_before_counts_as_cached() -> None:
     assert second["usage"]["prompt_tokens_details"]["cached_tokens"] > 50
 
 
+def test_what_was_not_said_before_does_not_count_as_cached() -> None:
+    app = App()
+    history = [message for _ in range(20) for message in (user("?"), assistant("!"))]
+    usages = [
+        ask_now(app, "POST", "/mistral/v1/chat/completions", json=chat(*said)).json()["usage"]
+        for said in ([*history, user("?")], [*history, user("?"), assistant("!"), user("new " * 100)])
+    ]
+    told, cached = usages[1]["prompt_tokens"], usages[1]["prompt_tokens_details"]["cached_tokens"]
+    assert 0 < cached < told
+
+
 @pytest.mark.rule("MIS-18")
 def test_models_tell_what_they_can_do() -> None:
     models = ask_now(App(), "GET", "/mistral/v1/models").json()

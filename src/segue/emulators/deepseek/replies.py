@@ -96,7 +96,7 @@ def finish_reason(reply: Reply) -> str:
 def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
     prompt = sum(prompt_tokens(request))
     completion = sum(piece_tokens(piece) for piece in reply.pieces)
-    hit = min(context.cached_tokens, prompt) // _CACHE_STEP * _CACHE_STEP
+    hit = context.cached_of(prompt) // _CACHE_STEP * _CACHE_STEP
     counted: dict[str, Any] = {
         "prompt_tokens": prompt,
         "completion_tokens": completion,

@@ -119,7 +119,7 @@ def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "cached_tokens": min(context.cached_tokens, prompt),
+        "cached_tokens": context.cached_of(prompt),
     }
     if thoughts := _thoughts(reply, request, context):
         counted["completion_tokens_details"] = {"reasoning_tokens": tokens.count(thoughts)}

@@ -193,7 +193,7 @@ def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
         "prompt_tokens": prompt,
         "total_tokens": prompt + completion,
         "completion_tokens": completion,
-        "prompt_tokens_details": {"cached_tokens": min(context.cached_tokens, prompt)},
+        "prompt_tokens_details": {"cached_tokens": context.cached_of(prompt)},
         "service_tier": "standard",
     }
 

@@ -198,11 +198,10 @@ def _chunk(
 
 
 @rule("OAI-01", "H")
-def cached(context: Context) -> int:
+def cached(context: Context, prompt: int) -> int:
     """Nothing below 1024 tokens, then steps of 128."""
-    if context.cached_tokens < CACHE_MINIMUM:
-        return 0
-    return context.cached_tokens // CACHE_STEP * CACHE_STEP
+    read = context.cached_of(prompt)
+    return read // CACHE_STEP * CACHE_STEP if read >= CACHE_MINIMUM else 0
 
 
 @rule("CHAT-65", "H")
@@ -214,7 +213,7 @@ def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": min(cached(context), prompt), "audio_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": cached(context, prompt), "audio_tokens": 0},
         "completion_tokens_details": {
             "reasoning_tokens": count(thoughts_of(reply)) * _amount(request),
             "audio_tokens": 0,

@@ -150,7 +150,7 @@ def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
     produced = sum(piece_tokens(piece) for piece in reply.pieces)
     return {
         "input_tokens": given,
-        "input_tokens_details": {"cached_tokens": min(cached(context), given), "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": cached(context, given), "cache_write_tokens": 0},
         "output_tokens": produced,
         "output_tokens_details": {"reasoning_tokens": tokens.count(thoughts_of(reply))},
         "total_tokens": given + produced,
