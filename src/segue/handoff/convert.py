@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.conversation.options import Options
+    from segue.dialects.card import ModelCard
+    from segue.transcript.rules import Rules
 
 LOSSY = "would_lose"
 """The code of the error with which a strict conversion refuses to lose something."""
@@ -94,10 +97,9 @@ def say(source: Source, *, to: str, model: str = "", strict: bool = False) -> Co
         return Converted(body=body, source=source.dialect, to=to, model=model, repairs=adopted)
     dialect = DIALECTS[to]
     model, notes = choose_model(source, to, model)
-    card = card_for_model(model, to) if model else UNKNOWN
+    card, rules = fitted(to, model)
     options, unsent = _options_for(source, to, model)
     policy = Policy(tool_names=tuple(tool.name for tool in source.tools))
-    rules = fit_rules(dialect.rules.at(model=model), card)
     transcript = render(conversation, source.ledger, rules, policy)
     encoded = dialect.encode_request(transcript, source.tools, options, card)
     repairs = (*adopted, *transcript.repairs, *encoded.repairs, *unsent)
@@ -111,6 +113,13 @@ def say(source: Source, *, to: str, model: str = "", strict: bool = False) -> Co
         repairs=repairs,
         notes=notes,
     )
+
+
+@lru_cache(maxsize=256)
+def fitted(to: str, model: str) -> tuple[ModelCard, Rules]:
+    """What is known about a model, and the dialect's rules as the model has them. No model: the careful rules."""
+    card = card_for_model(model, to) if model else UNKNOWN
+    return card, fit_rules(DIALECTS[to].rules.at(model=model), card)
 
 
 def choose_model(source: Source, to: str, model: str) -> tuple[str, tuple[str, ...]]:

@@ -16,14 +16,12 @@ from msgspec import Struct, structs
 from segue.conversation.blocks import ToolCall
 from segue.conversation.message import Conversation
 from segue.dialects.all import DIALECTS, NAMES
-from segue.dialects.card import UNKNOWN, fit_rules
 from segue.errors import TranscriptError
-from segue.handoff.convert import choose_model, say
+from segue.handoff.convert import choose_model, fitted, say
 from segue.handoff.mend import mend
 from segue.handoff.places import Places
 from segue.handoff.refusals import Manners, manners_of
 from segue.handoff.source import CONVERSATION, Source
-from segue.providers.cards import card_for_model
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from segue.transcript.repairs import FAULTS, SENTENCES, Repair
@@ -163,8 +161,7 @@ def _weighed(finding: Finding) -> Finding:
 
 def _repairs(source: Source, target: str, model: str) -> Iterator[Repair]:
     dialect = DIALECTS[target]
-    card = card_for_model(model, target) if model else UNKNOWN
-    rules = fit_rules(dialect.rules.at(model=model), card)
+    card, rules = fitted(target, model)
     # Not adopted first: so the repairs tell the places of the messages as they were found.
     conversation = source.conversation or Conversation(source.messages, source.system)
     policy = Policy(tool_names=tuple(tool.name for tool in source.tools))
