@@ -11,9 +11,10 @@ from segue.conversation.events import parse_arguments
 from segue.conversation.message import Message
 from segue.dialects.data_urls import kind_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
+from segue.dialects.gemini import wire
 from segue.dialects.gemini.rules import GEMINI
 from segue.dialects.gemini.settings import decode_options, decode_tools, encode_settings
-from segue.dialects.gemini.wire import ENCODER, SENTINELS, camel, field
+from segue.dialects.gemini.wire import SENTINELS, camel, field
 from segue.dialects.reading import items, misread, record, text
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
@@ -30,36 +31,53 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Said, Transcript
 
 NAME = GEMINI.target.dialect
+_NOTHING: list[dict[str, Any]] = []
 
 
 def encode_request(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> EncodedRequest:
     """The model and whether to stream are not in the body: they are in the address."""
+    if transcript.target.dialect not in ("", NAME):
+        raise _unsayable(f"what was rendered for {transcript.target.dialect}", 0)
     settings, repairs = encode_settings(transcript, tools, options, card)
     body: dict[str, Any] = {}
     if transcript.system:  # GEM-40
         body["systemInstruction"] = {"parts": [{"text": transcript.system}]}
     body["contents"] = _encode_contents(transcript, ids=card.call_ids)
-    return EncodedRequest(ENCODER.encode({**body, **settings}), tuple(repairs))
+    return EncodedRequest(wire.ENCODER.encode({**body, **settings}), tuple(repairs))
 
 
-def _encode_contents(transcript: Transcript, *, ids: bool) -> list[dict[str, Any]]:
-    contents: list[dict[str, Any]] = []
+def _encode_contents(transcript: Transcript, *, ids: bool) -> list[wire.Turn]:
+    contents: list[wire.Turn] = []
     for index, step in enumerate(transcript.steps):
         if type(step) is UserStep:
             if step.instruction:
                 raise _unsayable("an instruction in mid-conversation", index)
-            contents.append({"role": "user", "parts": [_encode_shown(block) for block in step.blocks]})
-        elif type(step) is ModelStep:
-            parts = [_encode_said(block, ids=ids) for block in step.blocks]
-            contents.append({"role": "model", "parts": parts})
-            # GEM-04, GEM-06: all results in one content, and nothing else in it.
-            results = [
-                _encode_completion(block, ids=ids) for block in step.blocks if type(block) is AnsweredCall
+            said: list[Any] = [
+                wire.Shown(block.text) if type(block) is Text else _encode_other(block)
+                for block in step.blocks
             ]
-            if results:
-                contents.append({"role": "user", "parts": results})
+            contents.append(wire.Turn("user", said))
+        elif type(step) is ModelStep:
+            parts: list[Any] = []
+            results: list[Any] = []
+            for block in step.blocks:
+                if type(block) is AnsweredCall:
+                    call_id = block.id if ids else ""  # GEM-16
+                    call = wire.SaidCall(block.name, Raw(block.arguments), call_id)
+                    seal, done = block.seal, block.completion
+                    parts.append(wire.CallPart(call) if seal is None else wire.CallPart(call, seal.payload))
+                    response = wire.Failure(done.text) if done.is_error else wire.Output(done.text)
+                    shown = [_encode_media(media) for media in done.media] if done.media else _NOTHING
+                    results.append(wire.ResultPart(wire.SaidResult(block.name, response, call_id, shown)))
+                elif type(block) is Text and block.seal is None:
+                    parts.append(wire.Shown(block.text))
+                else:
+                    parts.append(_encode_other(block))
+            contents.append(wire.Turn("model", parts))
+            if results:  # GEM-04, GEM-06: all of them in one content, and nothing else in it
+                contents.append(wire.Turn("user", results))
     return contents
 
 
@@ -72,47 +90,23 @@ def _unsayable(what: str, index: int) -> TranscriptError:
     )
 
 
-def _encode_shown(block: Text | Media) -> dict[str, Any]:
+def _encode_other(block: Said) -> wire.Signed | dict[str, Any]:
+    """All but calls and plain texts."""
     match block:
-        case Text(said):
-            return {"text": said}
+        case Text(said, seal):
+            return wire.Signed(said, thought_signature=_payload(seal))
+        case Reasoning(thought, seal):  # GEM-25
+            return wire.Signed(thought, thought=True, thought_signature=_payload(seal))
         case Media():
             return _encode_media(block)
+        case AnsweredCall():
+            raise TypeError(block)
         case _:
             assert_never(block)
 
 
-def _encode_said(block: Said, *, ids: bool) -> dict[str, Any]:
-    part: dict[str, Any]
-    if type(block) is AnsweredCall:
-        call: dict[str, Any] = {"name": block.name, "args": Raw(block.arguments)}  # GEM-15
-        if ids:  # GEM-16
-            call["id"] = block.id
-        part = {"functionCall": call}
-    elif type(block) is Text:
-        part = {"text": block.text}
-    elif type(block) is Reasoning:
-        part = {"text": block.text, "thought": True}  # GEM-25
-    elif type(block) is Media:
-        return _encode_media(block)
-    else:
-        raise TypeError(block)
-    if block.seal is not None:
-        part["thoughtSignature"] = block.seal.payload  # GEM-20: on the very part it came on
-    return part
-
-
-def _encode_completion(call: AnsweredCall, *, ids: bool) -> dict[str, Any]:
-    done = call.completion
-    result: dict[str, Any] = {
-        "name": call.name,  # GEM-13
-        "response": {"error" if done.is_error else "output": done.text},  # GEM-14
-    }
-    if ids:
-        result["id"] = call.id
-    if done.media:  # GEM-42
-        result["parts"] = [_encode_media(media) for media in done.media]
-    return {"functionResponse": result}
+def _payload(seal: Seal | None) -> str:
+    return seal.payload if seal is not None else ""  # GEM-20: on the very part it came on
 
 
 def _encode_media(media: Media) -> dict[str, Any]:

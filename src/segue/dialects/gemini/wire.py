@@ -24,6 +24,75 @@ SENTINELS = frozenset(  # GEM-22: as it is, and as clients with a bytes field se
 """What stands for a thought signature that is not there."""
 
 
+# What a request holds
+
+
+class Shown(Struct, rename="camel", gc=False):
+    """A text or a thought, as we send it."""
+
+    text: str
+
+
+class Signed(Struct, rename="camel", gc=False, omit_defaults=True):
+    """The same, with what it carries."""
+
+    text: str
+    thought: bool = False
+    thought_signature: str = ""
+
+
+class SaidCall(Struct, rename="camel", gc=False, omit_defaults=True):
+    """A call as we send it: its arguments are an object (GEM-15)."""
+
+    name: str
+    args: Raw
+    id: str = ""
+
+
+class CallPart(Struct, rename="camel", gc=False, omit_defaults=True):
+    """A call among the parts."""
+
+    function_call: SaidCall
+    thought_signature: str = ""
+
+
+class Output(Struct, gc=False):
+    """What a tool gave (GEM-14)."""
+
+    output: str
+
+
+class Failure(Struct, gc=False):
+    """What a tool failed with (GEM-14)."""
+
+    error: str
+
+
+class SaidResult(Struct, rename="camel", gc=False, omit_defaults=True):
+    """A result as we send it, under the name of its tool (GEM-13)."""
+
+    name: str
+    response: Output | Failure
+    id: str = ""
+    parts: list[dict[str, Any]] = []
+
+
+class ResultPart(Struct, rename="camel", gc=False):
+    """A result among the parts."""
+
+    function_response: SaidResult
+
+
+class Turn(Struct, gc=False):
+    """One entry of `contents`."""
+
+    role: str
+    parts: list[Any]
+
+
+# What a reply holds
+
+
 class FunctionCall(Struct, rename="camel", gc=False):
     """A call in a reply; its arguments are kept as the text they arrived in."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.events import parse_arguments
 from segue.conversation.message import Message
 from segue.dialects.data_urls import kind_of, media_from, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
+from segue.dialects.mistral import wire
 from segue.dialects.mistral.rules import MISTRAL
 from segue.dialects.mistral.settings import decode_options, decode_tools, encode_settings
-from segue.dialects.mistral.wire import ENCODER
 from segue.dialects.reading import items, misread, record, text, unknown
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.transcript.steps import Transcript
+    from segue.transcript.steps import Completion, Transcript
 
 NAME = MISTRAL.target.dialect
+WireMessage: TypeAlias = wire.Spoken | wire.Assistant | wire.Result
 _OWN_ID = re.compile(r"[a-zA-Z0-9]{9}")  # MIS-01
 
 
@@ -43,18 +44,18 @@ def encode_request(
         "messages": _encode_messages(transcript),
         **settings,
     }
-    return EncodedRequest(ENCODER.encode(body), tuple(repairs))
+    return EncodedRequest(wire.ENCODER.encode(body), tuple(repairs))
 
 
-def _encode_messages(transcript: Transcript) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
+def _encode_messages(transcript: Transcript) -> list[WireMessage]:
+    messages: list[WireMessage] = []
     if transcript.system:
-        messages.append({"role": "system", "content": transcript.system})
+        messages.append(wire.Spoken("system", transcript.system))
     for index, step in enumerate(transcript.steps):
         if type(step) is UserStep:
             if step.instruction:  # MIS-14
                 raise _unsayable("an instruction in mid-conversation", index)
-            messages.append({"role": "user", "content": _encode_shown(step.blocks, index)})
+            messages.append(wire.Spoken("user", _encode_shown(step.blocks, index)))
         elif type(step) is ModelStep:
             _encode_model(step, index, messages)
     return messages
@@ -84,35 +85,33 @@ def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> str | list[di
     return chunks
 
 
-def _encode_model(step: ModelStep, index: int, messages: list[dict[str, Any]]) -> None:
-    said: list[dict[str, Any]] = []
-    calls: list[AnsweredCall] = []
-    thinks = False
+def _encode_model(step: ModelStep, index: int, messages: list[WireMessage]) -> None:
+    calls: list[wire.SaidCall] = []
+    results: list[wire.Result] = []
+    others: list[Text | Reasoning] = []
     for block in step.blocks:
         if type(block) is AnsweredCall:
-            calls.append(block)
-        elif type(block) is Text:
-            said.append({"type": "text", "text": block.text})
-        elif type(block) is Reasoning:
-            thinks = True
-            said.append(_encode_thought(block))
-        else:
+            calls.append(wire.SaidCall(block.id, wire.SaidFunction(block.name, block.arguments)))
+            told = _encode_completion(block.completion, index)
+            results.append(wire.Result(block.id, block.name, told))  # MIS-09
+        elif isinstance(block, Media):
             raise _unsayable("media from the model", index)  # MIS-V12
-    content: Any = said
-    if not thinks and len(said) <= 1:
-        content = said[0]["text"] if said else ""
-    message: dict[str, Any] = {"role": "assistant", "content": content}
-    if calls:
-        message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in calls
-        ]
-    messages.append(message)
-    for call in calls:
-        told = _encode_completion(call, index)
-        messages.append(
-            {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": told}
-        )  # MIS-09
+        else:
+            others.append(block)
+    messages.append(wire.Assistant(_encode_said(others), calls))
+    messages += results
+
+
+def _encode_said(blocks: list[Text | Reasoning]) -> str | list[dict[str, Any]]:
+    if not blocks:
+        return ""
+    only = blocks[0]
+    if len(blocks) == 1 and type(only) is Text:
+        return only.text
+    return [
+        _encode_thought(block) if type(block) is Reasoning else {"type": "text", "text": block.text}
+        for block in blocks
+    ]
 
 
 def _encode_thought(thought: Reasoning) -> dict[str, Any]:
@@ -125,8 +124,7 @@ def _encode_thought(thought: Reasoning) -> dict[str, Any]:
     return chunk
 
 
-def _encode_completion(call: AnsweredCall, index: int) -> str:
-    done = call.completion
+def _encode_completion(done: Completion, index: int) -> str:
     if done.media:
         raise _unsayable("media in a tool's result", index)
     # There is no flag for a failure, so the text must say it.

@@ -10,6 +10,49 @@ from msgspec import Raw, Struct
 ENCODER = msgspec.json.Encoder()
 
 
+# What a request holds
+
+
+class SaidFunction(Struct, gc=False):
+    """A tool's name and the JSON text of its arguments."""
+
+    name: str
+    arguments: str
+
+
+class SaidCall(Struct, gc=False):
+    """One entry of `tool_calls`."""
+
+    id: str
+    function: SaidFunction
+    type: str = "function"
+
+
+class Spoken(Struct, gc=False):
+    """What the operator or the user says."""
+
+    role: str
+    content: str | list[dict[str, Any]]
+
+
+class Assistant(Struct, tag_field="role", tag="assistant", gc=False, omit_defaults=True):
+    """What the model said, thought and called."""
+
+    content: str | list[dict[str, Any]]
+    tool_calls: list[SaidCall] = []
+
+
+class Result(Struct, tag_field="role", tag="tool", gc=False):
+    """How a call ended."""
+
+    tool_call_id: str
+    name: str
+    content: str
+
+
+# What a reply holds
+
+
 class ContentChunk(Struct, gc=False):
     """A piece of content that is not plain text, of whichever type."""
 

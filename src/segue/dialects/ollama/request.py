@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Raw
 
@@ -11,9 +11,9 @@ from segue.conversation.events import parse_arguments
 from segue.conversation.message import Message
 from segue.dialects.data_urls import media_from
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
+from segue.dialects.ollama import wire
 from segue.dialects.ollama.rules import OLLAMA
 from segue.dialects.ollama.settings import decode_options, decode_tools, encode_settings
-from segue.dialects.ollama.wire import ENCODER
 from segue.dialects.reading import items, record, text
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.transcript.steps import Transcript
+    from segue.transcript.steps import Completion, Transcript
 
 NAME = OLLAMA.target.dialect
+WireMessage: TypeAlias = wire.Spoken | wire.Assistant | wire.Result
 _MIMES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "UklGR": "image/webp", "R0lGO": "image/gif"}
 """How the base64 of an image begins: the wire does not tell its type."""
 
@@ -44,13 +45,13 @@ def encode_request(
         "messages": _encode_messages(transcript),
         **settings,
     }
-    return EncodedRequest(ENCODER.encode(body), tuple(repairs))
+    return EncodedRequest(wire.ENCODER.encode(body), tuple(repairs))
 
 
-def _encode_messages(transcript: Transcript) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
+def _encode_messages(transcript: Transcript) -> list[WireMessage]:
+    messages: list[WireMessage] = []
     if transcript.system:
-        messages.append({"role": "system", "content": transcript.system})
+        messages.append(wire.Spoken("system", transcript.system))
     for index, step in enumerate(transcript.steps):
         if type(step) is UserStep:
             if step.instruction:
@@ -70,7 +71,7 @@ def _unsayable(what: str, index: int) -> TranscriptError:
     )
 
 
-def _encode_user(step: UserStep, index: int) -> dict[str, Any]:
+def _encode_user(step: UserStep, index: int) -> wire.Spoken:
     said: list[str] = []
     images: list[str] = []
     for block in step.blocks:
@@ -80,43 +81,31 @@ def _encode_user(step: UserStep, index: int) -> dict[str, Any]:
             images.append(block.data)
         else:
             raise _unsayable("anything but images by content", index)
-    message: dict[str, Any] = {"role": "user", "content": "\n\n".join(said)}  # OLL-01
-    if images:
-        message["images"] = images
-    return message
+    return wire.Spoken("user", said[0] if len(said) == 1 else "\n\n".join(said), images)  # OLL-01
 
 
-def _encode_model(step: ModelStep, index: int, messages: list[dict[str, Any]]) -> None:
+def _encode_model(step: ModelStep, index: int, messages: list[WireMessage]) -> None:
     said: list[str] = []
     thoughts: list[str] = []
-    calls: list[AnsweredCall] = []
+    calls: list[wire.SaidCall] = []
+    results: list[wire.Result] = []
     for block in step.blocks:
         if type(block) is AnsweredCall:
-            calls.append(block)
+            function = wire.SaidFunction(len(calls), block.name, Raw(block.arguments))
+            calls.append(wire.SaidCall(block.id, function))
+            told = _encode_completion(block.completion, index)
+            results.append(wire.Result(block.name, block.id, told))
         elif type(block) is Text:
             said.append(block.text)
         elif type(block) is Reasoning:
             thoughts.append(block.text)
         else:
             raise _unsayable("media from the model", index)
-    message: dict[str, Any] = {"role": "assistant", "content": "".join(said)}
-    if thoughts:
-        message["thinking"] = "".join(thoughts)
-    if calls:
-        message["tool_calls"] = [_encode_call(call, place) for place, call in enumerate(calls)]
-    messages.append(message)
-    for call in calls:  # OLL-06: at once, in call order, each with its name
-        told = _encode_completion(call, index)
-        messages.append({"role": "tool", "tool_name": call.name, "tool_call_id": call.id, "content": told})
+    messages.append(wire.Assistant("".join(said), "".join(thoughts), calls))
+    messages += results
 
 
-def _encode_call(call: AnsweredCall, place: int) -> dict[str, Any]:
-    function = {"index": place, "name": call.name, "arguments": Raw(call.arguments)}  # OLL-02
-    return {"id": call.id, "function": function}
-
-
-def _encode_completion(call: AnsweredCall, index: int) -> str:
-    done = call.completion
+def _encode_completion(done: Completion, index: int) -> str:
     if done.media:
         raise _unsayable("media in a tool's result", index)
     # There is no flag for a failure, so the text must say it.

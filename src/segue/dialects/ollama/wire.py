@@ -10,6 +10,51 @@ from msgspec import Raw, Struct
 ENCODER = msgspec.json.Encoder()
 
 
+# What a request holds
+
+
+class SaidFunction(Struct, gc=False):
+    """What is called: the arguments are an object (OLL-02)."""
+
+    index: int
+    name: str
+    arguments: Raw
+
+
+class SaidCall(Struct, gc=False):
+    """One entry of `tool_calls`."""
+
+    id: str
+    function: SaidFunction
+
+
+class Spoken(Struct, gc=False, omit_defaults=True):
+    """What the operator or the user says and shows."""
+
+    role: str
+    content: str
+    images: list[str] = []
+
+
+class Assistant(Struct, tag_field="role", tag="assistant", gc=False, omit_defaults=True):
+    """What the model said, thought and called."""
+
+    content: str
+    thinking: str = ""
+    tool_calls: list[SaidCall] = []
+
+
+class Result(Struct, tag_field="role", tag="tool", gc=False):
+    """How a call ended (OLL-06)."""
+
+    tool_name: str
+    tool_call_id: str
+    content: str
+
+
+# What a reply holds
+
+
 class Function(Struct, frozen=True, gc=False):
     """What is called, and with what: an object (OLL-21), from some models the text of one."""
 
