@@ -1,0 +1,176 @@
+"""What the dialects cost: requests and streams against the bare JSON of the same data in the same run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+import msgspec
+
+from bench.histories import ORIGIN, agent_like
+from bench.measure import interleaved
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Event,
+    Finished,
+    ReplyStarted,
+    TextDelta,
+    UsageReported,
+    fold,
+)
+from segue.conversation.message import Conversation
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.conversation.usage import Usage
+from segue.dialects.all import DIALECTS
+from segue.dialects.card import UNKNOWN
+from segue.dialects.dialect import Dialect
+from segue.transcript.adopt import adopt
+from segue.transcript.render import render
+
+TARGETS = ("openai_chat", "openai_responses", "anthropic", "gemini", "mistral", "ollama", "kimi")
+TOOLS = (ToolSpec("search_files", "Search.", {"type": "object", "properties": {"path": {"type": "string"}}}),)
+CHUNKS = 2_000
+
+Row: TypeAlias = tuple[str, float, str]
+"""What was measured, the ratio, and what it is a ratio of."""
+
+
+def run() -> list[Row]:
+    rows = [*_requests(10_000), *_servers(10_000), *_streams(), *_others(1_000)]
+    for name, ratio, note in rows:
+        print(f"{name:<44}{ratio:>9.2f} {note}")
+    return rows
+
+
+def _encoded(dialect: Dialect, conversation: Conversation) -> bytes:
+    transcript = render(conversation, None, dialect.rules.at(model="m"))
+    return dialect.encode_request(transcript, TOOLS, Options(model="m"), UNKNOWN).body
+
+
+def _requests(size: int) -> list[Row]:
+    conversation = agent_like(size)
+    rows = []
+    for name in TARGETS:
+        dialect = DIALECTS[name]
+        payload = msgspec.json.decode(_encoded(dialect, conversation))
+        transcript = render(conversation, None, dialect.rules.at(model="m"))
+        taken = interleaved(
+            {
+                "floor": partial(msgspec.json.Encoder().encode, payload),
+                "ours": partial(_encoded, dialect, conversation),
+                "encode": partial(dialect.encode_request, transcript, TOOLS, Options(model="m"), UNKNOWN),
+            },
+            rounds=9,
+        )
+        note = "× encoding the payload"
+        rows.append((f"render + encode, {name}", taken["ours"] / taken["floor"], note))
+        rows.append((f"encode alone, {name}", taken["encode"] / taken["floor"], note))
+    return rows
+
+
+def _servers(size: int) -> list[Row]:
+    """Reading a request: what the gateway and `segue convert` do."""
+    conversation = agent_like(size)
+    rows = []
+    for name in TARGETS:
+        dialect = DIALECTS[name]
+        body = _encoded(dialect, conversation)
+        taken = interleaved(
+            {"floor": partial(msgspec.json.decode, body), "ours": partial(_taken_in, dialect, body)}, rounds=9
+        )
+        rows.append((f"parse + decode + adopt, {name}", taken["ours"] / taken["floor"], "× parsing the body"))
+    return rows
+
+
+def _taken_in(dialect: Dialect, body: bytes) -> object:
+    decoded = dialect.decode_request(msgspec.json.decode(body))
+    return adopt(decoded.messages, system=decoded.system, dialect=dialect.name)
+
+
+def _reply() -> list[Event]:
+    events: list[Event] = [ReplyStarted("reply", "model")]
+    events += [TextDelta(0, f" word{number}") for number in range(CHUNKS)]
+    events += [CallStarted(1, "call_1", "search_files")]
+    events += [ArgumentsDelta(1, piece) for piece in ('{"path":', '"src"', "}")]
+    return [*events, UsageReported(Usage(input_tokens=10, output_tokens=CHUNKS)), Finished("tool_calls")]
+
+
+def _streams() -> list[Row]:
+    rows = []
+    for name in TARGETS:
+        dialect = DIALECTS[name]
+        encoder = dialect.new_encoder("model")
+        portions = [portion for event in _reply() if (portion := encoder.feed(event))]
+        portions.append(encoder.close())
+        chunks = [chunk for portion in portions for chunk in _chunks(portion)]
+        taken = interleaved(
+            {
+                "floor": partial(_parse_each, chunks),
+                "ours": partial(_decode_each, dialect, portions),
+                "fold": partial(_fold_each, dialect, portions),
+            },
+            rounds=15,
+        )
+        note = "× as many chunks per second as parsing each"
+        rows.append((f"stream decode, {name}", taken["floor"] / taken["ours"], note))
+        rows.append((f"stream decode + fold, {name}", taken["floor"] / taken["fold"], note))
+    return rows
+
+
+def _chunks(portion: bytes) -> list[bytes]:
+    """The JSON in a portion of a stream, be it server-sent events or lines."""
+    lines = (line.removeprefix(b"data:").strip() for line in portion.splitlines())
+    return [line for line in lines if line.startswith(b"{")]
+
+
+def _parse_each(chunks: list[bytes]) -> None:
+    decode = msgspec.json.decode
+    for chunk in chunks:
+        decode(chunk)
+
+
+def _decode_each(dialect: Dialect, portions: list[bytes]) -> list[Event]:
+    decoder = dialect.new_decoder()
+    events: list[Event] = []
+    for portion in portions:
+        events += decoder.feed(portion)
+    events += decoder.close()
+    return events
+
+
+def _fold_each(dialect: Dialect, portions: list[bytes]) -> object:
+    return fold(_decode_each(dialect, portions), ORIGIN)
+
+
+def _others(size: int) -> list[Row]:
+    """The same history through other people's mapping, where they are installed."""
+    if find_spec("litellm") is None:
+        return []
+    conversation = agent_like(size)
+    messages = json.loads(_encoded(DIALECTS["openai_chat"], conversation))["messages"]
+    theirs = _litellm(messages)
+    subjects: dict[str, Callable[[], object]] = {
+        "ours": partial(_encoded, DIALECTS["anthropic"], conversation),
+        "theirs": theirs,
+    }
+    taken = interleaved(subjects, rounds=5)
+    return [("LiteLLM, OpenAI to Anthropic", taken["theirs"] / taken["ours"], "× our render + encode")]
+
+
+def _litellm(messages: list[dict[str, Any]]) -> Callable[[], object]:
+    module: Any = import_module("litellm.llms.anthropic.chat.transformation")
+    config = module.AnthropicConfig()
+
+    def transform() -> object:
+        # It changes what it is given, so it gets a copy, as its own callers do.
+        body = config.transform_request("claude-sonnet-4-6", deepcopy(messages), {"max_tokens": 1000}, {}, {})
+        return msgspec.json.encode(body)
+
+    return transform
