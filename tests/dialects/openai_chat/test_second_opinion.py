@@ -30,7 +30,7 @@ from segue.transcript.render import render
 from strategies.histories import conversations
 
 Judge: TypeAlias = Callable[[object, Context], Iterator[Refusal]]
-COMPATIBLE = Profile(reparse_arguments=True, reasoning_fields=True, model_checks=False, tool_id_max=40)
+COMPATIBLE = Profile(reparse_arguments=True, reasoning_fields=True, model_checks=False, tool_id_max=64)
 
 
 def compatible(body: object, context: Context) -> Iterator[Refusal]:

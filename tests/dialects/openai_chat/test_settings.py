@@ -181,8 +181,9 @@ def test_an_effort_that_a_model_lacks_becomes_the_nearest_one_and_is_noted() -> 
         {"reasoning_effort": "high"},
         [("option_not_sent", "effort")],
     )
-    known = ModelCard(match="m")
+    known = ModelCard(match="m", dialects=("openai_chat",))
     assert sent("openai_chat", card=known, effort="low") == ({}, [("option_not_sent", "effort")])
+    assert sent("openai_chat", card=known, effort="none") == ({}, [])
 
 
 def test_an_answer_of_a_certain_shape_is_asked_for() -> None:

@@ -7,16 +7,18 @@ import string
 from msgspec import structs
 
 from segue.conversation.blocks import Origin
-from segue.transcript.rules import IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
+from segue.transcript.rules import SAFE_CHARACTERS, IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _USER_IMAGES = MediaRules(user=_IMAGES, urls=frozenset({"image"}))
 _USER_DATA_IMAGES = MediaRules(user=frozenset({"image/png", "image/jpeg", "image/webp"}))
+# Recorded: servers issue ids such as `functions.weather:0`, or of 48 characters, and take their own back.
+_ISSUED = SAFE_CHARACTERS + ".:"
 _LETTER_FIRST = NameGrammar(first=string.ascii_letters + "_")
 
 OPENAI_CHAT = Rules(
     target=Origin("openai_chat"),
-    ids=IdGrammar(max_length=40),  # CHAT-20: 64 today, 40 on older deployments
+    ids=IdGrammar(max_length=40, characters=_ISSUED),  # CHAT-20: 64 today, 40 on older deployments
     names=NameGrammar(),  # CHAT-21
     reasoning=ReasoningRules(),  # CHAT-50: there is no field to send it back in
     media=MediaRules(  # CHAT-52, CHAT-53: the user alone shows media
@@ -29,6 +31,7 @@ OPENAI_CHAT = Rules(
 
 _STRICTER = structs.replace(
     OPENAI_CHAT,
+    ids=IdGrammar(max_length=64, characters=_ISSUED),
     media=_USER_IMAGES,
     opens_with_user=True,
     ends_with_model=False,

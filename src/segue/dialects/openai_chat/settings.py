@@ -155,11 +155,12 @@ class Speller:
             self._try(effort)
 
     def _try(self, effort: Effort) -> None:
-        known = self.card.match != "*"
-        mode = self.card.thinking or ("" if known else self.variant.thinking)
+        # A card that speaks for this very target and says nothing of thinking knows of none.
+        unsaid = "none" if self.variant.name in self.card.dialects else self.variant.thinking
+        mode = self.card.thinking or unsaid
         degrees = self.card.efforts or self.variant.efforts
-        if mode in ("", "always"):
-            if mode or effort != "none":
+        if mode in ("", "none", "always"):
+            if mode == "always" or effort != "none":
                 self._note("option_not_sent", "effort", "this model decides for itself")
             return
         if mode == "switch" and self.variant.switch:
