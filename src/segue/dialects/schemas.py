@@ -8,54 +8,31 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from segue.dialects.schema_merging import ANNOTATIONS, as_object, both
 from segue.dialects.schema_reading import Schema, inlined, tidied
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ENCODER = msgspec.json.Encoder()
+_WORTH_REMEMBERING = 20_000
 _ANTHROPIC_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 GEMINI_KEYWORDS = frozenset(  # GEM-28
-    {
-        "type",
-        "format",
-        "title",
-        "description",
-        "nullable",
-        "enum",
-        "maxItems",
-        "minItems",
-        "properties",
-        "required",
-        "minProperties",
-        "maxProperties",
-        "minLength",
-        "maxLength",
-        "pattern",
-        "example",
-        "anyOf",
-        "propertyOrdering",
-        "default",
-        "items",
-        "minimum",
-        "maximum",
-    }
+    {"type", "format", "title", "description", "nullable", "enum", "default", "example", "pattern"}
+    | {"properties", "required", "propertyOrdering", "minProperties", "maxProperties", "anyOf"}
+    | {"items", "minItems", "maxItems", "minLength", "maxLength", "minimum", "maximum"}
 )
 _GEMINI_FORMATS = frozenset({"enum", "date-time", "float", "double", "int32", "int64"})
 _OLLAMA = frozenset({"anyOf", "type", "items", "description", "enum", "properties", "required"})  # OLL-17
 _KIMI_RESERVED = frozenset({"$defs", "$ref", "anyOf", "required", "additionalProperties"})
 _KIMI_REFUSED = frozenset(
-    {
-        "not",
-        "if",
-        "then",
-        "else",
-        "contains",
-        "dependentSchemas",
-        "patternProperties",
-        "propertyNames",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
+    {"not", "if", "then", "else", "contains", "dependentSchemas", "patternProperties", "propertyNames"}
+    | {"unevaluatedItems", "unevaluatedProperties"}
 )
 _KIMI_DEPTH, _KIMI_PROPERTIES, _KIMI_BRANCHES, _KIMI_VALUES = 5, 100, 10, 500
 _UNTOLD = frozenset(
@@ -65,12 +42,36 @@ _UNTOLD = frozenset(
 _OPEN = ["string", "number", "boolean", "object", "array", "null"]
 
 
+def _remembered(say: Callable[[Any], tuple[Schema, list[str]]]) -> Callable[[Any], tuple[Schema, list[str]]]:
+    """The same tools are offered again with every request: their schemas are worked out once.
+
+    What is given back is the caller's as far as its outermost object goes; what lies inside is shared.
+    """
+
+    @lru_cache(maxsize=512)
+    def known(data: bytes) -> tuple[Schema, list[str]]:
+        return say(msgspec.json.decode(data))
+
+    @wraps(say)
+    def said(schema: Any) -> tuple[Schema, list[str]]:
+        try:
+            data = _ENCODER.encode(schema)
+            spoken, notes = known(data) if len(data) < _WORTH_REMEMBERING else say(schema)
+        except (msgspec.DecodeError, TypeError, ValueError, OverflowError, RecursionError):
+            spoken, notes = say(schema)  # no JSON: what can be said of it is worked out from the value itself
+        return dict(spoken), list(notes)
+
+    return said
+
+
+@_remembered
 def object_root(schema: Any) -> tuple[Schema, list[str]]:
     """For OpenAI and Mistral: valid in drafts 7 and 2020-12, an object at the root, no combinator beside it."""
     read, notes = tidied(schema)
     return as_object(read, notes), notes
 
 
+@_remembered
 def anthropic(schema: Any) -> tuple[Schema, list[str]]:
     """The same, with the keys that Anthropic takes."""
     spoken, notes = object_root(schema)
@@ -84,6 +85,7 @@ def anthropic(schema: Any) -> tuple[Schema, list[str]]:
     return spoken, notes
 
 
+@_remembered
 def gemini(schema: Any) -> tuple[Schema, list[str]]:
     """The 22 keywords of `parameters` (GEM-28, GEM-30). Empty where there are no arguments: leave it out then."""
     read, notes = inlined(schema)
@@ -91,12 +93,14 @@ def gemini(schema: Any) -> tuple[Schema, list[str]]:
     return (_Gemini(notes).say(root, "") if root["properties"] else {}), notes
 
 
+@_remembered
 def kimi(schema: Any) -> tuple[Schema, list[str]]:
     """Moonshot's flavour (KIM-14, KIM-15)."""
     read, notes = inlined(schema)
     return _Kimi(notes).say(as_object(read, notes), "", 0), notes
 
 
+@_remembered
 def ollama(schema: Any) -> tuple[Schema, list[str]]:
     """What Ollama keeps of a schema (OLL-17); the rest is told in the descriptions."""
     read, notes = inlined(schema)
