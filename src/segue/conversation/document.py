@@ -61,8 +61,8 @@ def encode_document(
         conversation.system,
         conversation.minted,
         tuple(_plain_interaction(interaction) for interaction in ledger.values()) if ledger else (),
-        tools,
-        options or Options(),
+        tuple(structs.replace(tool, parameters=_plain(tool.parameters)) for tool in tools),
+        _plain_options(options or Options()),
         dialect,
     )
     # "segue" and "version" stand in the document also when they equal a default.
@@ -81,6 +81,15 @@ def decode_document(data: bytes | str) -> tuple[Conversation, Ledger | None]:
 
 
 def conversation_in(document: Document) -> tuple[Conversation, Ledger | None]:
+    """What a document holds of a session."""
+    for index, interaction in enumerate(document.ledger):
+        if not interaction.call.id:
+            raise TranscriptError(
+                "An interaction of the ledger has no call id.",
+                code="bad_document",
+                path=f"ledger[{index}].call.id",
+                hint="Leave the interaction out: the history tells how its call ended.",
+            )
     ledger = Ledger(document.ledger) if document.ledger else None
     return Conversation(document.messages, document.system, document.minted), ledger
 
@@ -91,12 +100,16 @@ def read_document(fields: dict[str, Any]) -> Document:
         raise TranscriptError(
             'This JSON is not a segue conversation: it has no "segue": "conversation".',
             code="not_a_conversation",
+            path="segue",
             hint="Convert it first: segue convert --to conversation.",
         )
     version = fields.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise TranscriptError(
-            f"The version is {version!r}, not a number from 1 on.", code="bad_version", path="version"
+            "The version is not a whole number from 1 on.",
+            code="bad_version",
+            path="version",
+            hint=f"Say which version the document has; this segue reads up to version {VERSION}.",
         )
     if version > VERSION:
         raise TranscriptError(
@@ -138,7 +151,11 @@ def _parse(data: bytes | str) -> dict[str, Any]:
             f"This is not JSON: {error}.", code="not_json", hint="Check that the file is whole."
         ) from error
     if not isinstance(parsed, dict):
-        raise TranscriptError("A document is a JSON object.", code="not_a_conversation")
+        raise TranscriptError(
+            "This JSON is not a segue conversation: it is no object.",
+            code="not_a_conversation",
+            hint="Convert it first: segue convert --to conversation.",
+        )
     return parsed
 
 
@@ -150,16 +167,31 @@ def _plain_message(message: Message) -> Message:
 
 
 def _plain_block(block: Block) -> Block:
-    if type(block) is ToolCall and not is_plain(block.arguments, any_text=True):
-        return structs.replace(block, arguments=plain(block.arguments))
-    if type(block) is ToolResult and not is_plain(block.output, any_text=True):
-        return structs.replace(block, output=plain(block.output))
-    return block
+    if type(block) is ToolCall:
+        return _plain_call(block)
+    return _plain_result(block) if type(block) is ToolResult else block
+
+
+def _plain_options(options: Options) -> Options:
+    return structs.replace(
+        options, response_schema=_plain(options.response_schema), extra=_plain(options.extra)
+    )
 
 
 def _plain_interaction(interaction: Interaction) -> Interaction:
-    call, result = _plain_block(interaction.call), interaction.result
-    ended = _plain_block(result) if result is not None else None
-    if type(call) is not ToolCall or (ended is not None and type(ended) is not ToolResult):
-        return interaction
-    return Interaction(call, ended)
+    result = interaction.result
+    return Interaction(_plain_call(interaction.call), None if result is None else _plain_result(result))
+
+
+def _plain_call(call: ToolCall) -> ToolCall:
+    arguments = _plain(call.arguments)
+    return call if arguments is call.arguments else structs.replace(call, arguments=arguments)
+
+
+def _plain_result(result: ToolResult) -> ToolResult:
+    output = _plain(result.output)
+    return result if output is result.output else structs.replace(result, output=output)
+
+
+def _plain(value: Any) -> Any:
+    return value if is_plain(value, any_text=True) else plain(value)

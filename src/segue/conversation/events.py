@@ -212,9 +212,7 @@ class _Unfinished:
             return Reasoning(text, self.seal)
         if self.kind == "call":
             return ToolCall("", self.name, parse_arguments(text), text, self.native_id, self.seal)
-        if self.kind == "media" and self.media is not None:
-            return self.media
-        return Text(text, self.seal)
+        return self.media or Text(text, self.seal)
 
 
 def parse_arguments(raw: str) -> dict[str, object] | None:

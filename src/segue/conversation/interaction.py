@@ -38,7 +38,8 @@ class Ledger(Mapping[str, Interaction]):
         self._interactions: dict[str, Interaction] = {}
         self._writes: list[str] = []
         for interaction in interactions:
-            self._write(interaction)
+            if not self.schedule(interaction.call).finished and interaction.finished:
+                self._write(interaction)
 
     def schedule(self, call: ToolCall) -> Interaction:
         """Open an interaction; if it is known already, it stays as it is."""
@@ -49,6 +50,7 @@ class Ledger(Mapping[str, Interaction]):
             raise UsageError(
                 f'The call of tool "{call.name}" has no id.',
                 code="call_without_id",
+                path="call.id",
                 hint="Append its message to a Conversation first: that mints the id.",
             )
         return self._write(Interaction(call))
@@ -60,6 +62,7 @@ class Ledger(Mapping[str, Interaction]):
             raise UsageError(
                 f'No call with id "{result.call_id}" was scheduled.',
                 code="unknown_call",
+                path="result.call_id",
                 hint="Schedule the call before settling it.",
             )
         if known.finished or status_of(result) == "pending":

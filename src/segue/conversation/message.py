@@ -61,22 +61,29 @@ class Conversation(Struct, frozen=True, gc=False, omit_defaults=True):
     def append(self, *messages: Message) -> Conversation:
         """Add messages; calls without an id get one from their position."""
         minted = self.minted
+        given = {call.id for message in messages for call in message.calls}
+        if "" in given and not minted:
+            # Messages that did not come through here: the ids they use are not counted yet.
+            given.update(call.id for message in self.messages for call in message.calls)
         added: list[Message] = []
         for message in messages:
-            settled, minted = _mint_missing(message, minted)
+            settled, minted = _mint_missing(message, minted, given)
             added.append(settled)
         return Conversation((*self.messages, *added), self.system, minted)
 
 
-def _mint_missing(message: Message, minted: int) -> tuple[Message, int]:
+def _mint_missing(message: Message, minted: int, given: set[str]) -> tuple[Message, int]:
+    """The message with an id for each call, none of which was given to another call by hand."""
+    if not message.calls:
+        return message, minted
     blocks: list[Block] = []
     for block in message.blocks:
         settled = block
         if type(block) is ToolCall:
             if not block.id:
+                while mint(minted) in given:
+                    minted += 1
                 settled = structs.replace(block, id=mint(minted))
             minted = next_ordinal(minted, block.id)
         blocks.append(settled)
-    if blocks == list(message.blocks):
-        return message, minted
     return structs.replace(message, blocks=tuple(blocks)), minted

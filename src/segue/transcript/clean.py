@@ -99,12 +99,12 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
         pairs.append((call, output))
     composer.heard = start
     own = composer.issued_by_target(message.origin)
-    for call, output in pairs:
+    for at, (call, output) in enumerate(pairs, first):
         native_id = call.native_id if own else ""
         wire_id = composer.ids.project(call.id, call.name, native_id)
         answered = AnsweredCall(wire_id, call.name, call.raw, Completion(output), call.id)
         if native_id and wire_id != native_id:
-            composer.note_other_id(native_id, answered, start, blocks.index(call))
+            composer.note_other_id(native_id, answered, start, at)
         said.append(answered)
     if composer.takes_all and composer.last_calls:
         composer.steps.append(ModelStep(tuple(said)))

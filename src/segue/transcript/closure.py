@@ -105,4 +105,4 @@ def _without_result(
 def recover_call(call: ToolCall, ledger: Mapping[str, Interaction] | None) -> ToolCall:
     """A reconstructed call as the ledger knows it, if it does."""
     known = None if ledger is None else ledger.get(call.id)
-    return call if known is None else known.call
+    return call if known is None or known.call.reconstructed else known.call

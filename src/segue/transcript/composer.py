@@ -24,7 +24,7 @@ from segue.transcript.values import arguments_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.conversation.blocks import Block, Origin, ToolResult
+    from segue.conversation.blocks import Origin, ToolResult
     from segue.conversation.interaction import Interaction
     from segue.transcript.drafts import Draft
     from segue.transcript.policy import Policy
@@ -50,6 +50,8 @@ class Composer:
         self.ids = IdProjection(rules.ids)
         self.names = NameProjection(rules.names, policy.tool_names)
         self.calls: Mapping[str, list[CallDraft]] = {}
+        self.open: set[str] = set()
+        """Keys of calls that the history gives no real result: one may still come."""
         self.heard = 0
         """The message whose draft is being composed."""
         self.last_calls = 0
@@ -74,6 +76,7 @@ class Composer:
         twin.ids = self.ids.fork()
         twin.names = self.names.fork()
         twin.calls = {}
+        twin.open = self.open.copy()
         twin.heard, twin.last_calls, twin.takes_all = self.heard, self.last_calls, self.takes_all
         twin._filler, twin._stand_in = self._filler, self._stand_in
         twin._speaker, twin._is_target = self._speaker, self._is_target
@@ -107,12 +110,9 @@ class Composer:
         message = draft.message
         said: list[Text | Media] = []
         for block in draft.blocks:
-            if type(block) is Media:
-                said.append(self._fit(block, self.rules.media.user, message))
-            else:
-                text = self._fit_text(written_out(block) if type(block) is Code else block, message)
-                if text is not None:
-                    said.append(text)
+            shown = self._fit_shown(block, self.rules.media.user, message)
+            if shown is not None:
+                said.append(shown)
         if not said:
             self._note("blank_text", message, decision="a short text stands in")
             said.append(Text(BLANK))
@@ -153,9 +153,9 @@ class Composer:
                 if thoughts:
                     said.append(thoughts.pop())
             else:
-                block = self._fit_said(item, draft.message)
-                if block is not None:
-                    said.append(block)
+                shown = self._fit_shown(item, self.rules.media.model, draft.message)
+                if shown is not None:
+                    said.append(shown)
         if all(type(block) is Reasoning for block in said):
             if draft.items:
                 self._note("message_dropped", draft.message)
@@ -167,18 +167,20 @@ class Composer:
     def push_model(self, message: int, said: list[Said], calls: int) -> None:
         """Say what a model said, as far as it depends on nothing but the rules."""
         rules = self.rules
-        reasoning = rules.reasoning
-        if calls:
-            if rules.calls_last and len(said) > calls:
-                said = self._ordered(message, said)
-            if reasoning.call_seal:
-                said = self._sealed(message, said)
-        if reasoning.required == "all" or (calls and reasoning.required == "calls"):
-            said = self._filled(message, said)
+        if calls and rules.calls_last and len(said) > calls:
+            said = self._ordered(message, said)
         if rules.calls_per_step and calls > rules.calls_per_step:
             self._push_split(message, said)
         else:
-            self._append_model(tuple(said), calls)
+            self._push_step(message, said, calls)
+
+    def _push_step(self, message: int, said: list[Said], calls: int) -> None:
+        reasoning = self.rules.reasoning
+        if calls and reasoning.call_seal:
+            said = self._sealed(message, said)
+        if reasoning.required == "all" or (calls and reasoning.required == "calls"):
+            said = self._filled(message, said)
+        self._append_model(tuple(said), calls)
 
     def _append_model(self, blocks: tuple[Said, ...], calls: int) -> None:
         """A reply stored in pieces is one message, also where a target would take several."""
@@ -208,11 +210,11 @@ class Composer:
         for block in said:
             if type(block) is AnsweredCall:
                 if calls == self.rules.calls_per_step:
-                    self._append_model(tuple(portion), calls)
+                    self._push_step(message, portion, calls)
                     portion, calls = [], 0
                 calls += 1
             portion.append(block)
-        self._append_model(tuple(portion), calls)
+        self._push_step(message, portion, calls)
 
     def _thoughts(self, draft: ModelDraft) -> list[Reasoning]:
         """The thoughts of a message that may be sent, last one first: all of them or none."""
@@ -265,8 +267,10 @@ class Composer:
     ) -> AnsweredCall:
         target = self.rules.target
         ledger = self.ledger
-        if ledger is not None and (not draft.key or len(self.calls.get(draft.key, ())) > 1):
+        if ledger is not None and (not draft.call.id or len(self.calls.get(draft.key, ())) > 1):
             ledger = None  # an entry of the ledger speaks for exactly one call
+        if not draft.answered:
+            self.open.add(draft.key)
         call = draft.call
         if call.reconstructed:
             call = self._recovered(draft, ledger)
@@ -334,23 +338,18 @@ class Composer:
 
     # Pieces
 
-    def _fit(self, media: Media, allowed: frozenset[str], message: int) -> Text | Media:
+    def _fit_media(self, media: Media, allowed: frozenset[str], message: int) -> Text | Media:
         if accepts_media(allowed, self.rules.media, media):
             return media
         self._note("media_described", message)
         return describe(media)
 
-    def _fit_said(self, block: Block, message: int) -> Text | Media | None:
-        """A piece of a model's message that is neither a call nor a thought."""
-        match block:
-            case Text():
-                return self._fit_text(block, message)
-            case Code():
-                return self._fit_text(written_out(block), message)
-            case Media():
-                return self._fit(block, self.rules.media.model, message)
-            case _:  # calls and results were taken out by the listener
-                return None
+    def _fit_shown(
+        self, block: Text | Media | Code, allowed: frozenset[str], message: int
+    ) -> Text | Media | None:
+        if type(block) is Media:
+            return self._fit_media(block, allowed, message)
+        return self._fit_text(written_out(block) if type(block) is Code else block, message)
 
     def _fit_text(self, block: Text, message: int) -> Text | None:
         """The text as the target takes it; nothing if it is blank and the target refuses blanks."""

@@ -12,7 +12,9 @@ from segue.transcript.repairs import Kind, Repair
 from segue.transcript.steps import AnsweredCall
 
 if TYPE_CHECKING:
-    from segue.conversation.blocks import Block, Code, Media, Origin, Text, ToolCall, ToolResult
+    from collections.abc import Callable, Iterable, Iterator
+
+    from segue.conversation.blocks import Code, Media, Origin, Reasoning, Text, ToolCall, ToolResult
 
 
 @final
@@ -46,6 +48,43 @@ class CallDraft:
 
 
 @final
+class Line:
+    """Calls in order, found by name from either end without looking through all of them.
+
+    Those that are `gone` leave the line for good. A name that is missing, on either side, agrees with any.
+    """
+
+    __slots__ = ("_by_name",)
+
+    def __init__(self, calls: Iterable[CallDraft] = ()) -> None:
+        self._by_name: dict[str | None, deque[CallDraft]] = {}
+        for call in calls:
+            self.add(call)
+
+    def add(self, call: CallDraft) -> None:
+        for name in (call.call.name, None):
+            self._by_name.setdefault(name, deque()).append(call)
+
+    def first(self, name: str, gone: Callable[[CallDraft], bool]) -> CallDraft | None:
+        return min(self._ends(name, 0, gone), key=_place, default=None)
+
+    def last(self, name: str, gone: Callable[[CallDraft], bool]) -> CallDraft | None:
+        return max(self._ends(name, -1, gone), key=_place, default=None)
+
+    def _ends(self, name: str, end: int, gone: Callable[[CallDraft], bool]) -> Iterator[CallDraft]:
+        for known in (name, "") if name else (None,):
+            calls = self._by_name.get(known)
+            while calls and gone(calls[end]):
+                del calls[end]
+            if calls:
+                yield calls[end]
+
+
+def _place(call: CallDraft) -> tuple[int, int]:
+    return call.message, call.block
+
+
+@final
 class ModelDraft:
     """What the model said before anybody else spoke. `orphan`: it exists only to hold results without a call."""
 
@@ -54,21 +93,27 @@ class ModelDraft:
     def __init__(self, message: int, origin: Origin | None, *, orphan: bool = False) -> None:
         self.message = message
         self.origin = origin
-        self.items: list[Block | CallDraft] = []
+        self.items: list[Text | Media | Code | Reasoning | CallDraft] = []
         self.calls: list[CallDraft] = []
         self.heard = -1
         """Order of the last call whose result was heard."""
         self.orphan = orphan
-        self.waiting: dict[str, deque[CallDraft]] | None = None
-        """Calls without a result by key; made only when ids are not unique."""
+        self.waiting: dict[str | None, Line] | None = None
+        """Calls without a result by key, and all of them under no key; made only when ids alone do not decide."""
 
-    def queue(self, key: str) -> deque[CallDraft]:
+    def line(self, key: str | None) -> Line:
         if self.waiting is None:
             self.waiting = {}
             for call in self.calls:
                 if not call.results:
-                    self.waiting.setdefault(call.key, deque()).append(call)
-        return self.waiting.setdefault(key, deque())
+                    self.wait(call)
+        return self.waiting.setdefault(key, Line())
+
+    def wait(self, call: CallDraft) -> None:
+        """Put a call in line for a result, if anybody looks at lines at all."""
+        if self.waiting is not None:
+            for key in (call.key, None):
+                self.waiting.setdefault(key, Line()).add(call)
 
 
 @final

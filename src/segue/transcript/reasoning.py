@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.transcript.policy import Policy
-    from segue.transcript.rules import Rules
+    from segue.transcript.rules import ReasoningRules, Rules
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -53,18 +53,28 @@ def thinks(step: Step) -> bool:
     return type(step) is ModelStep and any(type(block) is Reasoning for block in step.blocks)
 
 
-def keep_last_only(steps: list[Step]) -> list[int]:
-    """Strip every step's reasoning but the last one's; the indexes of those that lost some."""
-    thinking = [index for index, step in enumerate(steps) if thinks(step)]
-    return strip(steps, thinking[:-1])
+def keep_last_only(steps: list[Step], rules: ReasoningRules) -> list[int]:
+    """Strip every step's thoughts but the last one's; the indexes of those that lost some."""
+    filler = Reasoning(rules.filler)
+    thinking = [
+        index
+        for index, step in enumerate(steps)
+        if type(step) is ModelStep
+        and any(type(block) is Reasoning and block != filler for block in step.blocks)
+    ]
+    return strip(steps, thinking[:-1], rules)
 
 
-def strip(steps: list[Step], indexes: Sequence[int]) -> list[int]:
+def strip(steps: list[Step], indexes: Sequence[int], rules: ReasoningRules) -> list[int]:
+    """Take the reasoning out of these steps; where the target insists on some, its filler stays."""
     stripped = []
     for index in indexes:
         step = steps[index]
         if type(step) is ModelStep and thinks(step):
-            steps[index] = without_reasoning(step)
+            bare = without_reasoning(step)
+            if rules.required == "all" or (rules.required == "calls" and bare.calls):
+                bare = ModelStep((Reasoning(rules.filler), *bare.blocks))
+            steps[index] = bare
             stripped.append(index)
     return stripped
 

@@ -80,7 +80,10 @@ class _Resume:
     def fits(self, conversation: Conversation, ledger: Mapping[str, Interaction] | None) -> bool:
         """Whether all that was composed so far would be composed again."""
         start, before = self.start, self.composer.ledger
-        if conversation.system != self.system or conversation.messages[:start] != self.messages[:start]:
+        try:
+            if conversation.system != self.system or conversation.messages[:start] != self.messages[:start]:
+                return False
+        except Exception:  # arguments may hold anything, also what cannot be compared: a cycle, an array
             return False
         if ledger is None or before is None:
             return ledger is before
@@ -167,7 +170,9 @@ def _claim(messages: tuple[Message, ...], start: int, end: int, keys: set[str]) 
 def _compose_heard(composer: Composer, messages: tuple[Message, ...], start: int, end: int) -> None:
     listener = Listener()
     listener.hear(messages, start, end)
-    if listener.has_orphans and end - start < len(messages):
+    if end - start < len(messages) and (
+        listener.reaches_back or not composer.open.isdisjoint(listener.calls)
+    ):
         raise _ReachesBack
     composer.notes += listener.notes
     composer.calls = listener.calls
@@ -187,7 +192,7 @@ def _finish(
     rules = composer.rules
     composer.finish()
     if composer.policy.strip_reasoning == "all_but_last":
-        for _ in keep_last_only(composer.steps):
+        for _ in keep_last_only(composer.steps, rules.reasoning):
             composer.notes.append(
                 Note("reasoning_dropped", composer.heard, decision="the policy keeps the last reasoning only")
             )
@@ -229,12 +234,13 @@ def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
         return
     if any(thinks(step) for step in steps[:first]):
         raise _ReachesBack
-    for _ in strip(steps, range(broken + 1)):
+    for _ in strip(steps, range(broken + 1), composer.rules.reasoning):
         composer.notes.append(
             Note("reasoning_dropped", composer.heard, decision="its seal was made under another prefix")
         )
     if resume is not None:
-        strip(resume.composer.steps, range(min(broken + 1, len(resume.composer.steps))))
+        before = resume.composer.steps
+        strip(before, range(min(broken + 1, len(before))), composer.rules.reasoning)
 
 
 _HARMLESS = frozenset({"reasoning_dropped", "ended"})
@@ -243,6 +249,9 @@ _HARMLESS = frozenset({"reasoning_dropped", "ended"})
 
 def _place_system(conversation: Conversation, composer: Composer) -> str:
     system = sayable(conversation.system)
+    if system.isspace() and not composer.rules.blank_text:
+        composer.notes.append(Note("blank_text", 0, decision="the system prompt is left out"))
+        return ""
     if not system or composer.rules.system == "apart":
         return system
     composer.notes.append(Note("system_folded", 0))

@@ -8,7 +8,6 @@ both present and different never pair.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from segue.conversation.blocks import (
@@ -21,13 +20,18 @@ from segue.conversation.blocks import (
     ToolResult,
     is_real,
 )
-from segue.transcript.drafts import CallDraft, Draft, ModelDraft, Note, ResultDraft, UserDraft
-from segue.transcript.values import text_of
+from segue.errors import TranscriptError
+from segue.transcript.drafts import CallDraft, Draft, Line, ModelDraft, Note, ResultDraft, UserDraft
+from segue.transcript.values import arguments_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from segue.conversation.message import Message
+
+
+_SHOWN = (Text, Media, Code)
+_SAID = (*_SHOWN, Reasoning)
 
 
 class Listener:
@@ -37,11 +41,12 @@ class Listener:
         self.drafts: list[Draft] = []
         self.notes: list[Note] = []
         self.calls: dict[str, list[CallDraft]] = {}
-        self.has_orphans = False
-        """Whether some result found no call among the messages heard."""
-        self._open: dict[str, list[CallDraft]] = {}
+        self.reaches_back = False
+        """Whether some result bears the id of no call among the messages heard."""
+        self._open: dict[str, Line] = {}
         self._batch: ModelDraft | None = None
         self._orphans: list[CallDraft] = []
+        self._orphaned: dict[str, CallDraft] = {}
 
     def hear(self, messages: Sequence[Message], start: int = 0, end: int | None = None) -> None:
         for index in range(start, len(messages) if end is None else end):
@@ -51,8 +56,15 @@ class Listener:
                 self._hear_model(index, message)
             elif speaker == "tool":
                 self._hear_tool(index, message)
-            else:
+            elif speaker == "user":
                 self._hear_user(index, message)
+            else:
+                raise TranscriptError(
+                    f'There is no speaker "{speaker}".',
+                    code="unknown_speaker",
+                    path=f"messages[{index}].speaker",
+                    hint='Say "user", "model" or "tool"; the system prompt is a field of the conversation.',
+                )
         if self._orphans:
             self._reunite()
 
@@ -69,8 +81,10 @@ class Listener:
                 self.drafts.append(draft)
             if type(block) is ToolCall:
                 self._add_call(draft, block, index, position)
-            else:
+            elif isinstance(block, _SAID):
                 draft.items.append(block)
+            else:
+                raise _no_block(block, index, position)
 
     def _continued(self, message: Message) -> ModelDraft | None:
         """The draft that this message goes on with: a reply stored in pieces, or parallel calls stored apart."""
@@ -92,9 +106,8 @@ class Listener:
             return
         known.append(made)
         if key in self._open:
-            self._open[key].append(made)
-        if draft.waiting is not None:
-            draft.queue(key).append(made)
+            self._open[key].add(made)
+        draft.wait(made)
 
     def _hear_tool(self, index: int, message: Message) -> None:
         beside: list[Text | Media | Code] = []
@@ -125,15 +138,17 @@ class Listener:
             self._hear_misplaced_call(block, index, position)
         elif type(block) is Reasoning:
             self.notes.append(Note("reasoning_dropped", index, position, decision="not in a model's message"))
-        elif type(block) is not ToolResult:
+        elif isinstance(block, _SHOWN):
             beside.append(block)
+        else:
+            raise _no_block(block, index, position)
 
     def _hear_misplaced_call(self, call: ToolCall, index: int, position: int) -> None:
         key = call.id or call.native_id
-        echoed = self._last_open(key, call.name) if key else None
+        echoed = self._echoed(call, key, index) if key else None
         if echoed is not None:
             self.notes.append(
-                Note("duplicate_call_dropped", index, position, echoed, decision="echo of an open call")
+                Note("duplicate_call_dropped", index, position, echoed, decision="echo of a call before it")
             )
             return
         self._corrected(index, position)
@@ -143,6 +158,16 @@ class Listener:
             self.drafts.append(last)
         self._add_call(last, call, index, position)
 
+    def _echoed(self, call: ToolCall, key: str, index: int) -> CallDraft | None:
+        """The call that a tool's message repeats beside its result."""
+        made = self.calls.get(key)
+        if made is None:
+            return None
+        last = made[-1]
+        if last.results and last.results[-1].message == index and _same_wish(last.call, call):
+            return last
+        return self._last_open(key, call.name)
+
     def _corrected(self, index: int, position: int) -> None:
         self.notes.append(Note("speaker_corrected", index, position))
 
@@ -151,6 +176,7 @@ class Listener:
         known = self.calls.get(key) if key else None
         call: CallDraft | None
         if known is None:
+            self.reaches_back = self.reaches_back or bool(key)
             call = self._by_position(result, key)
         elif len(known) == 1:
             call = known[0]
@@ -188,55 +214,52 @@ class Listener:
 
     def _next_in_batch(self, key: str, name: str) -> CallDraft | None:
         """The first call of the latest batch with this key that has no result yet, its name agreeing."""
-        if self._batch is None:
-            return None
-        queue = self._batch.queue(key)
-        while queue and queue[0].results:
-            queue.popleft()
-        return next((call for call in queue if not call.results and _agree(call, name)), None)
+        return self._batch.line(key).first(name, _has_result) if self._batch is not None else None
 
     def _next_of_any_key(self, name: str) -> CallDraft | None:
-        calls = self._batch.calls if self._batch is not None else []
-        return next((call for call in calls if not call.results and _agree(call, name)), None)
+        return self._batch.line(None).first(name, _has_result) if self._batch is not None else None
 
     def _last_open(self, key: str, name: str) -> CallDraft | None:
         """The latest call with this key that no tool has answered, its name agreeing."""
-        stack = self._open.get(key)
-        if stack is None:
-            stack = self._open[key] = list(self.calls.get(key, ()))
-        while stack and stack[-1].answered:
-            stack.pop()
-        return next((call for call in reversed(stack) if not call.answered and _agree(call, name)), None)
+        line = self._open.get(key)
+        if line is None:
+            line = self._open[key] = Line(self.calls.get(key, ()))
+        return line.last(name, _is_answered)
 
     def _keep_orphan(self, result: ToolResult, key: str, index: int, position: int) -> None:
         last = self.drafts[-1] if self.drafts else None
         if type(last) is not ModelDraft or not last.orphan:
+            last = None
+        found = ResultDraft(result, index, position)
+        known = self._orphaned.get(key) if key else None
+        if known is not None and (known.draft is last or _same_call(known, result)):
+            if known.draft is not last:
+                self.notes.append(Note("result_moved", index, position, known))
+            self._attach(known, found)
+            return
+        if last is None:
             last = ModelDraft(index, None, orphan=True)
             self.drafts.append(last)
-        queue = last.queue(key)
-        if not queue or not key:
-            call = ToolCall(result.call_id, result.name, native_id=result.native_id, reconstructed=True)
-            made = CallDraft(call, key, last, index, position)
-            last.items.append(made)
-            last.calls.append(made)
-            queue.append(made)
-            self._orphans.append(made)
-        self._attach(queue[-1], ResultDraft(result, index, position))
+        call = ToolCall(result.call_id, result.name, native_id=result.native_id, reconstructed=True)
+        made = self._orphaned[key] = CallDraft(call, key, last, index, position)
+        last.items.append(made)
+        last.calls.append(made)
+        self._orphans.append(made)
+        self._attach(made, found)
 
     def _reunite(self) -> None:
         """Results that were stored before their call: the call was heard by now."""
-        later: dict[str, deque[CallDraft]] = {}
+        later: dict[str, Line] = {}
         reunited: set[CallDraft] = set()
         for orphan in self._orphans:
-            candidates = later.setdefault(orphan.key, deque(self.calls.get(orphan.key, ())))
-            while candidates and (candidates[0].answered or candidates[0].message < orphan.message):
-                candidates.popleft()
-            call = next(
-                (call for call in candidates if not call.answered and _agree(call, orphan.call.name)), None
-            )
+            line = later.get(orphan.key)
+            if line is None:
+                line = later[orphan.key] = Line(self.calls.get(orphan.key, ()))
+            call = line.first(orphan.call.name, _not_for(orphan))
             at = orphan.message, orphan.block
             if call is None:
-                self.has_orphans = True
+                self.reaches_back = True
+                self.calls.setdefault(orphan.key, []).append(orphan)
                 self.notes.append(Note("call_reconstructed", *at, orphan, decision="no call has this id"))
                 continue
             for result in orphan.results:
@@ -249,10 +272,41 @@ class Listener:
             draft.items = list(draft.calls)
 
 
-def _agree(call: CallDraft, name: str) -> bool:
-    return not name or not call.call.name or call.call.name == name
+def _not_for(orphan: CallDraft) -> Callable[[CallDraft], bool]:
+    """Which calls cannot be the one that a result was stored before."""
+    return lambda call: call.answered or call.message < orphan.message
+
+
+def _no_block(block: object, index: int, position: int) -> TranscriptError:
+    return TranscriptError(
+        f"A value of type {type(block).__name__} is no block.",
+        code="no_block",
+        path=f"messages[{index}].blocks[{position}]",
+        hint="Wrap text in Text; the other blocks are Reasoning, ToolCall, ToolResult, Media and Code.",
+    )
+
+
+def _has_result(call: CallDraft) -> bool:
+    return bool(call.results)
+
+
+def _is_answered(call: CallDraft) -> bool:
+    return call.answered
+
+
+def _same_wish(one: ToolCall, other: ToolCall) -> bool:
+    return one.name == other.name and arguments_of(one)[0] == arguments_of(other)[0]
+
+
+def _same_call(known: CallDraft, result: ToolResult) -> bool:
+    """Whether a result far from another with its id answers the same lost call: different real ones do not."""
+    return not (known.answered and is_real(result)) or any(
+        same_outcome(held.result, result) for held in known.results
+    )
 
 
 def same_outcome(one: ToolResult, other: ToolResult) -> bool:
     """Whether two results tell the model the same."""
-    return one is other or (one.error == other.error and text_of(one.output) == text_of(other.output))
+    return one is other or (
+        one.error == other.error and one.media == other.media and text_of(one.output) == text_of(other.output)
+    )
