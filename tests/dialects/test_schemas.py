@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.dialects import schemas
@@ -85,9 +85,11 @@ _SCHEMA: st.SearchStrategy[Any] = st.fixed_dictionaries(
 )
 SCHEMAS = st.builds(lambda root, a, b: {**root, "$defs": {"a": a, "b": b}}, _SCHEMA, _SCHEMA, _SCHEMA)
 EVERYTHING = ANY_JSON | SCHEMAS
+few = settings(max_examples=40)
 
 
 @given(schema=EVERYTHING)
+@few
 def test_every_json_value_becomes_a_schema_and_stays_untouched(schema: Any) -> None:
     before = copy.deepcopy(schema)
     for flavour in FLAVOURS:
@@ -98,6 +100,7 @@ def test_every_json_value_becomes_a_schema_and_stays_untouched(schema: Any) -> N
 
 
 @given(schema=EVERYTHING)
+@few
 def test_what_was_said_once_is_said_again_in_the_same_words(schema: Any) -> None:
     for flavour in FLAVOURS:
         spoken, _ = flavour(schema)
@@ -105,6 +108,7 @@ def test_what_was_said_once_is_said_again_in_the_same_words(schema: Any) -> None
 
 
 @given(schema=EVERYTHING)
+@few
 def test_openai_and_anthropic_get_an_object_without_combinators_that_is_a_valid_schema(schema: Any) -> None:
     for flavour in (schemas.object_root, schemas.anthropic):
         spoken, _ = flavour(schema)
@@ -116,6 +120,7 @@ def test_openai_and_anthropic_get_an_object_without_combinators_that_is_a_valid_
 
 
 @given(schema=EVERYTHING)
+@few
 def test_gemini_gets_only_keywords_it_knows(schema: Any) -> None:
     spoken, _ = schemas.gemini(schema)
     waiting = [spoken]
@@ -131,6 +136,7 @@ def test_gemini_gets_only_keywords_it_knows(schema: Any) -> None:
 
 
 @given(schema=EVERYTHING)
+@few
 def test_kimi_gets_moonshots_flavour(schema: Any) -> None:
     spoken, _ = schemas.kimi(schema)
     assert [str(mistake) for mistake in mfjs.mistakes(spoken)] == []
@@ -138,6 +144,7 @@ def test_kimi_gets_moonshots_flavour(schema: Any) -> None:
 
 
 @given(schema=EVERYTHING)
+@few
 def test_ollama_gets_what_its_server_can_read(schema: Any) -> None:
     spoken, _ = schemas.ollama(schema)
     assert spoken["type"] == "object"
