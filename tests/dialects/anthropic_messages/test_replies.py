@@ -210,6 +210,25 @@ def test_blocks_follow_one_another_on_the_wire_and_only_unfinished_calls_overlap
     assert order == [("start", 0), ("stop", 0), ("start", 1), ("start", 2), ("stop", 1), ("stop", 2)]
 
 
+def test_what_the_provider_did_itself_is_kept_for_it_and_not_shown() -> None:
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "cats"}}
+    reply = whole(
+        {**WHOLE, "content": [search, {"type": "text", "text": "Cats."}], "stop_reason": "pause_turn"}
+    )
+    assert reply.message.text == "Cats."
+    assert json.loads(DIALECT.encode_reply(reply))["content"][0] == search
+    events = DIALECT.decode_reply(DIALECT.encode_reply(reply))
+    assert streamed(encoded(events, reply.model)) == reply
+    pieces = STREAM.replace(
+        b'"tool_use","id":"toolu_1","name":"read"', b'"server_tool_use","id":"s","name":"read"'
+    )
+    first, *_ = streamed(pieces).message.blocks[2:]
+    assert type(first) is Text
+    assert first.seal is not None
+    assert json.loads(first.seal.payload)["input"] == {"city": "Paris"}
+    assert len(streamed(pieces).message.calls) == 1
+
+
 def test_what_the_wire_cannot_show_is_described() -> None:
     reply = streamed(encoded([MediaArrived(0, Media("image", "image/png", "iVBO")), Finished("stop")]))
     assert reply.message.text.startswith("[image")

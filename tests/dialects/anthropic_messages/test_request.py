@@ -369,10 +369,28 @@ def test_what_the_wire_has_of_its_own_comes_back_as_it_was() -> None:
     assert again["tools"][0]["cache_control"] == {"type": "ephemeral"}
 
 
-def test_the_providers_own_tools_are_told_in_words() -> None:
-    block = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "cats"}}
-    read = DIALECT.decode_request({"messages": [{"role": "assistant", "content": [block]}]})
-    assert '"query":"cats"' in read.messages[0].text
+def test_blocks_of_the_providers_own_come_back_to_it_and_are_told_to_others_in_words() -> None:
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "cats"}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    file = {"type": "document", "source": {"type": "file", "file_id": "file_1"}}
+    messages = [
+        {"role": "user", "content": [file]},
+        {"role": "assistant", "content": [search, found, {"type": "text", "text": "Cats."}]},
+        {"role": "user", "content": "More."},
+    ]
+    read = DIALECT.decode_request({"model": "claude-x", "messages": messages})
+    assert '"query":"cats"' in read.messages[1].text
+    ours = adopt(read.messages).conversation
+    again = DIALECT.encode_request(
+        render(ours, None, DIALECT.rules.at(model="claude-x")), (), read.options, UNKNOWN
+    )
+    assert json.loads(again.body)["messages"] == messages
+    elsewhere = render(ours, None, DIALECT.rules.at(model="claude-y"))
+    told = json.loads(DIALECT.encode_request(elsewhere, (), Options(model="claude-y"), UNKNOWN).body)[
+        "messages"
+    ]
+    assert {block["type"] for block in told[1]["content"]} == {"text"}
+    assert {repair.kind for repair in elsewhere.repairs} == {"seal_dropped"}
 
 
 @pytest.mark.parametrize(

@@ -286,6 +286,18 @@ def test_calls_of_other_kinds_are_calls() -> None:
     assert (second.name, second.arguments) == ("local_shell", {"command": ["ls"]})
 
 
+def test_what_the_provider_did_itself_is_kept_for_it_and_not_shown() -> None:
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "cats"}}
+    reply = whole({**RESPONSE, "output": [search, OUTPUT[1]]})
+    assert reply.message.text == "Checking."
+    assert json.loads(DIALECT.encode_reply(reply))["output"][0] == search
+    finished = {"type": "response.output_item.done", "output_index": 0, "item": search}
+    ended = {**END, "response": {**RESPONSE, "output": [search, OUTPUT[1]]}}
+    assert streamed(frames(BEGIN, finished, ended)) == reply
+    events = DIALECT.decode_reply(DIALECT.encode_reply(reply))
+    assert same(reply, streamed(encoded(events)))
+
+
 def test_a_picture_the_model_made_survives_both_ways() -> None:
     image = Media("image", "image/webp", "UklG")
     events: list[Event] = [MediaArrived(0, image), MediaArrived(1, Media("audio", "audio/wav", "UklG"))]

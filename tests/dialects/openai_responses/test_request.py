@@ -293,6 +293,23 @@ def test_what_the_wire_has_of_its_own_comes_back_as_it_was() -> None:
     assert kinds(encoded) == {("option_not_sent", "options.previous_response_id")}
 
 
+def test_items_of_the_providers_own_come_back_to_it_and_are_told_to_others_in_words() -> None:
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "cats"}}
+    file = {"type": "input_file", "file_id": "file_1"}
+    items = [{"type": "message", "role": "user", "content": [file]}, search]
+    read = DIALECT.decode_request({"model": "gpt-x", "input": [*items, {"role": "user", "content": "?"}]})
+    assert '"query":"cats"' in read.messages[1].text
+    ours = adopt(read.messages).conversation
+    again = DIALECT.encode_request(
+        render(ours, None, DIALECT.rules.at(model="gpt-x")), (), read.options, UNKNOWN
+    )
+    assert json.loads(again.body)["input"][:2] == items
+    elsewhere = render(ours, None, DIALECT.rules.at(model="gpt-y"))
+    told = json.loads(DIALECT.encode_request(elsewhere, (), Options(model="gpt-y"), UNKNOWN).body)["input"]
+    assert [item["type"] for item in told] == ["message"] * 3
+    assert {repair.kind for repair in elsewhere.repairs} == {"seal_dropped"}
+
+
 def test_a_tool_of_free_text_is_a_function_of_one_text() -> None:
     grammar = {"type": "grammar", "syntax": "lark", "definition": "start: WORD"}
     read = DIALECT.decode_request(

@@ -23,9 +23,10 @@ from segue.conversation.usage import Usage
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import encode_error, refusal
 from segue.dialects.counts import count
+from segue.dialects.keepsakes import KIND, kept_in
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
-from segue.transcript.values import arguments_of
+from segue.transcript.values import arguments_of, json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,8 +63,11 @@ def decode_reply(body: bytes) -> list[Event]:
     if reply.content is None:
         return [Failed(ProtocolError("The answer holds no content.", path="content"))]
     events: list[Event] = [ReplyStarted(reply.id or "", reply.model or "")]
-    for index, block in enumerate(reply.content):
-        events += _decode_block(index, block)
+    try:
+        for index, block in enumerate(reply.content):
+            events += _decode_block(index, wire.BLOCKS.decode(block), block)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return [Failed(ProtocolError("The answer holds a block that cannot be read.", path="content"))]
     usage = usage_of(reply.usage or {})
     if usage is not None:
         events.append(UsageReported(usage))
@@ -78,8 +82,7 @@ def finished(reason: str | None, *, called: bool) -> Finished:
     return Finished(FINISHES.get(reason, "stop"), reason)
 
 
-def _decode_block(index: int, block: wire.ReplyBlock) -> Iterator[Event]:
-    """Blocks of the provider's own tools are its own affair and told nowhere."""
+def _decode_block(index: int, block: wire.ReplyBlock, whole: Raw) -> Iterator[Event]:
     match block.type:
         case "text":
             if block.text:
@@ -96,7 +99,7 @@ def _decode_block(index: int, block: wire.ReplyBlock) -> Iterator[Event]:
             arguments = bytes(block.input).decode()
             yield ArgumentsDelta(index, "{}" if arguments in ("", "null") else arguments)
         case _:
-            return
+            yield Sealed(index, json_of(msgspec.json.decode(whole)), KIND, "text")
 
 
 def usage_of(counts: Mapping[str, Any]) -> Usage | None:
@@ -145,7 +148,7 @@ def stop_reason(finish: Finish, raw: str) -> str:
 def _encode_block(block: Block) -> wire.Content | None:
     match block:
         case Text(said):
-            return wire.TextBlock(said) if said else None
+            return kept_in(block) or (wire.TextBlock(said) if said else None)
         case Reasoning(thought, seal):
             if seal is not None and seal.kind == "redacted":
                 return wire.RedactedThinking(seal.payload)

@@ -23,6 +23,7 @@ from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.settings import decode_options, encode_settings, joined
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
+from segue.dialects.keepsakes import keep, kept_in
 from segue.dialects.reading import items, misread, record, take_system, text, unknown
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
@@ -77,7 +78,12 @@ def _encode_user(step: UserStep, results: list[wire.Content]) -> str | list[wire
     first = step.blocks[0]
     if not results and len(step.blocks) == 1 and type(first) is Text and first.seal is None:
         return first.text
-    return results + [_encode_shown(block) for block in step.blocks if not _only_carries_a_seal(block)]
+    for block in step.blocks:
+        if type(block) is not Text or block.seal is None:
+            results.append(_encode_shown(block))
+        else:
+            _encode_sealed(block, results)
+    return results
 
 
 def _encode_model(step: ModelStep, index: int) -> tuple[str | list[wire.Content], list[wire.Content]]:
@@ -92,14 +98,20 @@ def _encode_model(step: ModelStep, index: int) -> tuple[str | list[wire.Content]
             results.append(_encode_completion(block.id, block.completion))
         elif type(block) is not Text:
             said.append(_encode_said(block, index))
-        elif not _only_carries_a_seal(block):
+        elif block.seal is None:
             said.append(wire.TextBlock(block.text))
+        else:
+            _encode_sealed(block, said)
     return said, results
 
 
-def _only_carries_a_seal(block: Text | Media) -> bool:
-    """A blank text has no place here (ANT-12), and this wire has no seals on texts."""
-    return type(block) is Text and block.seal is not None and not block.text.strip()
+def _encode_sealed(block: Text, said: list[wire.Content]) -> None:
+    """A block of the wire's own, given back; of any other sealed text only the words, if there are any (ANT-12)."""
+    kept = kept_in(block)
+    if kept is not None:
+        said.append(kept)
+    elif block.text.strip():
+        said.append(wire.TextBlock(block.text))
 
 
 def _encode_said(block: Said, index: int) -> wire.Content:
@@ -246,9 +258,10 @@ def _decode_block(block: dict[str, Any], path: str, origin: Origin) -> list[Bloc
         case "tool_result":
             return [_decode_result(block, path)]
         case "image" | "document":
-            return _decode_media(block, path)
+            shown = _decode_media(block, path)
+            return [keep(block, _told(block), origin)] if shown is None else shown
         case str():
-            return [_as_text(block)]
+            return [keep(block, _told(block), origin)]
         case other:
             raise misread(f"{path}.type", "the type of a content block", other)
 
@@ -286,15 +299,16 @@ def _decode_output(content: Any, path: str) -> tuple[str, list[Media]]:
         held = {"type": "text", "text": part} if isinstance(part, str) else record(part, place)
         blocks: list[Block]
         if held.get("type") in ("image", "document"):
-            blocks = _decode_media(held, place)
+            blocks = _decode_media(held, place) or [Text(_told(held))]
         else:
-            blocks = [Text(text(held.get("text"), place)) if held.get("type") == "text" else _as_text(held)]
+            blocks = [Text(text(held.get("text"), place) if held.get("type") == "text" else _told(held))]
         texts += [block.text for block in blocks if type(block) is Text]
         shown += [block for block in blocks if type(block) is Media]
     return "\n".join(texts), shown
 
 
-def _decode_media(block: dict[str, Any], path: str) -> list[Block]:
+def _decode_media(block: dict[str, Any], path: str) -> list[Block] | None:
+    """What is shown; nothing where it is not in the request: files that the provider keeps, lists of blocks."""
     source = record(block.get("source"), f"{path}.source")
     place = f"{path}.source"
     kind: MediaKind = "image" if block["type"] == "image" else "document"
@@ -311,16 +325,16 @@ def _decode_media(block: dict[str, Any], path: str) -> list[Block]:
             shown = [Media(kind, mime or "text/plain", b64encode(data).decode(), name=name)]
         case "content" if isinstance(source.get("content"), str):
             shown = [Text(source["content"])]
-        case _:  # files of the provider's own, and documents made of blocks
-            return [_as_text(block)]
+        case _:
+            return None
     context = text(block.get("context"), f"{path}.context")
     return [Text(context), *shown] if context else shown
 
 
-def _as_text(block: dict[str, Any]) -> Text:
-    """What we have no block for, told in words: the provider's own tools and their results, search results."""
+def _told(block: dict[str, Any]) -> str:
+    """What we have no block for, in words: the provider's own tools and their results, search results."""
     told = {key: value for key, value in block.items() if key not in ("type", "cache_control")}
-    return Text(f"[{block.get('type')}: {json_of(_readable(told))}]")
+    return f"[{block.get('type')}: {json_of(_readable(told))}]"
 
 
 def _readable(value: Any) -> Any:

@@ -17,6 +17,7 @@ from segue.conversation.events import (
     Sealed,
     TextDelta,
     UsageReported,
+    parse_arguments,
 )
 from segue.conversation.usage import Usage
 from segue.dialects import sse
@@ -24,6 +25,7 @@ from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import encode_error, refusal
 from segue.dialects.anthropic_messages.reply import counts_of, finished, stop_reason, usage_of
 from segue.dialects.counts import merged
+from segue.dialects.keepsakes import KIND, is_kept
 from segue.errors import ProtocolError
 from segue.transcript.media import describe
 from segue.transcript.values import is_object_text, json_of
@@ -41,6 +43,9 @@ class ReplyDecoder:
         self._counts: dict[str, Any] = {}
         self._given: dict[int, Any] = {}
         """Arguments in the start of a call, mostly none, until some follow in pieces (ANT-72)."""
+        self._own: dict[int, dict[str, Any]] = {}
+        self._own_pieces: dict[int, list[str]] = {}
+        """Blocks of the provider's own tools, and their arguments in pieces."""
         self._reason: str | None = None
         self._called = False
         self._unread = 0
@@ -89,7 +94,9 @@ class ReplyDecoder:
             if delta.text:
                 events.append(TextDelta(index, delta.text))
         elif kind == "input_json_delta":
-            if delta.partial_json:
+            if index in self._own:
+                self._own_pieces.setdefault(index, []).append(delta.partial_json or "")
+            elif delta.partial_json:
                 self._given.pop(index, None)
                 events.append(ArgumentsDelta(index, delta.partial_json))
         elif kind == "thinking_delta":
@@ -107,8 +114,7 @@ class ReplyDecoder:
             case "content_block_start":
                 self._read_start(chunk.index, chunk.content_block or {}, events)
             case "content_block_stop":
-                if chunk.index in self._given:
-                    events.append(ArgumentsDelta(chunk.index, json_of(self._given.pop(chunk.index))))
+                self._read_stop(chunk.index, events)
             case "message_delta":
                 if chunk.delta is not None and chunk.delta.stop_reason:
                     self._reason = chunk.delta.stop_reason
@@ -139,8 +145,19 @@ class ReplyDecoder:
                 self._called = True
                 events.append(CallStarted(index, _text(block, "id"), _text(block, "name")))
                 self._given[index] = block.get("input") or {}
-            case _:  # the provider's own tools: what they do is its own affair
+            case str():
+                self._own[index] = block
+            case _:
                 return
+
+    def _read_stop(self, index: int, events: list[Event]) -> None:
+        if index in self._given:
+            events.append(ArgumentsDelta(index, json_of(self._given.pop(index))))
+        block = self._own.pop(index, None)
+        if block is not None:
+            given = parse_arguments("".join(self._own_pieces.pop(index, ())))
+            whole = {**block, "input": given} if given else block
+            events.append(Sealed(index, json_of(whole), KIND, "text"))
 
     def _count(self, counts: Any, events: list[Event]) -> None:
         """Counts are totals so far: those that are told replace earlier ones, the others stay (ANT-73)."""
@@ -268,6 +285,8 @@ class ReplyEncoder:
 
     def _seal(self, seal: Sealed) -> bytes:
         known = self._blocks.get(seal.index)
+        if known is None and seal.block == "text" and is_kept(seal.payload, seal.kind):
+            return self._start(seal.index, "text", msgspec.Raw(seal.payload))
         if (known.kind if known is not None else seal.block) != "reasoning":
             return b""
         if seal.kind == "redacted" and known is None:
@@ -281,7 +300,7 @@ class ReplyEncoder:
             started = self._start(index, kind, empty)
         return started + _frame("content_block_delta", index=self._blocks[index].index, delta=delta)
 
-    def _start(self, index: int, kind: _Kind, block: dict[str, Any]) -> bytes:
+    def _start(self, index: int, kind: _Kind, block: dict[str, Any] | msgspec.Raw) -> bytes:
         ended = [self._stop(before) for before in self._blocks.values() if _is_whole(before)]
         made = self._blocks[index] = _Open(len(self._blocks), kind)
         return b"".join((*ended, _frame("content_block_start", index=made.index, content_block=block)))

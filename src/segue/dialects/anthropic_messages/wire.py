@@ -68,7 +68,9 @@ class ToolResultBlock(Struct, tag="tool_result", gc=False, omit_defaults=True):
     is_error: bool = False
 
 
-Content: TypeAlias = TextBlock | Thinking | RedactedThinking | ToolUse | Image | Document | ToolResultBlock
+Content: TypeAlias = (
+    TextBlock | Thinking | RedactedThinking | ToolUse | Image | Document | ToolResultBlock | Raw
+)
 
 
 class WireMessage(Struct, gc=False):
@@ -123,11 +125,12 @@ class WholeReply(Struct, gc=False):
     type: str = ""
     id: str | None = None
     model: str | None = None
-    content: list[ReplyBlock] | None = None
+    content: list[Raw] | None = None
     stop_reason: str | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
 
 
+BLOCKS = msgspec.json.Decoder(ReplyBlock)
 REPLIES = msgspec.json.Decoder(WholeReply)
 ENCODER = msgspec.json.Encoder()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Raw
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
 from segue.conversation.events import (
@@ -21,6 +22,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import Usage
 from segue.dialects.counts import count
+from segue.dialects.keepsakes import KIND, kept_in
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import encode_error, refusal
 from segue.errors import ProtocolError
@@ -209,9 +211,13 @@ class Telling:
             yield Sealed(index, sealed, "encrypted")
 
     def _settled_other(self, place: Any, item: dict[str, Any]) -> Iterator[Event | None]:
-        """Calls of other kinds that the client performs; the provider's own tools are its own affair."""
+        """Calls of other kinds that the client performs; what the provider does itself is kept for it."""
         call = wire.call_of(item)
-        if call is not None:
+        index = self.index(place)
+        if call is None and index not in self._sealed and isinstance(item.get("type"), str):
+            self._sealed.add(index)
+            yield Sealed(index, json_of(item), KIND, "text")
+        elif call is not None:
             call_id, name, arguments = call
             yield self.call(place, call_id, name)
             yield self.arguments(place, self.missing(place, 0, json_of(arguments or {})))
@@ -231,6 +237,7 @@ def encode_reply(reply: Reply) -> bytes:
         item
         for index, block in enumerate(reply.message.blocks)
         if (item := _encode_block(block, item_id(reply.id, index), refused=reply.raw_finish == REFUSED))
+        is not None
     ]
     status, details = status_of(reply.finish, reply.raw_finish)
     return wire.ENCODER.encode(
@@ -256,10 +263,10 @@ def status_of(finish: Finish, raw: str) -> tuple[str, dict[str, str] | None]:
     return "completed", None
 
 
-def _encode_block(block: Block, own: str, *, refused: bool) -> dict[str, Any] | None:
+def _encode_block(block: Block, own: str, *, refused: bool) -> dict[str, Any] | Raw | None:
     match block:
         case Text(said):
-            return message_item(own, said, refused=refused) if said else None
+            return kept_in(block) or (message_item(own, said, refused=refused) if said else None)
         case Reasoning(thought, seal):
             return reasoning_item(own, thought, seal.payload if seal is not None else "")
         case ToolCall():
@@ -314,7 +321,7 @@ def response_object(
     *,
     status: str,
     details: dict[str, str] | None = None,
-    output: list[dict[str, Any]] | None = None,
+    output: list[Any] | None = None,
     usage: Usage | None = None,
     error: dict[str, Any] | None = None,
 ) -> dict[str, Any]:

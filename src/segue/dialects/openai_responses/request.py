@@ -11,6 +11,7 @@ from segue.conversation.plain import sayable
 from segue.conversation.tools import ToolSpec
 from segue.dialects.data_urls import media_from, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
+from segue.dialects.keepsakes import keep, kept_in
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.settings import decode_options, encode_settings
@@ -58,7 +59,8 @@ def _encode_model(step: ModelStep, index: int, encoded: list[wire.Item]) -> None
             encoded.append(wire.FunctionCall(block.id, block.name, block.arguments))
             outputs.append(wire.FunctionCallOutput(block.id, _encode_output(block.completion)))
         elif type(block) is Text:
-            encoded.append(wire.MessageItem("assistant", block.text))
+            kept = kept_in(block) if block.seal is not None else None
+            encoded.append(wire.MessageItem("assistant", block.text) if kept is None else kept)
         elif type(block) is Reasoning and block.seal is not None:
             summary = [wire.SummaryText(block.text)] if block.text else []
             encoded.append(wire.ReasoningItem(summary, block.seal.payload))
@@ -82,7 +84,7 @@ def _encode_output(completion: Completion) -> str | list[wire.Part]:
 
 def _encode_shown(blocks: tuple[Text | Media, ...]) -> str | list[wire.Part]:
     first = blocks[0]
-    if len(blocks) == 1 and type(first) is Text:
+    if len(blocks) == 1 and type(first) is Text and kept_in(first) is None:
         return first.text
     return [_encode_block(block) for block in blocks]
 
@@ -90,7 +92,7 @@ def _encode_shown(blocks: tuple[Text | Media, ...]) -> str | list[wire.Part]:
 def _encode_block(block: Text | Media) -> wire.Part:
     match block:
         case Text(said):
-            return wire.InputText(said)
+            return kept_in(block) or wire.InputText(said)
         case Media():
             return _encode_media(block)
         case _:
@@ -164,7 +166,9 @@ def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speak
             role = item.get("role")
             if role not in ("user", "assistant", "system", "developer"):
                 raise unknown(f"{path}.role", "role", role, "user, assistant, system, developer")
-            blocks: list[Block] = [*_decode_content(item.get("content"), f"{path}.content")]
+            # Parts that the provider keeps are given back to it as parts, which only others than the model have.
+            keeper = origin if role != "assistant" else None
+            blocks: list[Block] = [*_decode_content(item.get("content"), f"{path}.content", keeper)]
             return ("model" if role == "assistant" else "user"), blocks
         case "reasoning":
             return "model", [_decode_reasoning(item, path, origin)]
@@ -182,7 +186,7 @@ def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speak
         return "model", [ToolCall("", name, arguments, native_id=call_id)]
     if kind.endswith("_output") and isinstance(item.get("call_id"), str):
         return "tool", [_decode_result(item, path)]
-    return "model", [_as_text(item)]
+    return "model", [keep(item, _told(item), origin)]
 
 
 def _decode_call(item: dict[str, Any], path: str) -> ToolCall:
@@ -224,16 +228,16 @@ def _decode_result(item: dict[str, Any], path: str) -> ToolResult:
     )
 
 
-def _decode_content(content: Any, path: str) -> Iterator[Text | Media]:
+def _decode_content(content: Any, path: str, keeper: Origin | None = None) -> Iterator[Text | Media]:
     if content is None or isinstance(content, str):
         yield Text(content or "")
         return
     for index, part in enumerate(items(content, path)):
         place = f"{path}[{index}]"
-        yield Text(part) if isinstance(part, str) else _decode_part(record(part, place), place)
+        yield Text(part) if isinstance(part, str) else _decode_part(record(part, place), place, keeper)
 
 
-def _decode_part(part: dict[str, Any], path: str) -> Text | Media:
+def _decode_part(part: dict[str, Any], path: str, keeper: Origin | None) -> Text | Media:
     match part.get("type"):
         case "input_text" | "output_text" | "text" | "summary_text":
             return Text(text(part.get("text"), f"{path}.text"))
@@ -253,16 +257,16 @@ def _decode_part(part: dict[str, Any], path: str) -> Text | Media:
             mime = f"audio/{text(sound.get('format'), path) or 'wav'}"
             return Media("audio", mime, text(sound.get("data"), f"{path}.data"))
         case str():
-            return _as_text(part)
+            return keep(part, _told(part), keeper) if keeper is not None else Text(_told(part))
         case other:
             raise misread(f"{path}.type", "the type of a part", other)
 
 
-def _as_text(item: dict[str, Any]) -> Text:
-    """What we have no block for, told in words: the provider's own tools, files it keeps."""
+def _told(item: dict[str, Any]) -> str:
+    """What we have no block for, in words: the provider's own tools, files it keeps."""
     hidden = ("type", "id", "status", "encrypted_content")
     told = {key: value for key, value in item.items() if key not in hidden}
-    return Text(f"[{item.get('type')}: {json_of(told)}]")
+    return f"[{item.get('type')}: {json_of(told)}]"
 
 
 def _decode_tools(value: Any) -> Iterator[ToolSpec]:

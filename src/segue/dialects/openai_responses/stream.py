@@ -21,6 +21,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects import sse
 from segue.dialects.counts import merged
+from segue.dialects.keepsakes import is_kept
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import error_object, refusal
 from segue.dialects.openai_responses.reply import (
@@ -154,8 +155,8 @@ def _text(value: Any) -> str:
 
 # The other way
 
-_Kind: TypeAlias = Literal["text", "reasoning", "call", "image"]
-_PREFIXES = {"text": "msg_", "reasoning": "rs_", "call": "fc_", "image": "ig_"}
+_Kind: TypeAlias = Literal["text", "reasoning", "call", "image", "kept"]
+_PREFIXES = {"text": "msg_", "reasoning": "rs_", "call": "fc_", "image": "ig_", "kept": ""}
 
 
 class _Item:
@@ -182,7 +183,9 @@ class _Item:
     def id(self) -> str:
         return _PREFIXES[self.kind] + self.own
 
-    def state(self, *, refused: bool = False) -> dict[str, Any]:
+    def state(self, *, refused: bool = False) -> dict[str, Any] | msgspec.Raw:
+        if self.kind == "kept":
+            return msgspec.Raw(self.sealed)
         if self.kind == "text":
             return message_item(self.own, self.said, refused=refused)
         if self.kind == "reasoning":
@@ -191,7 +194,9 @@ class _Item:
             return image_item(self.own, self.media)
         return call_item(self.own, self.call_id, self.name, self.said or "{}")
 
-    def beginning(self) -> dict[str, Any]:
+    def beginning(self) -> dict[str, Any] | msgspec.Raw:
+        if self.kind == "kept":
+            return msgspec.Raw(self.sealed)
         if self.kind == "text":
             return message_item(self.own, "", status="in_progress")
         if self.kind == "reasoning":
@@ -296,7 +301,8 @@ class ReplyEncoder:
 
     def _seal(self, seal: Sealed) -> bytes:
         if seal.index not in self._items and seal.block != "reasoning":
-            return b""
+            kept = seal.block == "text" and is_kept(seal.payload, seal.kind)
+            return self._open(seal.index, "kept", sealed=seal.payload) if kept else b""
         opened = self._open(seal.index, "reasoning")
         self._items[seal.index].sealed = seal.payload
         return opened
@@ -324,13 +330,13 @@ class ReplyEncoder:
             said = self._frame("response.function_call_arguments.delta", **place, delta=text)
         return opened + begun + said
 
-    def _open(self, index: int, kind: _Kind, call_id: str = "", name: str = "") -> bytes:
+    def _open(self, index: int, kind: _Kind, call_id: str = "", name: str = "", sealed: str = "") -> bytes:
         if index in self._items:
             return b""
         closed = [self._close(before) for before in self._items.values() if _is_whole(before)]
         own = item_id(self._started.id, len(self._items))
         item = self._items[index] = _Item(kind, len(self._items), own)
-        item.call_id, item.name = call_id, name
+        item.call_id, item.name, item.sealed = call_id, name, sealed
         added = self._frame("response.output_item.added", output_index=item.index, item=item.beginning())
         return b"".join((*closed, added))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 
 class InputText(Struct, tag="input_text", gc=False):
@@ -29,7 +29,7 @@ class InputFile(Struct, tag="input_file", gc=False, omit_defaults=True):
     file_url: str = ""
 
 
-Part: TypeAlias = InputText | InputImage | InputFile
+Part: TypeAlias = InputText | InputImage | InputFile | Raw
 
 
 class MessageItem(Struct, tag="message", gc=False):
@@ -67,7 +67,7 @@ class FunctionCallOutput(Struct, tag="function_call_output", gc=False):
     output: str | list[Part]
 
 
-Item: TypeAlias = MessageItem | ReasoningItem | FunctionCall | FunctionCallOutput
+Item: TypeAlias = MessageItem | ReasoningItem | FunctionCall | FunctionCallOutput | Raw
 
 
 class Chunk(Struct, gc=False):
