@@ -89,7 +89,7 @@ def _write(out: Path, mended: bytes) -> None:
 
 def _told(file: str, examination: Examination, paint: Paint) -> str:
     form = examination.form or f"{examination.dialect} request"
-    counts = f"{examination.messages} messages, {examination.calls} calls"
+    counts = f"{_counted(examination.messages, 'message')}, {_counted(examination.calls, 'call')}"
     lines = [paint("bold", printable(f"{file}: {form}, {counts}")), ""]
     for diagnosis in examination.diagnoses:
         if diagnosis.findings:
@@ -99,6 +99,10 @@ def _told(file: str, examination: Examination, paint: Paint) -> str:
             lines.append("")
     lines += _table(examination, paint)
     return "\n".join(lines) + "\n"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _heading(diagnosis: Diagnosis) -> str:

@@ -10,7 +10,7 @@ class Exit(IntEnum):
 
     OK = 0
     FINDINGS = 1
-    """`segue doctor` found something."""
+    """`segue doctor` found something; `segue demo` could not show what it promises."""
     USAGE = 2
     """The command was called in a way it cannot be, or its file is not there."""
     INTERNAL = 70

@@ -22,9 +22,10 @@ from segue.handoff.mend import mend
 from segue.handoff.places import Places
 from segue.handoff.refusals import Manners, manners_of
 from segue.handoff.source import CONVERSATION, Source
+from segue.handoff.wording import fault_of, remedy_of
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
-from segue.transcript.repairs import FAULTS, SENTENCES, Repair
+from segue.transcript.repairs import FAULTS, Repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -138,10 +139,12 @@ def _diagnose(source: Source, target: str, model: str, places: Places, *, counts
     except TranscriptError as error:
         return Diagnosis(target=target, model=chosen, findings=(_unrenderable(error, manners),))
     foreign = source.dialect != target
+    # The name of a call that a repair put there is no fault of the file.
+    rebuilt = {repair.path for repair in repairs if repair.kind == "call_reconstructed"}
     found += [
         _finding(repair, manners, places, foreign=foreign)
         for repair in repairs
-        if repair.kind != "id_replaced"
+        if repair.kind != "id_replaced" and not (repair.kind == "name_replaced" and repair.path in rebuilt)
     ]
     if not counts or source.conversation is not None:
         found = [_weighed(finding) for finding in found]
@@ -193,34 +196,21 @@ def _finding(repair: Repair, manners: Manners, places: Places, *, foreign: bool 
     refusal = manners.refusal(repair.kind, repair.decision, foreign=foreign)
     at = _PATH.match(repair.path)
     index = places.index(int(at[1])) if at else 0
-    call_id = ", ".join(repair.call_ids)
+    call_ids = tuple(call_id for call_id in repair.call_ids if call_id)
     return Finding(
         level="note" if refusal is None else "error",
         code=repair.kind if refusal is None else refusal.code,
         kind=repair.kind,
         place=places.told(int(at[1])) if at else repair.path,
-        what=_what(repair),
+        what=fault_of(repair),
         provider_error=""
         if refusal is None
-        else refusal.worded(call_id=call_id, place=manners.place.replace("{n}", str(index))),
+        else refusal.worded(call_id=", ".join(call_ids), place=manners.place.replace("{n}", str(index))),
         status=0 if refusal is None else refusal.status,
-        fix=_fix(repair),
-        call_ids=repair.call_ids,
+        fix=remedy_of(repair),
+        call_ids=call_ids,
         lossy=repair.lossy,
     )
-
-
-_REMEDY = re.compile(r"[:;] ")
-
-
-def _what(repair: Repair) -> str:
-    """The fault: the first half of a sentence that names both fault and remedy."""
-    return _REMEDY.split(SENTENCES[repair.kind], maxsplit=1)[0]
-
-
-def _fix(repair: Repair) -> str:
-    done = _REMEDY.split(SENTENCES[repair.kind], maxsplit=1)[-1]
-    return f"{done}; {repair.decision}" if repair.decision else done
 
 
 def _id_findings(source: Source, manners: Manners, places: Places) -> Iterator[Finding]:
