@@ -254,6 +254,27 @@ def test_both_ways_to_spell_a_name_are_understood() -> None:
     assert (decoded.options.max_tokens, decoded.options.thinking_budget) == (5, 7)
 
 
+@pytest.mark.parametrize("types", [("OBJECT", "STRING"), ("object", "string"), (6, 1)])
+def test_the_small_language_for_tools_is_read_as_json_schema(types: tuple[Any, Any]) -> None:
+    parameters = {
+        "type": types[0],
+        "properties": {"city": {"type": types[1], "nullable": True, "min_length": 1}},
+        "property_ordering": ["city"],
+    }
+    decoded = DIALECT.decode_request(
+        {"contents": [], "tools": {"function_declarations": [{"name": "f", "parameters": parameters}]}}
+    )
+    assert decoded.tools == (
+        ToolSpec(
+            "f",
+            parameters={
+                "type": "object",
+                "properties": {"city": {"type": ["string", "null"], "minLength": 1}},
+            },
+        ),
+    )
+
+
 def test_what_is_broken_is_decoded_as_it_is() -> None:
     decoded = DIALECT.decode_request(
         {

@@ -61,6 +61,15 @@ FINISHES: Mapping[str, Finish] = {  # GEM-54
     "MISSING_THOUGHT_SIGNATURE": "error",
     "MALFORMED_RESPONSE": "error",
 }
+_NUMBERED: Mapping[str | int, str] = {
+    1: "STOP",
+    2: "MAX_TOKENS",
+    3: "SAFETY",
+    4: "RECITATION",
+    5: "OTHER",
+    9: "MALFORMED_FUNCTION_CALL",
+}
+"""Reasons by number, as servers with generated code may tell them."""
 FINISH_REASONS: Mapping[Finish, str] = {
     "stop": "STOP",
     "tool_calls": "STOP",  # GEM-53
@@ -116,8 +125,9 @@ class Telling:
             if candidate.content is not None:
                 for part in candidate.content.parts or ():
                     self._hear_part(part, events)
-            if candidate.finish_reason is not None:
-                self._finish(str(candidate.finish_reason), events)
+            reason = candidate.finish_reason
+            if reason is not None:
+                self._finish(_NUMBERED.get(reason, str(reason)), events)
         elif chunk.prompt_feedback is not None:  # GEM-55
             blocked = chunk.prompt_feedback.get("blockReason")
             if blocked:

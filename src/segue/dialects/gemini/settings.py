@@ -334,6 +334,10 @@ def _decode_tool(tool: dict[str, Any], path: str) -> ToolSpec:
     )
 
 
+_TYPES = dict(enumerate(("string", "number", "integer", "boolean", "array", "object", "null"), start=1))
+"""Types by the number that clients with generated code send."""
+
+
 def _json_schema(schema: Any, depth: int = 0) -> dict[str, Any]:
     """Gemini's own flavour in plain JSON Schema: types in lower case, and `nullable` as a type."""
     if not isinstance(schema, dict) or depth > 50:
@@ -341,8 +345,8 @@ def _json_schema(schema: Any, depth: int = 0) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for key, value in schema.items():
         name = camel(key)
-        if name == "type" and isinstance(value, str):
-            said["type"] = value.lower()
+        if name == "type":
+            said["type"] = _TYPES.get(value, value) if isinstance(value, int) else str(value).lower()
         elif name == "properties" and isinstance(value, dict):
             said["properties"] = {held: _json_schema(inner, depth + 1) for held, inner in value.items()}
         elif name == "items":
