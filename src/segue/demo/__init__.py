@@ -1,0 +1,1 @@
+"""One conversation through every wire, against the emulators: what `segue demo` shows."""

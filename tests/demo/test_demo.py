@@ -1,0 +1,323 @@
+"""The demo keeps its promises: every wire accepts the story, and most refuse its history unrepaired."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from segue.cli.demo import show
+from segue.conversation.blocks import Reasoning, ToolCall
+from segue.conversation.events import Event
+from segue.conversation.interaction import Interaction, Ledger
+from segue.conversation.message import Conversation, user
+from segue.demo.hops import State, exchange
+from segue.demo.play import Outcome, play
+from segue.demo.script import Route, Story, read_story
+from segue.demo.show import WIDTH, Screen
+from segue.demo.tools import TOOLS, run
+from segue.dialects.all import DIALECTS
+from segue.dialects.card import UNKNOWN
+from segue.emulators.facts import listed
+from segue.emulators.faults import Fault
+from segue.errors import SegueError, TransportError
+from segue.providers.cards import card_for_model
+
+
+def plain(_: str, text: str) -> str:
+    return text
+
+
+@pytest.fixture(scope="module")
+def shown() -> tuple[Outcome, str]:
+    """One whole run, and what it wrote."""
+    written: list[str] = []
+    outcome = play(read_story(), Screen(written.append, plain))
+    return outcome, "".join(written)
+
+
+@pytest.fixture
+def outcome(shown: tuple[Outcome, str]) -> Outcome:
+    return shown[0]
+
+
+@pytest.fixture
+def text(shown: tuple[Outcome, str]) -> str:
+    return shown[1]
+
+
+def asked(outcome: Outcome, provider: str, path: str = "") -> list[dict[str, Any]]:
+    """The bodies of the story's requests to a provider, in order."""
+    return [
+        entry["body"]
+        for entry in outcome.rendered
+        if entry["provider"] == provider and entry["verdict"] == "accepted" and path in entry["path"]
+    ]
+
+
+def signatures(body: dict[str, Any]) -> list[str]:
+    blocks = (block for message in body["messages"] for block in message["content"])
+    return [block["signature"] for block in blocks if isinstance(block, dict) and block["type"] == "thinking"]
+
+
+def test_every_wire_accepts_every_request_of_the_story(outcome: Outcome) -> None:
+    verdicts = [entry["verdict"] for entry in outcome.rendered]
+    assert set(verdicts) == {"accepted", "fault"}
+    assert verdicts.count("fault") == 1, "the failover"
+    assert outcome.well
+    assert (outcome.accepted, outcome.sent, outcome.wires) == (15, 15, 7)
+
+
+def test_the_story_goes_from_wire_to_wire_and_back_to_where_it_thought(outcome: Outcome) -> None:
+    stations: list[str] = []
+    for entry in outcome.rendered:
+        station = "responses" if "responses" in entry["path"] else entry["provider"]
+        if entry["verdict"] == "accepted" and stations[-1:] != [station]:
+            stations.append(station)
+    assert stations == [
+        "openai", "anthropic", "gemini", "mistral", "kimi", "ollama", "responses", "anthropic",
+    ]  # fmt: skip
+
+
+def test_the_return_replays_the_signatures_that_were_issued_there(outcome: Outcome) -> None:
+    first, second, back = asked(outcome, "anthropic")
+    issued = [
+        block.seal.payload
+        for message in outcome.conversation.messages
+        for block in message.blocks
+        if type(block) is Reasoning and block.seal and block.seal.origin.dialect == "anthropic"
+    ]
+    assert signatures(first) == []
+    assert signatures(second) == issued[:1]
+    assert signatures(back) == issued[:2]
+    assert len(issued) == 3, "and the last answer was thought about as well"
+
+
+def test_the_return_says_the_first_part_exactly_as_before(outcome: Outcome) -> None:
+    _, second, back = asked(outcome, "anthropic")
+    assert back["messages"][: len(second["messages"])] == second["messages"]
+    assert back["system"] == second["system"]
+    assert back["tools"] == second["tools"]
+
+
+def test_no_seal_reaches_a_stranger(outcome: Outcome) -> None:
+    for message in outcome.conversation.messages:
+        for block in message.blocks:
+            seal = getattr(block, "seal", None)
+            if seal is None:
+                continue
+            strangers = [entry for entry in outcome.rendered if entry["provider"] != seal.origin.provider]
+            assert not any(seal.payload in str(entry["body"]) for entry in strangers)
+
+
+def test_the_interrupted_calls_are_closed_for_everyone_who_comes_after(outcome: Outcome) -> None:
+    results = [message for message in asked(outcome, "mistral")[0]["messages"] if message["role"] == "tool"]
+    closed = [result for result in results if result["name"] == "probe"]
+    assert len(closed) == 5
+    assert sum("2390" in str(result["content"]) for result in closed) == 1
+
+
+def test_calls_that_compaction_lost_come_back_with_their_arguments(outcome: Outcome) -> None:
+    for body in asked(outcome, "kimi"):
+        calls = [call for message in body["messages"] for call in message.get("tool_calls", ())]
+        arguments = [call["function"]["arguments"] for call in calls]
+        assert any("11:30" in given for given in arguments)
+        assert not any("841" in given for given in arguments), "what was compacted stays so"
+
+
+def test_whoever_can_see_gets_the_image_and_the_other_a_description(outcome: Outcome, text: str) -> None:
+    assert "images" not in str(asked(outcome, "ollama")[0]["messages"])
+    assert "latency.png" in str(asked(outcome, "ollama")[0]["messages"])
+    for body in (asked(outcome, "openai")[0], asked(outcome, "anthropic")[-1]):
+        assert "iVBORw0KGgo" in str(body)
+    assert "1 image described in words" in text
+
+
+REFUSALS = {
+    "CHAT-10": "must be followed by tool messages responding to each 'tool_call_id'",
+    "ANT-25": "String should match pattern '^[a-zA-Z0-9_-]+$'",
+    "GEM-04": "number of function response parts is equal to the number of function call parts",
+    "MIS-08": "Extra inputs are not permitted",
+    "KIM-05": "must be followed by tool messages responding to each 'tool_call_id'",
+    "RESP-46": "could not be verified",
+}
+"""Rules of the rulebooks that the history breaks, one for each wire that looks, and their words."""
+
+
+def test_the_same_history_unrepaired_is_refused_in_the_providers_words(outcome: Outcome) -> None:
+    refused = {entry["rule"]: entry for entry in outcome.unrepaired if entry["verdict"] == "refused"}
+    assert len(outcome.unrepaired) == 7
+    assert set(refused) == set(REFUSALS)
+    for rule, words in REFUSALS.items():
+        assert refused[rule]["status"] in (400, 422)
+        assert words in refused[rule]["message"]
+
+
+def test_what_happens_is_told_turn_by_turn(text: str) -> None:
+    assert re.findall(r"^(\d)  ([\w ]+) ·", text, re.MULTILINE) == [
+        ("1", "OpenAI Chat"),
+        ("2", "Anthropic"),
+        ("3", "Gemini"),
+        ("4", "Gemini"),
+        ("5", "Kimi"),
+        ("6", "Ollama"),
+        ("7", "OpenAI Responses"),
+        ("8", "Anthropic"),
+    ]
+    assert "→ Mistral · " in text
+    assert "503 The model is overloaded." in text
+    assert text.count("→ interrupted by the user") == 4
+    assert "2 signatures of its own, byte for byte; the prefix they are bound to is unbroken" in text
+    assert "Compaction: 6 messages" in text
+    assert re.search(r"wire     1 request accepted · \d+ of \d+ tokens from its cache", text)
+
+
+def test_what_is_written_fits_on_a_page_and_ends_with_two_lines(text: str) -> None:
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert len(lines) < 120
+    assert not any(line != line.rstrip() for line in lines)
+    assert lines[-3:] == [
+        "",
+        "With segue: 15 of 15 requests accepted, on 7 of 7 wires.",
+        "Without it: 6 of 7 wires refused the same history.",
+    ]
+
+
+def test_two_runs_tell_the_same(text: str) -> None:
+    written: list[str] = []
+    play(read_story(), Screen(written.append, plain))
+    again = "".join(written)
+    port = re.compile(r"127\.0\.0\.1:\d+")
+    # A seal holds the time and the account, so the ids of it that a refusal quotes may differ.
+    quoted = re.compile(r"content \S+ could")
+    assert quoted.sub("", port.sub("", again)) == quoted.sub("", port.sub("", text))
+
+
+def faulty(provider: str, status: int) -> Story:
+    """The story with a provider that refuses where nobody takes over."""
+    story = read_story()
+    turn = structs.replace(story.turns[0], faults=(Fault(status=status, provider=provider),))
+    return structs.replace(story, turns=(turn, *story.turns[1:]))
+
+
+@pytest.mark.parametrize("status", [400, 401, 503])
+def test_a_refused_hop_makes_the_exit_code_non_zero(status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert show(faulty("openai", status), fast=True) == 1
+    told = capsys.readouterr().out
+    assert f"refused  {status} " in told
+    assert "With segue: 0 of 1 requests accepted." in told
+    assert "The same history without segue" not in told
+
+
+def demo(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "segue", "demo", *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_command_ends_well_and_by_itself_and_is_plain_when_piped() -> None:
+    started = time.monotonic()
+    ended = demo(PYTHONIOENCODING="utf-8")
+    assert ended.returncode == 0, ended.stderr
+    assert time.monotonic() - started < 30
+    assert "\x1b" not in ended.stdout
+    assert ended.stderr == ""
+    assert ended.stdout.endswith("Without it: 6 of 7 wires refused the same history.\n")
+
+
+def test_a_terminal_without_arrows_does_not_end_the_demo() -> None:
+    ended = demo(PYTHONIOENCODING="ascii")
+    assert ended.returncode == 0, ended.stderr
+    assert "latency(checkout)      ? {" in ended.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal is made the Unix way")
+@pytest.mark.parametrize(("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_a_terminal_gets_colours_unless_it_wants_none(environment: dict[str, str], coloured: bool) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    kept = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "segue", "demo", "--fast"],
+        env={**kept, "TERM": "xterm", "COLUMNS": "100", **environment},
+        stdout=theirs,
+    ) as running:
+        os.close(theirs)
+        seen = b""
+        while portion := _portion(ours):
+            seen += portion
+        os.close(ours)
+        assert running.wait(30) == 0
+    assert (b"\x1b[1m" in seen) is coloured
+    assert b"With segue: 15 of 15" in seen
+
+
+def _portion(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65_536)
+    except OSError:  # Linux says so when the other side has gone
+        return b""
+
+
+def test_without_uvicorn_it_says_how_to_get_it() -> None:
+    program = (
+        "import sys; sys.modules['uvicorn'] = None; from segue.cli import main; sys.exit(main(['demo']))"
+    )
+    ended = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1
+    assert "pip install 'segue-llm[emulators]'" in ended.stderr
+
+
+def test_the_story_names_models_that_both_sides_know() -> None:
+    for route in read_story().routes.values():
+        assert route.model in listed(route.provider)
+        assert card_for_model(route.model, route.dialect) != UNKNOWN
+        assert route.dialect in DIALECTS
+
+
+def test_the_signatures_of_the_model_it_comes_back_to_are_bound_to_their_prefix() -> None:
+    route = read_story().routes["anthropic"]
+    assert card_for_model(route.model, route.dialect).bound_seals
+
+
+class _Silent:
+    def event(self, event: Event) -> None: ...
+
+    def called(self, interaction: Interaction) -> None: ...
+
+    def failed_over(self, error: SegueError, following: Route) -> None: ...
+
+
+def test_a_provider_that_cannot_be_reached_is_an_error_of_ours() -> None:
+    state = State(Conversation().append(user("hi")), Ledger())
+    route = read_story().routes["chat"]
+    with pytest.raises(TransportError):
+        exchange(state, route, "http://127.0.0.1:9", _Silent())
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("nonsense", {}), ("latency", {"service": "moon"}), ("probe", {"x": 1})]
+)
+def test_a_tool_that_fails_says_so_in_its_result(name: str, arguments: dict[str, Any]) -> None:
+    assert run(ToolCall("c0", name, arguments)).error
+
+
+def test_every_tool_that_is_offered_can_be_run() -> None:
+    for spec in TOOLS:
+        assert "There is no tool" not in str(run(ToolCall("c0", spec.name, {})).error)
