@@ -23,7 +23,7 @@ from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.settings import decode_options, encode_settings, joined
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
-from segue.dialects.keepsakes import keep, kept_in
+from segue.dialects.keepsakes import Returned, keep
 from segue.dialects.reading import items, misread, record, take_system, text, unknown
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
@@ -53,18 +53,19 @@ def encode_request(
 def _encode_messages(transcript: Transcript) -> list[wire.WireMessage]:
     messages: list[wire.WireMessage] = []
     results: list[wire.Content] = []
+    returned = Returned()
     for index, step in enumerate(transcript.steps):
         if type(step) is ModelStep:
             if results:
                 messages.append(wire.WireMessage("user", results))
-            said, results = _encode_model(step, index)
+            said, results = _encode_model(step, index, returned)
             if said:
                 messages.append(wire.WireMessage("assistant", said))
         elif type(step) is UserStep:
             if results and step.instruction:  # ANT-16: an instruction stands behind a user's message
                 messages.append(wire.WireMessage("user", results))
                 results = []
-            content = _encode_user(step, results)
+            content = _encode_user(step, results, returned)
             if content:
                 messages.append(wire.WireMessage("system" if step.instruction else "user", content))
             results = []
@@ -73,26 +74,30 @@ def _encode_messages(transcript: Transcript) -> list[wire.WireMessage]:
     return messages
 
 
-def _encode_user(step: UserStep, results: list[wire.Content]) -> str | list[wire.Content]:
+def _encode_user(step: UserStep, results: list[wire.Content], returned: Returned) -> str | list[wire.Content]:
     """What the user says, behind the results of the calls before (ANT-20)."""
     first = step.blocks[0]
     if not results and len(step.blocks) == 1 and type(first) is Text and first.seal is None:
         return first.text
-    for block in step.blocks:
-        if type(block) is not Text or block.seal is None:
+    kept = returned.among(step.blocks)
+    for position, block in enumerate(step.blocks):
+        if position in kept:
+            results.append(kept[position])
+        elif not _only_carries_a_seal(block):
             results.append(_encode_shown(block))
-        else:
-            _encode_sealed(block, results)
     return results
 
 
-def _encode_model(step: ModelStep, index: int) -> tuple[str | list[wire.Content], list[wire.Content]]:
+def _encode_model(
+    step: ModelStep, index: int, returned: Returned
+) -> tuple[str | list[wire.Content], list[wire.Content]]:
     first = step.blocks[0]
     if len(step.blocks) == 1 and type(first) is Text and first.seal is None:
         return first.text, []
     said: list[wire.Content] = []
     results: list[wire.Content] = []
-    for block in step.blocks:
+    kept: dict[int, Raw] | None = None
+    for position, block in enumerate(step.blocks):
         if type(block) is AnsweredCall:
             said.append(wire.ToolUse(block.id, block.name, Raw(block.arguments)))
             results.append(_encode_completion(block.id, block.completion))
@@ -101,17 +106,17 @@ def _encode_model(step: ModelStep, index: int) -> tuple[str | list[wire.Content]
         elif block.seal is None:
             said.append(wire.TextBlock(block.text))
         else:
-            _encode_sealed(block, said)
+            kept = returned.among(step.blocks) if kept is None else kept
+            if position in kept:
+                said.append(kept[position])
+            elif not _only_carries_a_seal(block):
+                said.append(wire.TextBlock(block.text))
     return said, results
 
 
-def _encode_sealed(block: Text, said: list[wire.Content]) -> None:
-    """A block of the wire's own, given back; of any other sealed text only the words, if there are any (ANT-12)."""
-    kept = kept_in(block)
-    if kept is not None:
-        said.append(kept)
-    elif block.text.strip():
-        said.append(wire.TextBlock(block.text))
+def _only_carries_a_seal(block: Text | Media) -> bool:
+    """A blank text has no place here (ANT-12), and seals on texts mean nothing on this wire."""
+    return type(block) is Text and block.seal is not None and not block.text.strip()
 
 
 def _encode_said(block: Said, index: int) -> wire.Content:

@@ -11,7 +11,7 @@ from segue.conversation.plain import sayable
 from segue.conversation.tools import ToolSpec
 from segue.dialects.data_urls import media_from, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
-from segue.dialects.keepsakes import keep, kept_in
+from segue.dialects.keepsakes import Returned, keep, kept_in
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.settings import decode_options, encode_settings
@@ -23,6 +23,8 @@ from segue.transcript.values import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from msgspec import Raw
 
     from segue.conversation.blocks import Block
     from segue.conversation.message import Speaker
@@ -43,24 +45,28 @@ def encode_request(
 
 def _encode_items(transcript: Transcript) -> list[wire.Item]:
     encoded: list[wire.Item] = []
+    returned = Returned()
     for index, step in enumerate(transcript.steps):
         if type(step) is ModelStep:
-            _encode_model(step, index, encoded)
+            _encode_model(step, index, returned, encoded)
         elif type(step) is UserStep:
             role = "developer" if step.instruction else "user"
             encoded.append(wire.MessageItem(role, _encode_shown(step.blocks)))
     return encoded
 
 
-def _encode_model(step: ModelStep, index: int, encoded: list[wire.Item]) -> None:
+def _encode_model(step: ModelStep, index: int, returned: Returned, encoded: list[wire.Item]) -> None:
     outputs: list[wire.Item] = []
-    for block in step.blocks:
+    kept: dict[int, Raw] | None = None
+    for position, block in enumerate(step.blocks):
         if type(block) is AnsweredCall:
             encoded.append(wire.FunctionCall(block.id, block.name, block.arguments))
             outputs.append(wire.FunctionCallOutput(block.id, _encode_output(block.completion)))
         elif type(block) is Text:
-            kept = kept_in(block) if block.seal is not None else None
-            encoded.append(wire.MessageItem("assistant", block.text) if kept is None else kept)
+            if block.seal is not None and kept is None:
+                kept = returned.among(step.blocks)
+            item = kept.get(position) if kept is not None else None
+            encoded.append(wire.MessageItem("assistant", block.text) if item is None else item)
         elif type(block) is Reasoning and block.seal is not None:
             summary = [wire.SummaryText(block.text)] if block.text else []
             encoded.append(wire.ReasoningItem(summary, block.seal.payload))
@@ -184,7 +190,7 @@ def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speak
     if (call := wire.call_of(item)) is not None:
         call_id, name, arguments = call
         return "model", [ToolCall("", name, arguments, native_id=call_id)]
-    if kind.endswith("_output") and isinstance(item.get("call_id"), str):
+    if kind.removesuffix("_output") in ("function_call", *wire.CLIENT_CALLS):
         return "tool", [_decode_result(item, path)]
     return "model", [keep(item, _told(item), origin)]
 
