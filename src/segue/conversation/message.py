@@ -62,9 +62,11 @@ class Conversation(Struct, frozen=True, gc=False, omit_defaults=True):
         """Add messages; calls without an id get one from their position."""
         minted = self.minted
         given = {call.id for message in messages for call in message.calls}
-        if "" in given and not minted:
+        if given and not minted:
             # Messages that did not come through here: the ids they use are not counted yet.
-            given.update(call.id for message in self.messages for call in message.calls)
+            for message in self.messages:
+                for call in message.calls:
+                    minted = next_ordinal(minted, call.id)
         added: list[Message] = []
         for message in messages:
             settled, minted = _mint_missing(message, minted, given)

@@ -1,0 +1,143 @@
+"""Arbitrary values as data that JSON can say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from typing import Any
+
+import pytest
+from hypothesis import given
+from msgspec import Struct
+
+from segue.conversation import plain as subject
+from segue.conversation.plain import is_plain, is_sayable, plain, sayable
+from strategies.histories import CYCLE, plain_values, values
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass
+class Point:
+    x: int
+    y: float
+
+
+class Boxed(Struct):
+    held: Any
+
+
+class Opaque:
+    pass
+
+
+def nested(depth: int) -> Any:
+    value: Any = "bottom"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.requirement("REQ-915-038")
+@given(values)
+def test_anything_at_all_becomes_json(value: Any) -> None:
+    json.dumps(plain(value), allow_nan=False).encode()
+
+
+@given(plain_values)
+def test_what_json_can_say_stays_as_it_is(value: Any) -> None:
+    if is_plain(value):
+        assert plain(value) == value
+
+
+@pytest.mark.requirement("REQ-915-038")
+@given(values)
+def test_a_copy_is_always_plain(value: Any) -> None:
+    assert is_plain(plain(value))
+
+
+@pytest.mark.requirement("REQ-915-038")
+def test_a_cycle_is_cut_and_the_original_left_alone() -> None:
+    before = repr(CYCLE)
+    assert plain(CYCLE) == {"name": "cycle", "itself": "(circular)"}
+    assert not is_plain(CYCLE)
+    assert repr(CYCLE) == before
+
+
+def test_the_same_value_twice_is_no_cycle() -> None:
+    shared = [1]
+    assert plain([shared, shared]) == [[1], [1]]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+        (b"\x00\xff", {"base64": "AP8="}),
+        (bytearray(b"a"), {"base64": "YQ=="}),
+        (("t", 1), ["t", 1]),
+        ({"b", "a"}, ["a", "b"]),
+        (frozenset({2, 1}), [1, 2]),
+        ({1: "a", None: "b", (1, 2): "c"}, {"1": "a", "null": "b", "[1, 2]": "c"}),
+        (Colour.RED, "red"),
+        (Point(1, float("inf")), {"x": 1, "y": "inf"}),
+        (Boxed(b"x"), {"held": "eA=="}),
+        (date(2026, 11, 15), "2026-11-15"),
+        (Opaque(), "(Opaque)"),
+        (Boxed(Opaque()), "(Boxed)"),
+        (object, "(type)"),
+        ("lone \ud83d half", "lone \ufffd half"),
+        ({"\udc80": 1}, {"\ufffd": 1}),
+        (True, True),
+        (2**100, 2**100),
+    ],
+)
+def test_strange_values_are_named_or_copied(value: Any, said: Any) -> None:
+    assert plain(value) == said
+
+
+def test_depth_is_cut() -> None:
+    deep = nested(5000)
+    assert not is_plain(deep)
+    assert "(nested too deeply)" in json.dumps(plain(deep))
+    assert is_plain(nested(subject.MAX_DEPTH))
+
+
+def test_size_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "MAX_VALUES", 10)
+    wide = list(range(50))
+    assert not is_plain(wide)
+    assert plain(wide)[-1] == "(too large)"
+    assert is_plain([1, 2, 3])
+
+
+def test_a_part_that_is_shared_is_written_each_time() -> None:
+    value: Any = ["leaf"]
+    for _ in range(8):
+        value = [value, value]
+    assert is_plain(value)
+    assert plain(value) == value
+
+
+def test_lone_surrogates_are_told_apart_from_text() -> None:
+    assert is_sayable("plain")
+    assert is_sayable("naïve 🙂")
+    assert not is_sayable("\ud800")
+    assert sayable("a\ud800b") == "a\ufffdb"
+    text = "naïve"
+    assert sayable(text) is text
+
+
+def test_a_surrogate_counts_as_plain_only_where_escapes_are_written() -> None:
+    assert not is_plain({"key": "\ud800"})
+    assert is_plain({"key": "\ud800"}, any_text=True)
+    assert not is_plain({"\ud800": 1})
+    assert is_plain({"ключ": 1})
+    assert not is_plain({1: 1})
+    assert not is_plain([float("nan")])
+    assert not is_plain([b"x"])
