@@ -24,9 +24,13 @@ if TYPE_CHECKING:
     from segue.errors import SegueError
     from segue.transcript.repairs import Kind, Repair
 
+_UNNOTICED: Final = "no complaint: it answers from a history with calls that have no result"
+
 WIDTH: Final = 100
 """How long a line may become, where the terminal is wide enough."""
 _MARGIN: Final = 12
+_HELD: Final = "\u00a0"
+"""A space at which no line is broken."""
 
 
 @final
@@ -49,18 +53,16 @@ class Screen:
 
     def opening(self, address: str, wires: int) -> None:
         self._line(self._paint("bold", f"One conversation through {_number(wires)} wires"))
-        self._line(f"No key, no network: at {address} emulators of the provider APIs answer")
-        self._line("over HTTP, and refuse what the real ones refuse, in their words.")
+        self._paragraph(
+            f"No key, no network: at {address} emulators of the provider APIs answer over HTTP, "
+            "and refuse what the real ones refuse, in their words."
+        )
 
     def compacted(self, compaction: Compaction) -> None:
         count = compaction.last - compaction.first + 1
+        what = f"{count} messages become a note; the cut goes between calls and their results."
         self._line()
-        self._line(
-            self._paint(
-                "yellow",
-                f"   Compaction: {count} messages become a note; the cut goes between calls and their results.",
-            )
-        )
+        self._paragraph(f"Compaction: {what}", indent="   ", colour="yellow")
 
     def closing(self, outcome: Outcome) -> None:
         all_wires, refused = len(outcome.routes), outcome.refused_unrepaired
@@ -103,55 +105,48 @@ class Screen:
 
     def called(self, interaction: Interaction) -> None:
         self._end()
-        spelled = _spelled(interaction.call)
-        result = interaction.result
+        spelled, result = _spelled(interaction.call), interaction.result
         if result is None or result.reason is not None:
-            answer = self._paint("red", "interrupted by the user")
+            self._labelled("calls", f"{spelled:<22} → interrupted by the user", colour="red")
         else:
             answer = result.error or json.dumps(result.output, ensure_ascii=False)
-        self._labelled("calls", f"{spelled:<22} → {answer}")
+            self._labelled("calls", f"{spelled:<22} → {answer}")
 
     def failed_over(self, error: SegueError, following: Route) -> None:
         self._end()
-        self._labelled("answers", self._paint("yellow", f"{_told(error)} The next provider takes the turn."))
+        self._labelled("answers", f"{_told(error)} The next provider takes the turn.", colour="yellow")
         self._title("   → ", following)
         self._told = ""
 
     def refused(self, error: SegueError) -> None:
         self._end()
-        self._labelled("refused", self._paint("red", _told(error)))
+        self._labelled("refused", _told(error), colour="red")
 
     def arrived(self, done: Sequence[Exchange], ledger: Ledger, accepted: int) -> None:
         """What was mended for the turn, and what the wire said."""
         self._end()
         last = done[-1]
-        if mended := list(_mended(last, ledger)):
-            self._wrapped("mended", mended)
+        if mended := " · ".join(part.replace(" ", _HELD) for part in _mended(last, ledger)):
+            self._labelled("mended", mended)
         if last.replayed:
-            self._labelled("replayed", self._paint("green", _seals(last)) if last.bound else _seals(last))
+            self._labelled("replayed", _seals(last), colour="green" if last.bound else "")
         usage = last.reply.usage
         cached = f" · {usage.cached_tokens} of {usage.input_tokens} tokens from its cache"
-        verdict = self._paint("green", f"{_many(accepted, 'request')} accepted")
-        self._labelled("wire", f"{verdict}{cached if usage.cached_tokens else ''}")
-        self._told = ""
+        verdict = f"{_many(accepted, 'request')} accepted{cached if usage.cached_tokens else ''}"
+        self._labelled("wire", verdict, colour="green")
 
     # Without segue
 
     def unrepaired(self) -> None:
         self._line()
         self._line(self._paint("bold", "The same history without segue"))
-        self._line("Raw ids, unanswered calls, everyone's thoughts: spelled for each wire, and sent.")
+        self._paragraph("Raw ids, unanswered calls, everyone's thoughts: spelled for each wire, and sent.")
 
     def judged(self, route: Route, refusal: ProviderError | None) -> None:
-        if refusal is None:
-            verdict, words = (
-                self._paint("yellow", "200"),
-                "no complaint: it answers from a history with calls that have no result",
-            )
-        else:
-            verdict, words = self._paint("red", str(refusal.status)), refusal.message
+        status, colour = (200, "yellow") if refusal is None else (refusal.status, "red")
+        words = _UNNOTICED if refusal is None else refusal.message
         lines = textwrap.wrap(words, self._width - 26, max_lines=2, placeholder=" …") or [""]
-        self._line(f"   {route.title:<18}{verdict}  {lines[0]}")
+        self._line(f"   {route.title:<18}{self._paint(colour, str(status))}  {lines[0]}")
         for line in lines[1:]:
             self._line(f"{'':<26}{line}")
 
@@ -160,21 +155,18 @@ class Screen:
     def _line(self, text: str = "") -> None:
         self._write(text + "\n")
 
-    def _labelled(self, label: str, text: str) -> None:
-        """A line with its label, which is not said twice in a row."""
-        shown = label if self._told != label else ""
-        self._told = label
-        self._line(f"   {self._paint('dim', f'{shown:<9}')}{text}")
+    def _paragraph(self, text: str, *, indent: str = "", colour: str = "") -> None:
+        for line in textwrap.wrap(text, self._width - len(indent)):
+            self._line(indent + (self._paint(colour, line) if colour else line))
 
-    def _wrapped(self, label: str, parts: Sequence[str]) -> None:
-        """Short parts side by side, as many as fit into a line."""
-        line = ""
-        for part in parts:
-            if line and _MARGIN + len(line) + len(part) + 3 > self._width:
-                self._labelled(label, line)
-                line = ""
-            line = f"{line} · {part}" if line else part
-        self._labelled(label, line)
+    def _labelled(self, label: str, text: str, *, colour: str = "") -> None:
+        """A text under its label, which is not said twice in a row."""
+        for line in textwrap.wrap(text, self._width - _MARGIN):
+            shown = label if self._told != label else ""
+            self._told = label
+            said = line.replace(_HELD, " ")
+            lead = f"   {self._paint('dim', f'{shown:<9}')}"
+            self._line(lead + (self._paint(colour, said) if colour else said))
 
     def _stream(self, label: str, text: str) -> None:
         if self._told != label:
