@@ -8,6 +8,7 @@ from copy import deepcopy
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from os import environ
 from typing import Any, TypeAlias
 
 import msgspec
@@ -149,28 +150,54 @@ def _fold_each(dialect: Dialect, portions: list[bytes]) -> object:
     return fold(_decode_each(dialect, portions), ORIGIN)
 
 
+_ROUNDS = 7
+
+
 def _others(size: int) -> list[Row]:
-    """The same history through other people's mapping, where they are installed."""
+    """The same OpenAI request made an Anthropic one by LiteLLM, where it is installed, and by us."""
     if find_spec("litellm") is None:
         return []
     conversation = agent_like(size)
-    messages = json.loads(_encoded(DIALECTS["openai_chat"], conversation))["messages"]
-    theirs = _litellm(messages)
-    subjects: dict[str, Callable[[], object]] = {
-        "ours": partial(_encoded, DIALECTS["anthropic"], conversation),
-        "theirs": theirs,
-    }
-    taken = interleaved(subjects, rounds=5)
-    return [("LiteLLM, OpenAI to Anthropic", taken["theirs"] / taken["ours"], "× our render + encode")]
+    request = json.loads(_encoded(DIALECTS["openai_chat"], conversation))
+    taken = interleaved(
+        {
+            "kept": partial(_encoded, DIALECTS["anthropic"], conversation),
+            "foreign": partial(_translated, request),
+            "theirs": _litellm(request["messages"]),
+        },
+        rounds=_ROUNDS,
+    )
+    return [
+        (
+            "LiteLLM, OpenAI to Anthropic",
+            taken["theirs"] / taken["kept"],
+            "× our render + encode of the conversation",
+        ),
+        (
+            "LiteLLM, OpenAI to Anthropic",
+            taken["theirs"] / taken["foreign"],
+            "× our decode + adopt + render + encode of the same request",
+        ),
+    ]
+
+
+def _translated(request: dict[str, Any]) -> bytes:
+    decoded = DIALECTS["openai_chat"].decode_request(request)
+    return _encoded(DIALECTS["anthropic"], adopt(decoded.messages, system=decoded.system).conversation)
 
 
 def _litellm(messages: list[dict[str, Any]]) -> Callable[[], object]:
+    environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # it asks the network for prices otherwise
     module: Any = import_module("litellm.llms.anthropic.chat.transformation")
     config = module.AnthropicConfig()
+    # It changes what it is given, so each run gets a copy of its own, made beforehand.
+    copies = [deepcopy(messages) for _ in range(_ROUNDS + 1)]
+    tools = [{"name": "search_files", "input_schema": {"type": "object", "properties": {}}}]
 
     def transform() -> object:
-        # It changes what it is given, so it gets a copy, as its own callers do.
-        body = config.transform_request("claude-sonnet-4-6", deepcopy(messages), {"max_tokens": 1000}, {}, {})
-        return msgspec.json.encode(body)
+        options = {"max_tokens": 1000, "tools": tools}
+        return msgspec.json.encode(
+            config.transform_request("claude-sonnet-4-6", copies.pop(), options, {}, {})
+        )
 
     return transform
