@@ -250,7 +250,7 @@ def real_things(messages: tuple[Message, ...]) -> tuple[Counter[str], Counter[st
     return texts, calls, results
 
 
-@pytest.mark.requirement("Property 13")
+@pytest.mark.requirement("Property 12")
 @given(told=whole_conversations(max_turns=2))
 @settings(max_examples=5)
 def test_nothing_real_is_lost_between_any_two_dialects(told: Told) -> None:
