@@ -220,17 +220,23 @@ def test_arguments_that_come_value_by_value_become_one_object() -> None:
     assert call.arguments == {"a": "Boston", "b": [None, {"c": 2}], "d": False, "e": None}
 
 
-def test_media_and_programs_in_a_reply() -> None:
+def test_what_google_ran_itself_is_told_in_words_and_kept_as_it_came() -> None:
     parts = [
         {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
-        {"executableCode": {"language": "PYTHON", "code": "1"}},
-        {"codeExecutionResult": {"output": "1"}},
+        {"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "c2ln"},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
+        {"text": "One."},
     ]
     whole = {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
-    assert fold(DIALECT.decode_reply(json.dumps(whole).encode()), HERE).message.blocks == (
-        Media("image", "image/png", "aGk="),
-        Text("\n```python\n1\n```\n\n```\n1\n```\n"),
-    )
+    events = DIALECT.decode_reply(json.dumps(whole).encode())
+    reply = fold(events, HERE)
+    assert reply.message.blocks[0] == Media("image", "image/png", "aGk=")
+    assert reply.message.text == "\n```python\n1\n```\n\n```\n1\n```\nOne."
+    told = json.loads(DIALECT.encode_reply(reply))
+    assert told["candidates"][0]["content"]["parts"] == parts
+    encoder = DIALECT.new_encoder("")
+    streamed = b"".join(map(encoder.feed, events)) + encoder.close()
+    assert fold(heard(streamed), HERE).message == reply.message
 
 
 def test_a_whole_reply_comes_back_as_it_was() -> None:
@@ -264,7 +270,11 @@ def test_text_after_a_call_waits_for_no_call_that_is_not_whole() -> None:
 
 def test_seals_of_other_wires_are_not_told() -> None:
     encoder = DIALECT.new_encoder("m")
-    told = encoder.feed(Sealed(0, "secret", "encrypted")) + encoder.feed(TextDelta(1, "hi")) + encoder.close()
+    told = (
+        encoder.feed(Sealed(0, '{"type":"secret"}', "encrypted"))
+        + encoder.feed(TextDelta(1, "hi"))
+        + encoder.close()
+    )
     assert b"secret" not in told
     sealed = Message("model", (Reasoning("x", Seal(HERE, "secret", "signature")),))
     assert b"secret" not in DIALECT.encode_reply(Reply(sealed))

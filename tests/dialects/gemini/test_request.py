@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laws.emulated import complaints_about
-from segue.conversation.blocks import Code, Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
@@ -305,29 +305,27 @@ def test_what_is_broken_is_decoded_as_it_is() -> None:
     )
 
 
-def test_what_google_ran_itself_is_kept_in_words() -> None:
-    decoded = DIALECT.decode_request(
-        {
-            "contents": [
-                {
-                    "role": "model",
-                    "parts": [
-                        {"executableCode": {"language": "PYTHON", "code": "1+1"}},
-                        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
-                        {"toolCall": {"id": "q"}, "thoughtSignature": "x"},
-                        {"thoughtSignature": "only"},
-                    ],
-                }
-            ]
-        }
-    )
-    origin = Origin("gemini")
-    assert decoded.messages[0].blocks == (
-        Code("1+1", "python"),
-        Text("[code result: 2]"),
-        Text('[toolCall: {"id":"q"}]'),
-        Text("", Seal(origin, "only", "thought")),
-    )
+def test_what_is_googles_own_affair_goes_back_as_it_came_and_to_others_in_words() -> None:
+    parts = [
+        {"executableCode": {"language": "PYTHON", "code": "1+1"}, "thoughtSignature": "x"},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
+        {"toolCall": {"id": "q"}, "thoughtSignature": "y"},
+        {"thoughtSignature": "only"},
+    ]
+    shown = [
+        {"text": "Read"},
+        {"fileData": {"mimeType": "application/pdf", "fileUri": "https://g.invalid/files/a"}},
+    ]
+    contents = [{"role": "user", "parts": shown}, {"role": "model", "parts": parts}]
+    decoded = DIALECT.decode_request({"model": HERE.model, "contents": contents})
+    assert decoded.messages[0].text == "Read[application/pdf at https://g.invalid/files/a]"
+    assert decoded.messages[1].text == '\n```python\n1+1\n```\n\n```\n2\n```\n[toolCall: {"id":"q"}]'
+    assert decoded.messages[1].blocks[3] == Text("", Seal(HERE, "only", "thought"))
+    again = body_of(Conversation(decoded.messages).append(user("Go on")))["contents"]
+    assert again[0] == contents[0]
+    assert again[1]["parts"] == [*parts[:3], {"text": "", "thoughtSignature": "only"}]
+    elsewhere = render(Conversation(decoded.messages), None, DIALECT.rules.at(model="another"))
+    assert "executableCode" not in str(elsewhere.steps)
 
 
 @pytest.mark.parametrize(

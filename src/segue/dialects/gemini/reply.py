@@ -23,7 +23,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.counts import count, total
 from segue.dialects.data_urls import kind_of
-from segue.dialects.gemini import wire
+from segue.dialects.gemini import own_parts, wire
 from segue.dialects.gemini.errors import encode_error, refusal
 from segue.dialects.gemini.partial import PartialArguments
 from segue.errors import ProtocolError
@@ -191,20 +191,19 @@ class Telling:
 
     def _hear_other(self, part: wire.Part, signature: str | None, events: list[Event]) -> None:
         """Media, programs run by Google and their results, and parts with nothing but a seal."""
-        media = _media_of(part)
-        told = _in_words(part) if media is None else ""
-        if told:  # part of the running text, on lines of its own
-            if self._open != "text":
-                self._index += 1
-                self._open = "text"
-            events.append(TextDelta(self._index, f"\n{told}\n"))
-        elif media is not None or signature:
-            self._index += 1
-            self._open = ""
-            if media is not None:
-                events.append(MediaArrived(self._index, media))
-            elif signature:
-                events.append(Sealed(self._index, signature, "thought", "text"))
+        own = _own(part, signature)
+        media = _media_of(part) if not own else None
+        if not own and media is None and not signature:
+            return
+        self._index += 1
+        self._open = ""
+        if own:
+            events.append(Sealed(self._index, json_of(own), own_parts.KIND, "text"))
+            events.append(TextDelta(self._index, own_parts.in_words(own)))
+        elif media is not None:
+            events.append(MediaArrived(self._index, media))
+        elif signature:
+            events.append(Sealed(self._index, signature, "thought", "text"))
 
     def _finish(self, reason: str, events: list[Event], default: Finish = "stop") -> None:
         if self.over:
@@ -248,27 +247,25 @@ def usage_of(counts: Mapping[str, Any]) -> Usage:
 
 
 def _media_of(part: wire.Part) -> Media | None:
-    for held, content in ((part.inline_data, "data"), (part.file_data, "fileUri")):
-        if isinstance(held, dict) and isinstance(held.get(content), str):
-            mime = held.get("mimeType") if isinstance(held.get("mimeType"), str) else ""
-            kind = kind_of(mime or "")
-            if content == "data":
-                return Media(kind, mime or "", held[content])
-            return Media(kind, mime or "", url=held[content])
-    return None
+    held = part.inline_data
+    if not isinstance(held, dict) or not isinstance(held.get("data"), str):
+        return None
+    mime = held.get("mimeType")
+    mime = mime if isinstance(mime, str) else ""
+    return Media(kind_of(mime), mime, held["data"])
 
 
-def _in_words(part: wire.Part) -> str:
-    """What Google's own tools did, as text: a program, its result, or whatever a tool was asked and said."""
-    if isinstance(part.executable_code, dict):
-        held = part.executable_code
-        return written_out(Code(str(held.get("code", "")), str(held.get("language", "")).lower())).text
-    if isinstance(part.code_execution_result, dict):
-        return written_out(Code(str(part.code_execution_result.get("output", "")))).text
-    for name, other in (("toolCall", part.tool_call), ("toolResponse", part.tool_response)):
-        if other is not None:
-            return f"[{name}: {json_of(other)}]"
-    return ""
+def _own(part: wire.Part, signature: str | None) -> dict[str, Any]:
+    """A part that is Google's own affair, as it came."""
+    held = {
+        "executableCode": part.executable_code,
+        "codeExecutionResult": part.code_execution_result,
+        "toolCall": part.tool_call,
+        "toolResponse": part.tool_response,
+        "fileData": part.file_data,
+    }
+    own = {name: value for name, value in held.items() if value is not None}
+    return {**own, "thoughtSignature": signature} if own and signature else own
 
 
 # The other way
@@ -299,9 +296,12 @@ def finish_reason(finish: Finish, raw: str) -> str:
     return raw if known == finish or (known == "stop" and finish == "tool_calls") else FINISH_REASONS[finish]
 
 
-def _encode_block(block: Block) -> dict[str, Any] | None:
+def _encode_block(block: Block) -> dict[str, Any] | Raw | None:
     match block:
         case Text(said, seal):
+            own = own_parts.given_back(seal.payload, seal.kind) if seal is not None else None
+            if own is not None:
+                return own
             return _signed({"text": said}, seal) if said or seal is not None else None
         case Reasoning(thought, seal):
             return _signed({"text": thought, "thought": True}, seal)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec import Raw
 
-from segue.conversation.blocks import Code, Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.events import parse_arguments
 from segue.conversation.message import Message
 from segue.dialects.data_urls import kind_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
-from segue.dialects.gemini import wire
+from segue.dialects.gemini import own_parts, wire
 from segue.dialects.gemini.rules import GEMINI
 from segue.dialects.gemini.settings import decode_options, decode_tools, encode_settings
 from segue.dialects.gemini.wire import SENTINELS, camel, field
@@ -55,7 +55,7 @@ def _encode_contents(transcript: Transcript, *, ids: bool) -> list[wire.Turn]:
             if step.instruction:
                 raise _unsayable("an instruction in mid-conversation", index)
             said: list[Any] = [
-                wire.Shown(block.text) if type(block) is Text else _encode_other(block)
+                wire.Shown(block.text) if type(block) is Text and block.seal is None else _encode_other(block)
                 for block in step.blocks
             ]
             contents.append(wire.Turn("user", said))
@@ -90,11 +90,12 @@ def _unsayable(what: str, index: int) -> TranscriptError:
     )
 
 
-def _encode_other(block: Said) -> wire.Signed | dict[str, Any]:
+def _encode_other(block: Said) -> wire.Signed | dict[str, Any] | Raw:
     """All but calls and plain texts."""
     match block:
         case Text(said, seal):
-            return wire.Signed(said, thought_signature=_payload(seal))
+            own = own_parts.given_back(seal.payload, seal.kind) if seal is not None else None
+            return own or wire.Signed(said, thought_signature=_payload(seal))
         case Reasoning(thought, seal):  # GEM-25
             return wire.Signed(thought, thought=True, thought_signature=_payload(seal))
         case Media():
@@ -227,25 +228,11 @@ def _decode_part(part: dict[str, Any], path: str, origin: Origin) -> Block:
     if said is not None:
         told = text(said, f"{path}.text")
         return Reasoning(told, seal) if part.get("thought") is True else Text(told, seal)
-    shown = _decode_media(part, path)
-    if shown is not None:
+    if field(part, "fileData") is None and (shown := _decode_media(part, path)) is not None:
         return shown
-    code = field(part, "executableCode")
-    if isinstance(code, dict):
-        language = text(code.get("language"), f"{path}.executableCode.language").lower()
-        return Code(text(code.get("code"), f"{path}.executableCode.code"), language)
-    return _other_part(part, seal)
-
-
-def _other_part(part: dict[str, Any], seal: Seal | None) -> Text:
-    """What we have no block for, told in words; a part with nothing but a seal is an empty text (GEM-20)."""
-    told = {key: value for key, value in part.items() if camel(key) not in ("thoughtSignature", "thought")}
-    if not told:
-        return Text("", seal)
-    result = field(told, "codeExecutionResult")
-    if isinstance(result, dict) and isinstance(result.get("output"), str):
-        return Text(f"[code result: {result['output']}]")
-    return Text(f"[{next(iter(told))}: {json_of(next(iter(told.values())))}]")
+    if all(camel(name) in ("thoughtSignature", "thought") for name in part):
+        return Text("", seal)  # GEM-20: a part with nothing but its signature
+    return own_parts.keep(part, origin)
 
 
 def _decode_call(call: dict[str, Any], path: str, seal: Seal | None) -> ToolCall:

@@ -27,7 +27,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects import sse
 from segue.dialects.counts import merged
-from segue.dialects.gemini import wire
+from segue.dialects.gemini import own_parts, wire
 from segue.dialects.gemini.errors import encode_error
 from segue.dialects.gemini.reply import Telling, counts_of, finish_reason, media_part
 from segue.transcript.values import arguments_of, is_object_text
@@ -172,6 +172,19 @@ class _Carrier:
         return _signed({"text": "", "thought": True} if self.thought else {"text": ""}, self.payload)
 
 
+class _Own:
+    """A part of Google's own, which is told in words too: the words stay here."""
+
+    __slots__ = ("_part",)
+    whole = True
+
+    def __init__(self, part: Raw) -> None:
+        self._part = part
+
+    def part(self) -> Raw:
+        return self._part
+
+
 @final
 class ReplyEncoder:
     """Events in, the provider's stream out, as server-sent events."""
@@ -180,7 +193,7 @@ class ReplyEncoder:
         self._model = model
         self._id = ""
         self._usage = Usage()
-        self._waiting: dict[int, _Call | _Carrier] = {}
+        self._waiting: dict[int, _Call | _Carrier | _Own] = {}
         self._called = False
         self._finished: Finished | None = None
         self._over = False
@@ -233,6 +246,8 @@ class ReplyEncoder:
     def _say(self, index: int, part: dict[str, Any]) -> bytes:
         if not self._waiting:
             return self._chunk([part])
+        if type(self._waiting.get(index)) is _Own:
+            return b""
         carrier = self._waiting.pop(index, None)
         if type(carrier) is _Carrier:
             part = _signed(part, carrier.payload)
@@ -247,6 +262,10 @@ class ReplyEncoder:
         return waiting
 
     def _seal(self, event: Sealed) -> None:
+        own = own_parts.given_back(event.payload, event.kind)
+        if own is not None:
+            self._waiting[event.index] = _Own(own)
+            return
         if event.kind != "thought":  # seals of other kinds are of other wires
             return
         waiting = self._waiting.get(event.index)
@@ -255,7 +274,7 @@ class ReplyEncoder:
         else:
             self._waiting[event.index] = _Carrier(event.payload, thought=event.block == "reasoning")
 
-    def _chunk(self, parts: list[dict[str, Any]], reason: str = "") -> bytes:
+    def _chunk(self, parts: list[Any], reason: str = "") -> bytes:
         candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"}, "index": 0}
         chunk: dict[str, Any] = {"candidates": [candidate]}
         if reason:
