@@ -208,6 +208,18 @@ def test_doctor_reads_a_session_file(tmp_path: Path) -> None:
     assert b"line 3, messages[1]" in told.stdout
 
 
+@pytest.mark.parametrize(
+    "data", [b"{cut", b'{"messages": [{"role": "user", "content": 5}], "model": "gpt-4.1"}']
+)
+def test_a_file_that_is_broken_in_its_form_is_a_finding(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "broken.json"
+    file.write_bytes(data)
+    told = segue("doctor", str(file), "--fix", str(tmp_path / "out.json"))
+    assert told.returncode == Exit.FINDINGS
+    assert b"fix: none" in told.stdout
+    assert not (tmp_path / "out.json").exists()
+
+
 def test_what_a_file_holds_cannot_steer_the_terminal(tmp_path: Path) -> None:
     body = broken()
     body["messages"][2]["tool_calls"][1]["id"] = "\x1b[2Jevil"

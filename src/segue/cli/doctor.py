@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segue.cli.exits import Exit
-from segue.cli.terminal import Paint, printable, say
-from segue.errors import UsageError
+from segue.cli.terminal import Paint, complain, printable, say
+from segue.errors import TranscriptError, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -41,23 +41,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.handoff.doctor import examine, fixed  # noqa: PLC0415 - loaded when there is a file to look at
+    from segue.handoff.doctor import examine, fixed, unreadable  # noqa: PLC0415 - loaded when there is a file to look at
     from segue.handoff.transcripts import read_file  # noqa: PLC0415
 
     file, targets = _file_and_targets(arguments)
     data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     sole = targets[0] if len(targets) == 1 else ""
-    source, lines = read_file(data, model=arguments.model, to=sole)
+    try:
+        source, lines = read_file(data, model=arguments.model, to=sole)
+    except TranscriptError as error:
+        _show(file, unreadable(error, sole), as_json=arguments.json)
+        return Exit.FINDINGS
     examination = examine(source, targets, model=arguments.model, lines=lines)
-    if arguments.json:
-        sys.stdout.write(json.dumps({"file": file, **examination.as_dict()}, indent=2) + "\n")
-    else:
-        sys.stdout.write(_told(file, examination, Paint(sys.stdout)))
+    _show(file, examination, as_json=arguments.json)
     if arguments.fix:
-        form, mended = fixed(source, targets, model=arguments.model)
+        try:
+            form, mended = fixed(source, targets, model=arguments.model)
+        except TranscriptError as error:
+            complain(error)
+            return Exit.FINDINGS
         _write(Path(arguments.fix), mended + b"\n")
         say(f"{arguments.fix}: written without the faults above, as {form}.")
     return Exit.OK if examination.clean else Exit.FINDINGS
+
+
+def _show(file: str, examination: Examination, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps({"file": file, **examination.as_dict()}, indent=2) + "\n")
+    else:
+        sys.stdout.write(_told(file, examination, Paint(sys.stdout)))
 
 
 def _file_and_targets(arguments: argparse.Namespace) -> tuple[str, list[str]]:

@@ -129,6 +129,20 @@ def examine(
     )
 
 
+def unreadable(error: TranscriptError, target: str = "") -> Examination:
+    """What is to be said of a file that is broken in its very form."""
+    finding = Finding(
+        level="error",
+        code=error.code,
+        kind=error.code,
+        place=error.path or "the file",
+        what=error.message,
+        fix=f"none: {error.hint or 'this has to be set right by hand'}",
+    )
+    diagnosis = Diagnosis(target=target or "every target", model="", findings=(finding,))
+    return Examination(dialect="", form="unreadable file", messages=0, calls=0, diagnoses=(diagnosis,))
+
+
 def _diagnose(source: Source, target: str, model: str, places: Places, *, counts: bool) -> Diagnosis:
     chosen = choose_model(source, target, model)[0]
     manners = manners_of(target)
