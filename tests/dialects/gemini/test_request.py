@@ -74,6 +74,27 @@ def test_arguments_are_objects_in_the_very_text_they_came_in() -> None:
     assert b'{"city":  "Rome"}' in encoded.body
 
 
+@pytest.mark.parametrize(
+    ("output", "response"),
+    [
+        ({"temperature": 18, "wind": ["N", 3.5]}, {"temperature": 18, "wind": ["N", 3.5]}),
+        ('{"spaced": 1}', {"output": '{"spaced": 1}'}),
+        ('{"twice":1,"twice":2}', {"output": '{"twice":1,"twice":2}'}),
+        ({"output": 1}, {"output": '{"output":1}'}),
+        ([1, 2], {"output": "[1,2]"}),
+        ("{torn", {"output": "{torn"}),
+        ({}, {}),
+    ],
+)
+def test_an_object_is_given_as_such_where_its_text_survives(output: Any, response: dict[str, Any]) -> None:
+    history = Conversation().append(user("Hi"), model(ToolCall("", "f"), origin=HERE))
+    history = history.append(tool(ToolResult(history.messages[-1].calls[0].id, "f", output)))
+    told = body_of(history)
+    assert told["contents"][2]["parts"][0]["functionResponse"]["response"] == response
+    again = DIALECT.decode_request({**told, "model": HERE.model})
+    assert body_of(Conversation(again.messages)) == told
+
+
 def test_only_the_first_call_of_a_foreign_step_carries_the_documented_stand_in() -> None:
     parts = body_of(asked_two(origin=None))["contents"][1]["parts"]
     assert parts[1]["thoughtSignature"] == "skip_thought_signature_validator"

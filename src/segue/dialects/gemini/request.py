@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, assert_never
 
+import msgspec
 from msgspec import Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Said, Transcript
 
 NAME = GEMINI.target.dialect
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 _NOTHING: list[dict[str, Any]] = []
 
 
@@ -68,7 +70,7 @@ def _encode_contents(transcript: Transcript, *, ids: bool) -> list[wire.Turn]:
                     call = wire.SaidCall(block.name, Raw(block.arguments), call_id)
                     seal, done = block.seal, block.completion
                     parts.append(wire.CallPart(call) if seal is None else wire.CallPart(call, seal.payload))
-                    response = wire.Failure(done.text) if done.is_error else wire.Output(done.text)
+                    response = wire.Failure(done.text) if done.is_error else _encode_output(done.text)
                     shown = [_encode_media(media) for media in done.media] if done.media else _NOTHING
                     results.append(wire.ResultPart(wire.SaidResult(block.name, response, call_id, shown)))
                 elif type(block) is Text and block.seal is None:
@@ -88,6 +90,17 @@ def _unsayable(what: str, index: int) -> TranscriptError:
         path=f"steps[{index}]",
         hint="Render the conversation with the rules of this dialect first.",
     )
+
+
+def _encode_output(told: str) -> wire.Output | Raw:
+    """GEM-14: an object is given as such, where reading it back gives the very same text; all else is wrapped."""
+    if told[:1] != "{" or told.startswith(('{"output":', '{"error":')):
+        return wire.Output(told)
+    try:
+        same = json_of(_OBJECT.decode(told)) == told
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        same = False
+    return Raw(told) if same else wire.Output(told)
 
 
 def _encode_other(block: Said) -> wire.Signed | dict[str, Any] | Raw:

@@ -72,7 +72,7 @@ class SaidResult(Struct, rename="camel", gc=False, omit_defaults=True):
     """A result as we send it, under the name of its tool (GEM-13)."""
 
     name: str
-    response: Output | Failure
+    response: Output | Failure | Raw
     id: str = ""
     parts: list[dict[str, Any]] = []
 
