@@ -57,6 +57,8 @@ class Composer:
         self.last_calls = 0
         """How many calls the last step holds."""
         self.has_thoughts = False
+        self.untouched: int | None = None
+        """How many steps stand before the first that took a repair; nothing if none did."""
         reasoning = rules.reasoning
         self.takes_all = not (reasoning.call_seal or reasoning.required != "none" or rules.calls_per_step)
         """Whether a model's message needs nothing but its texts and then its calls."""
@@ -72,7 +74,7 @@ class Composer:
         twin.steps = self.steps.copy()
         twin.notes = []
         twin.repairs = self.repairs.copy()
-        twin.has_thoughts = self.has_thoughts
+        twin.has_thoughts, twin.untouched = self.has_thoughts, self.untouched
         twin.ids = self.ids.fork()
         twin.names = self.names.fork()
         twin.calls = {}

@@ -124,10 +124,13 @@ def _by_stretches(
                 resume = _Resume(conversation, composer.fork(), set(keys), start)
             if composer.ledger is not None:
                 _claim(messages, start, end, keys)
+            steps, repairs = len(composer.steps), len(composer.repairs)
             if not _compose_clean(composer, messages, start, end):
                 _compose_heard(composer, messages, start, end)
             if composer.notes:
                 composer.flush()
+            if len(composer.repairs) > repairs:
+                _touch(composer, steps, repairs)
             start = end
         return _finish(conversation, composer, prefix, resume)
     except _ReachesBack:
@@ -183,6 +186,8 @@ def _compose_heard(composer: Composer, messages: tuple[Message, ...], start: int
 def _as_a_whole(conversation: Conversation, composer: Composer) -> Transcript:
     """All messages heard together: results find their calls over any distance."""
     _compose_heard(composer, conversation.messages, 0, len(conversation.messages))
+    composer.flush()
+    _touch(composer, 0, 0)
     return _finish(conversation, composer, None, None)
 
 
@@ -220,14 +225,13 @@ def _finish(
 def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
     """Drop thoughts whose seal was made under another prefix, and all before them."""
     steps = composer.steps
-    composer.flush()
-    touched = any(repair.kind not in _HARMLESS for repair in composer.repairs)
+    untouched = len(steps) if composer.untouched is None else composer.untouched
     first = prefix.length
     broken = -1
     for index in range(first, len(steps)):
         if resume is not None and index == len(resume.composer.steps) - 1:
             resume.prefix = prefix.fork()  # the last step may still grow, so it is not counted in
-        if thinks(steps[index]) and prefix.breaks(steps[index], touched=touched):
+        if thinks(steps[index]) and prefix.breaks(steps[index], touched=index >= untouched):
             broken = index
         prefix.add(steps[index])
     if broken < 0:
@@ -241,6 +245,14 @@ def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
     if resume is not None:
         before = resume.composer.steps
         strip(before, range(min(broken + 1, len(before))), composer.rules.reasoning)
+
+
+def _touch(composer: Composer, steps: int, repairs: int) -> None:
+    """Remember where the first repair was made, of those that change what a bound seal is bound to."""
+    if composer.untouched is None and any(
+        repair.kind not in _HARMLESS for repair in composer.repairs[repairs:]
+    ):
+        composer.untouched = steps
 
 
 _HARMLESS = frozenset({"reasoning_dropped", "ended"})
