@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,6 +15,7 @@ import msgspec
 
 from bench.histories import ORIGIN, agent_like
 from bench.measure import interleaved
+from segue.conversation.blocks import Text
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
@@ -25,13 +26,14 @@ from segue.conversation.events import (
     UsageReported,
     fold,
 )
-from segue.conversation.message import Conversation
+from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
 from segue.dialects.all import DIALECTS
 from segue.dialects.card import UNKNOWN
 from segue.dialects.dialect import Dialect
+from segue.dialects.sender import Sender
 from segue.transcript.adopt import adopt
 from segue.transcript.render import render
 
@@ -44,7 +46,7 @@ Row: TypeAlias = tuple[str, float, str]
 
 
 def run() -> list[Row]:
-    rows = [*_requests(10_000), *_servers(10_000), *_streams(), *_others(1_000)]
+    rows = [*_requests(10_000), *_next_requests(10_000), *_servers(10_000), *_streams(), *_others(10_000)]
     for name, ratio, note in rows:
         print(f"{name:<44}{ratio:>9.2f} {note}")
     return rows
@@ -150,6 +152,44 @@ def _fold_each(dialect: Dialect, portions: list[bytes]) -> object:
     return fold(_decode_each(dialect, portions), ORIGIN)
 
 
+def _next_requests(size: int) -> list[Row]:
+    """The request of the next turn, when the one before it was sent from here."""
+    conversation = agent_like(size + 1)
+    rows = []
+    for name in TARGETS:
+        taken = interleaved(
+            {
+                "next": _next_turn(name, conversation),
+                "floor": partial(msgspec.json.encode, json.loads(_encoded(DIALECTS[name], conversation))),
+            },
+            rounds=_ROUNDS,
+        )
+        rows.append(
+            (f"next turn: render + encode, {name}", taken["next"] / taken["floor"], "× encoding the payload")
+        )
+    return rows
+
+
+def _next_turn(name: str, conversation: Conversation) -> Callable[[], bytes]:
+    """Render and encode after one more turn, again and again from the same state."""
+    dialect = DIALECTS[name]
+    rules = dialect.rules.at(model="m")
+    previous = render(conversation, None, rules)
+    sender = Sender(dialect)
+    options = Options(model="m")
+    sender.encode(previous, TOOLS, options, UNKNOWN)
+    longer = conversation.append(
+        Message("model", (Text("Done."),)), Message("user", (Text("And the tests?"),))
+    )
+
+    def send() -> bytes:
+        return (
+            copy(sender).encode(render(longer, None, rules, previous=previous), TOOLS, options, UNKNOWN).body
+        )
+
+    return send
+
+
 _ROUNDS = 7
 
 
@@ -162,6 +202,7 @@ def _others(size: int) -> list[Row]:
     taken = interleaved(
         {
             "kept": partial(_encoded, DIALECTS["anthropic"], conversation),
+            "next": _next_turn("anthropic", conversation),
             "foreign": partial(_translated, request),
             "theirs": _litellm(request["messages"]),
         },

@@ -7,7 +7,7 @@ decode requests and encode replies and errors. A whole reply and a streamed one 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from msgspec import Struct
 
@@ -15,11 +15,13 @@ from segue.conversation.events import Event, Reply
 from segue.conversation.message import Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.card import ModelCard
 from segue.errors import ProviderError, SegueError
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import Rules
-from segue.transcript.steps import Transcript
+
+if TYPE_CHECKING:
+    from segue.dialects.card import ModelCard
+    from segue.transcript.steps import Transcript
 
 
 @final
@@ -38,6 +40,22 @@ class DecodedRequest(Struct, frozen=True, kw_only=True):
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     options: Options = Options()
+
+
+class RequestEncoder(Protocol):
+    """Makes a request body of a transcript, tools and options."""
+
+    def __call__(
+        self,
+        transcript: Transcript,
+        tools: tuple[ToolSpec, ...],
+        options: Options,
+        card: ModelCard,
+        *,
+        after: int = 0,
+    ) -> EncodedRequest:
+        """`after`: leave out what the first steps say. It must stand before a model's step, where a message begins."""
+        ...
 
 
 class ReplyDecoder(Protocol):
@@ -64,7 +82,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
     name: str
     rules: Rules
-    encode_request: Callable[[Transcript, tuple[ToolSpec, ...], Options, ModelCard], EncodedRequest]
+    encode_request: RequestEncoder
+    messages_field: str = "messages"
+    """The field of a request that holds what was said."""
     decode_request: Callable[[Mapping[str, Any]], DecodedRequest]
     """From the parsed JSON body; raises TranscriptError with a path where it is no such request."""
     recognises: Callable[[Mapping[str, Any]], float]

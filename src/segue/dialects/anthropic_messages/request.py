@@ -43,18 +43,23 @@ NAME = ANTHROPIC.target.dialect
 
 
 def encode_request(
-    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+    transcript: Transcript,
+    tools: tuple[ToolSpec, ...],
+    options: Options,
+    card: ModelCard,
+    *,
+    after: int = 0,
 ) -> EncodedRequest:
     settings, repairs = encode_settings(transcript, tools, options, card)
-    settings["messages"] = _encode_messages(transcript)
+    settings["messages"] = _encode_messages(transcript, after)
     return EncodedRequest(wire.ENCODER.encode(settings), tuple(repairs))
 
 
-def _encode_messages(transcript: Transcript) -> list[wire.WireMessage]:
+def _encode_messages(transcript: Transcript, after: int) -> list[wire.WireMessage]:
     messages: list[wire.WireMessage] = []
     results: list[wire.Content] = []
     returned = Returned()
-    for index, step in enumerate(transcript.steps):
+    for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is ModelStep:
             if results:
                 messages.append(wire.WireMessage("user", results))

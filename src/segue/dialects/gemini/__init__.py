@@ -13,6 +13,7 @@ DIALECT = Dialect(
     name=GEMINI.target.dialect,
     rules=GEMINI,
     encode_request=encode_request,
+    messages_field="contents",
     decode_request=decode_request,
     recognises=recognises,
     decode_reply=decode_reply,

@@ -37,7 +37,12 @@ _NOTHING: list[dict[str, Any]] = []
 
 
 def encode_request(
-    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+    transcript: Transcript,
+    tools: tuple[ToolSpec, ...],
+    options: Options,
+    card: ModelCard,
+    *,
+    after: int = 0,
 ) -> EncodedRequest:
     """The model and whether to stream are not in the body: they are in the address."""
     if transcript.target.dialect not in ("", NAME):
@@ -46,13 +51,13 @@ def encode_request(
     body: dict[str, Any] = {}
     if transcript.system:  # GEM-40
         body["systemInstruction"] = {"parts": [{"text": transcript.system}]}
-    body["contents"] = _encode_contents(transcript, ids=card.call_ids)
+    body["contents"] = _encode_contents(transcript, after, ids=card.call_ids)
     return EncodedRequest(wire.ENCODER.encode({**body, **settings}), tuple(repairs))
 
 
-def _encode_contents(transcript: Transcript, *, ids: bool) -> list[wire.Turn]:
+def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[wire.Turn]:
     contents: list[wire.Turn] = []
-    for index, step in enumerate(transcript.steps):
+    for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is UserStep:
             if step.instruction:
                 raise _unsayable("an instruction in mid-conversation", index)

@@ -34,24 +34,29 @@ _OWN_ID = re.compile(r"[a-zA-Z0-9]{9}")  # MIS-01
 
 
 def encode_request(
-    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+    transcript: Transcript,
+    tools: tuple[ToolSpec, ...],
+    options: Options,
+    card: ModelCard,
+    *,
+    after: int = 0,
 ) -> EncodedRequest:
     if transcript.target.dialect not in ("", NAME):
         raise _unsayable(f"what was rendered for {transcript.target.dialect}", 0)
     settings, repairs = encode_settings(transcript, tools, options, card)
     body = {
         "model": options.model or transcript.target.model,
-        "messages": _encode_messages(transcript),
+        "messages": _encode_messages(transcript, after),
         **settings,
     }
     return EncodedRequest(wire.ENCODER.encode(body), tuple(repairs))
 
 
-def _encode_messages(transcript: Transcript) -> list[WireMessage]:
+def _encode_messages(transcript: Transcript, after: int) -> list[WireMessage]:
     messages: list[WireMessage] = []
-    if transcript.system:
+    if transcript.system and not after:
         messages.append(wire.Spoken("system", transcript.system))
-    for index, step in enumerate(transcript.steps):
+    for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is UserStep:
             if step.instruction:  # MIS-14
                 raise _unsayable("an instruction in mid-conversation", index)

@@ -33,7 +33,13 @@ _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mp3": "mp3", "audio/
 
 
 def encode_request(
-    variant: Variant, transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+    variant: Variant,
+    transcript: Transcript,
+    tools: tuple[ToolSpec, ...],
+    options: Options,
+    card: ModelCard,
+    *,
+    after: int = 0,
 ) -> EncodedRequest:
     if transcript.target.dialect not in ("", variant.name):
         raise _unsayable(f"It was rendered for {transcript.target.dialect}, not for {variant.name}.")
@@ -41,7 +47,7 @@ def encode_request(
     speller.spell(tools, transcript.names)
     body = {
         "model": options.model or transcript.target.model,
-        "messages": _spell(variant, transcript),
+        "messages": _spell(variant, transcript, after),
         **speller.body,
     }
     return EncodedRequest(_ENCODER.encode(body), tuple(speller.repairs))
@@ -56,12 +62,14 @@ def _unsayable(what: str, path: str = "") -> TranscriptError:
     )
 
 
-def _spell(variant: Variant, transcript: Transcript) -> list[WireMessage]:
+def _spell(variant: Variant, transcript: Transcript, after: int) -> list[WireMessage]:
     steps = transcript.steps
     messages: list[WireMessage] = []
-    told, first = _spell_system(transcript)
-    if told or first == len(steps):
-        messages.append(wire.SystemMessage(told))
+    first = after
+    if not after:
+        told, first = _spell_system(transcript)
+        if told or first == len(steps):
+            messages.append(wire.SystemMessage(told))
     for index in range(first, len(steps)):
         step = steps[index]
         if type(step) is ModelStep:

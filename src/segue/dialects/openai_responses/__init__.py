@@ -13,6 +13,7 @@ DIALECT = Dialect(
     name=OPENAI_RESPONSES.target.dialect,
     rules=OPENAI_RESPONSES,
     encode_request=encode_request,
+    messages_field="input",
     decode_request=decode_request,
     recognises=recognises,
     decode_reply=decode_reply,

@@ -36,17 +36,22 @@ NAME = OPENAI_RESPONSES.target.dialect
 
 
 def encode_request(
-    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+    transcript: Transcript,
+    tools: tuple[ToolSpec, ...],
+    options: Options,
+    card: ModelCard,
+    *,
+    after: int = 0,
 ) -> EncodedRequest:
     settings, repairs = encode_settings(transcript, tools, options, card)
-    settings["input"] = _encode_items(transcript)
+    settings["input"] = _encode_items(transcript, after)
     return EncodedRequest(wire.ENCODER.encode(settings), tuple(repairs))
 
 
-def _encode_items(transcript: Transcript) -> list[wire.Item]:
+def _encode_items(transcript: Transcript, after: int) -> list[wire.Item]:
     encoded: list[wire.Item] = []
     returned = Returned()
-    for index, step in enumerate(transcript.steps):
+    for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is ModelStep:
             _encode_model(step, index, returned, encoded)
         elif type(step) is UserStep:

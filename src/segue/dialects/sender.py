@@ -1,0 +1,100 @@
+"""Requests of one conversation, one after another: what was encoded once is not encoded again.
+
+Steps are frozen and a render that goes on from an earlier one keeps them, so the bytes of all but the last few can be
+kept too. The next request costs the encoding of what is new and one join of bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import msgspec
+from msgspec import Raw, structs
+
+from segue.conversation.blocks import Text
+from segue.dialects.keepsakes import is_kept
+from segue.transcript.steps import ModelStep
+
+if TYPE_CHECKING:
+    from segue.conversation.options import Options
+    from segue.conversation.tools import ToolSpec
+    from segue.dialects.card import ModelCard
+    from segue.dialects.dialect import Dialect, EncodedRequest
+    from segue.transcript.steps import Step, Transcript
+
+_FIELDS = msgspec.json.Decoder(dict[str, Raw])
+
+
+@final
+class Sender:
+    """Encodes the requests of one conversation for one dialect; each as `encode_request` would."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._steps: tuple[Step, ...] = ()
+        self._system = ""
+        self._card: ModelCard | None = None
+        self._said: list[bytes] = []
+        """What the first steps say, as JSON without the brackets around it."""
+
+    def encode(
+        self, transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+    ) -> EncodedRequest:
+        done = self._kept(transcript, card)
+        cut = self._cut(transcript, done)
+        if cut > done:
+            part = structs.replace(transcript, steps=transcript.steps[:cut])
+            middle = self._dialect.encode_request(part, tools, options, card, after=done)
+            said = _without_brackets(_FIELDS.decode(middle.body)[self._dialect.messages_field])
+            if said:
+                self._said = [*self._said, said]
+            self._steps, self._system, self._card = part.steps, transcript.system, card
+        encoded = self._dialect.encode_request(transcript, tools, options, card, after=cut)
+        return structs.replace(encoded, body=self._joined(encoded.body)) if cut else encoded
+
+    def _kept(self, transcript: Transcript, card: ModelCard) -> int:
+        """How many of the steps were encoded before, just as they would be now."""
+        count = len(self._steps)
+        if (
+            transcript.steps[:count] == self._steps
+            and transcript.system == self._system
+            and card == self._card
+        ):
+            return count
+        self._steps, self._said = (), []
+        return 0
+
+    def _cut(self, transcript: Transcript, done: int) -> int:
+        """Up to where the steps may be kept: before the last model's step, behind which the next request may differ."""
+        steps = transcript.steps
+        if any(
+            type(block) is Text and block.seal is not None for step in steps[done:] for block in step.blocks
+        ):
+            # Whether such a block goes back depends on those before it.
+            self._steps, self._said = (), []
+            return 0
+        return next((at for at in range(len(steps) - 1, done, -1) if type(steps[at]) is ModelStep), done)
+
+    def _joined(self, body: bytes) -> bytes:
+        """The body with all that was said, not only the last of it."""
+        pieces: list[bytes] = [b"{"]
+        for name, value in _FIELDS.decode(body).items():
+            pieces += (b"" if len(pieces) == 1 else b",", msgspec.json.encode(name), b":")
+            if name != self._dialect.messages_field:
+                pieces.append(bytes(value))
+                continue
+            pieces.append(b"[")
+            for said in (*self._said, _without_brackets(value)):
+                if said:
+                    pieces += (b"" if pieces[-1] == b"[" else b",", said)
+            pieces.append(b"]")
+        pieces.append(b"}")
+        return b"".join(pieces)
+
+
+def _is_keepsake(block: object) -> bool:
+    return type(block) is Text and block.seal is not None and is_kept(block.seal.payload, block.seal.kind)
+
+
+def _without_brackets(said: Raw) -> bytes:
+    return bytes(said)[1:-1]
