@@ -208,17 +208,13 @@ def _others(size: int) -> list[Row]:
         },
         rounds=_ROUNDS,
     )
+    ours = {
+        "next": "× our request for the next turn",
+        "kept": "× our render + encode from scratch",
+        "foreign": "× our decode + adopt + render + encode of the same request",
+    }
     return [
-        (
-            "LiteLLM, OpenAI to Anthropic",
-            taken["theirs"] / taken["kept"],
-            "× our render + encode of the conversation",
-        ),
-        (
-            "LiteLLM, OpenAI to Anthropic",
-            taken["theirs"] / taken["foreign"],
-            "× our decode + adopt + render + encode of the same request",
-        ),
+        ("LiteLLM, OpenAI to Anthropic", taken["theirs"] / taken[name], note) for name, note in ours.items()
     ]
 
 
