@@ -101,6 +101,13 @@ def test_strange_values_are_named_or_copied(value: Any, said: Any) -> None:
     assert plain(value) == said
 
 
+@pytest.mark.requirement("REQ-915-038")
+def test_a_number_too_long_for_decimals_is_written_in_hexadecimals() -> None:
+    huge = -(2**100_000)
+    assert not is_plain(huge)
+    assert plain([huge, {huge: 1}]) == [hex(huge), {json.dumps(hex(huge)): 1}]
+
+
 def test_depth_is_cut() -> None:
     deep = nested(5000)
     assert not is_plain(deep)

@@ -69,8 +69,8 @@ def encode_document(
     fields = {"segue": document.segue, "version": document.version, **msgspec.to_builtins(document)}
     try:
         return _ENCODER.encode(fields)
-    except (UnicodeEncodeError, OverflowError, ValueError):
-        # Lone surrogates and huge integers: the standard library can say them, if slowly.
+    except UnicodeEncodeError:
+        # Lone surrogates: the standard library can say them, if slowly.
         return json.dumps(fields, separators=(",", ":")).encode()
 
 

@@ -15,6 +15,8 @@ import msgspec
 
 MAX_DEPTH = 100
 MAX_VALUES = 1_000_000
+MAX_BITS = 10_000
+"""Of an integer: Python itself refuses to write much longer ones in decimals."""
 
 
 def is_sayable(text: str) -> bool:
@@ -44,9 +46,6 @@ def is_plain(value: Any, *, any_text: bool = False) -> bool:
         if kind is str:
             if not any_text and not is_sayable(held):
                 return False
-        elif kind is float:
-            if not math.isfinite(held):
-                return False
         elif kind in (dict, list, tuple) and depth < MAX_DEPTH:
             if kind is dict:
                 if not all(type(key) is str for key in held):
@@ -54,9 +53,16 @@ def is_plain(value: Any, *, any_text: bool = False) -> bool:
                 waiting.extend((key, MAX_DEPTH) for key in held if not key.isascii())
                 held = held.values()
             waiting.extend((inner, depth + 1) for inner in held)
-        elif kind not in (bool, int, type(None)) or depth > MAX_DEPTH:
+        elif not _is_plain_scalar(held):
             return False
     return False
+
+
+def _is_plain_scalar(value: Any) -> bool:
+    kind = type(value)
+    if kind is int:
+        return bool(value.bit_length() <= MAX_BITS)
+    return math.isfinite(value) if kind is float else kind in (bool, type(None))
 
 
 def plain(value: Any) -> Any:
@@ -72,8 +78,10 @@ class _Copy:
         self.left -= 1
         if self.left < 0:
             return "(too large)"
-        if value is None or type(value) in (bool, int):
+        if value is None or type(value) is bool:
             return value
+        if type(value) is int:
+            return value if value.bit_length() <= MAX_BITS else hex(value)
         if isinstance(value, str):
             return sayable(str(value))
         if isinstance(value, float):

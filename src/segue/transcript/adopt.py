@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from segue.conversation.blocks import is_real
+from segue.conversation.blocks import status_of
 from segue.conversation.ids import mint
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message
+from segue.transcript.adopt_clean import adopt_clean
 from segue.transcript.closure import settle
 from segue.transcript.drafts import CallDraft, ModelDraft
 from segue.transcript.policy import DEFAULT
@@ -37,6 +38,15 @@ class Adoption(Struct, frozen=True):
 
 def adopt(messages: Sequence[Message], *, system: str = "", dialect: str = "") -> Adoption:
     """Make a decoded history ours. `dialect` is the one it was written in, for the repairs' sake."""
+    clean = adopt_clean(messages)
+    if clean is not None:
+        said, minted = clean
+        return Adoption(Conversation(tuple(said), system, minted))
+    return adopt_heard(messages, system=system, dialect=dialect)
+
+
+def adopt_heard(messages: Sequence[Message], *, system: str = "", dialect: str = "") -> Adoption:
+    """The same for any history: heard as a whole, so that results find their calls over any distance."""
     listener = Listener()
     listener.hear(messages)
     minted = _mint(listener.drafts)
@@ -101,8 +111,6 @@ def rebuild(conversation: Conversation) -> Ledger:
         draft = calls[0]
         if len(calls) > 1 or not draft.call.id:
             continue
-        ended = settle(draft, None, DEFAULT, []) if draft.results else None
-        known.append(
-            Interaction(draft.call, ended if ended is not None and (is_real(ended) or ended.reason) else None)
-        )
+        told = any(status_of(found.result) != "pending" for found in draft.results)
+        known.append(Interaction(draft.call, settle(draft, None, DEFAULT, []) if told else None))
     return Ledger(known)

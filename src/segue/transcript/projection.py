@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from segue.transcript.rules import IdGrammar, NameGrammar
 
 UNNAMED = "unknown_tool"
-_SHORT = 24
+_SHORT = 23
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
@@ -29,11 +29,12 @@ def _letters(characters: str) -> frozenset[str]:
 class IdProjection:
     """Gives out the ids of one transcript, in order of appearance."""
 
-    __slots__ = ("_grammar", "_index", "_own", "_seen", "_used")
+    __slots__ = ("_grammar", "_index", "_own", "_seen", "_short", "_used")
 
     def __init__(self, grammar: IdGrammar) -> None:
         self._grammar = grammar
         self._own = _letters(grammar.characters)
+        self._short = min(_SHORT, grammar.max_length - len(grammar.prefix))
         self._used: set[str] = set()
         self._seen: dict[str, int] = {}
         self._index = 0
@@ -72,11 +73,11 @@ class IdProjection:
     def _spell(self, call_id: str, occurrence: int) -> str:
         """A short plain id stays readable; any other is known by its digest."""
         grammar = self._grammar
-        if not occurrence and len(call_id) < _SHORT and call_id.isalnum() and call_id.isascii():
+        if not occurrence and len(call_id) <= self._short and call_id.isalnum() and call_id.isascii():
             if grammar.form == "prefixed":
                 return grammar.prefix + call_id
             # Nine characters and a minted id: its number, filled up, is as distinct as the number itself.
-            if is_minted(call_id) and len(call_id) <= grammar.max_length:
+            if is_minted(call_id):
                 return call_id[0] + call_id[1:].zfill(grammar.max_length - 1)
         return self._digest(call_id if not occurrence else f"{call_id}\x00{occurrence}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -54,11 +53,8 @@ def json_of(value: Any) -> str:
 def _json(value: Any) -> tuple[str, bool]:
     # msgspec writes NaN as null and bytes as text without a word: only plain data takes this way.
     if is_plain(value):
-        try:
-            return _ENCODER.encode(value).decode(), True
-        except (ValueError, OverflowError):  # integers of more than 64 bits
-            return json.dumps(value, ensure_ascii=False, separators=(",", ":")), True
-    return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":")), False
+        return _ENCODER.encode(value).decode(), True
+    return _ENCODER.encode(plain(value)).decode(), False
 
 
 WRAPPED = "raw_arguments"

@@ -1,0 +1,127 @@
+"""Which thoughts may go back, and to whom."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from laws.legality import complaints
+from segue.conversation.blocks import Origin, Reasoning, Seal, Text, ToolCall
+from segue.conversation.message import model, user
+from segue.transcript.policy import Policy
+from segue.transcript.reasoning import keep_last_only, opens, strip, why_not
+from segue.transcript.rules import ReasoningRules, Rules
+from segue.transcript.steps import ModelStep, Step, UserStep
+from transcript.reading import every_target, kinds_of, said
+
+requirement = pytest.mark.requirement
+TARGET = Origin("d", "p", "e", "m")
+SEALED = Rules(target=TARGET, reasoning=ReasoningRules(replay="sealed"))
+PLAIN = Rules(target=TARGET, reasoning=ReasoningRules(replay="plain"))
+NONE = Rules(target=TARGET)
+FOREIGN = structs.replace(TARGET, model="other")
+OWN_SEAL, FOREIGN_SEAL = Seal(TARGET, "seal"), Seal(FOREIGN, "seal")
+
+
+def test_a_seal_is_opened_by_its_origin_alone_and_only_if_it_can_be_written() -> None:
+    assert opens(OWN_SEAL, TARGET)
+    assert not opens(None, TARGET)
+    assert not opens(FOREIGN_SEAL, TARGET)
+    assert not opens(Seal(TARGET, "\ud800"), TARGET)
+
+
+@requirement("REQ-915-023", "REQ-915-024")
+@pytest.mark.parametrize(
+    ("thought", "speaker", "rules", "policy", "ground"),
+    [
+        (Reasoning("t", OWN_SEAL), TARGET, SEALED, Policy(), ""),
+        (Reasoning("", OWN_SEAL), None, SEALED, Policy(), ""),
+        (Reasoning("t"), TARGET, SEALED, Policy(), "it carries no seal"),
+        (Reasoning("t", FOREIGN_SEAL), TARGET, SEALED, Policy(), "another model made it"),
+        (Reasoning("t"), TARGET, PLAIN, Policy(), ""),
+        (Reasoning("t"), FOREIGN, PLAIN, Policy(), "another model made it"),
+        (Reasoning("t"), None, PLAIN, Policy(), "another model made it"),
+        (Reasoning(""), TARGET, PLAIN, Policy(), "it is empty"),
+        (Reasoning("\ud800"), TARGET, PLAIN, Policy(), "it holds text that cannot be written"),
+        (Reasoning("t", OWN_SEAL), TARGET, NONE, Policy(), "the target takes no reasoning back"),
+        (Reasoning("t"), TARGET, PLAIN, Policy(include_reasoning=False), "the policy leaves reasoning out"),
+        (Reasoning("t"), TARGET, PLAIN, Policy(strip_reasoning="all"), "the policy leaves reasoning out"),
+    ],
+)
+def test_a_thought_goes_back_to_the_model_that_made_it_unless_there_is_a_ground(
+    thought: Reasoning, speaker: Origin | None, rules: Rules, policy: Policy, ground: str
+) -> None:
+    assert why_not(thought, speaker, rules, policy) == ground
+
+
+def test_the_thoughts_of_one_message_go_back_all_or_not_at_all() -> None:
+    mixed = model(Reasoning("one", OWN_SEAL), Reasoning("two"), "said", origin=TARGET)
+    transcript = said(user("a"), mixed, user("b"), rules=SEALED)
+    assert transcript.steps[1] == ModelStep((Text("said"),))
+    assert kinds_of(transcript) == ["reasoning_dropped"]
+
+
+def test_a_foreign_seal_on_a_plain_thought_stays_behind() -> None:
+    transcript = said(
+        user("a"), model(Reasoning("t", FOREIGN_SEAL), "s", origin=TARGET), user("b"), rules=PLAIN
+    )
+    assert transcript.steps[1].blocks[0] == Reasoning("t")
+
+
+@requirement("REQ-915-024", "REQ-915-025")
+@every_target
+def test_thoughts_stand_where_they_stood_among_texts_and_calls(rules: Rules) -> None:
+    # A bound seal would not survive that the call moves to the end; test_seals has those.
+    rules = structs.replace(rules, reasoning=structs.replace(rules.reasoning, bound=False))
+    seal = Seal(rules.target, "seal")
+    mixed = model(
+        Reasoning("1", seal),
+        "a",
+        Reasoning("2", seal),
+        ToolCall("c0", "read"),
+        Reasoning("3", seal),
+        "b",
+        origin=rules.target,
+    )
+    transcript = said(user("q"), mixed, user("r"), rules=rules)
+    thoughts = [
+        block.text for step in transcript.steps for block in step.blocks if isinstance(block, Reasoning)
+    ]
+    if rules.reasoning.replay != "none":
+        assert thoughts == ["1", "2", "3"]
+    assert list(complaints(transcript, rules)) == []
+
+
+@requirement("REQ-915-024")
+@every_target
+def test_keeping_the_last_thought_leaves_a_filler_where_the_target_insists(rules: Rules) -> None:
+    def thinking(number: int) -> tuple[object, ...]:
+        seal = Seal(rules.target, f"seal {number}")
+        return (
+            user(f"question {number}"),
+            model(Reasoning(f"thought {number}", seal), f"said {number}", origin=rules.target),
+        )
+
+    messages = (*thinking(1), *thinking(2), user("question 3"), model("said by another"), user("b"))
+    transcript = said(*messages, rules=rules, policy=Policy(strip_reasoning="all_but_last"))  # type: ignore[arg-type]
+    assert list(complaints(transcript, rules)) == []
+    thoughts = [
+        block.text
+        for step in transcript.steps
+        for block in step.blocks
+        if isinstance(block, Reasoning) and block.text.strip()
+    ]
+    assert thoughts == ([] if rules.reasoning.replay == "none" else ["thought 2"])
+
+
+def test_a_filler_is_not_the_last_thought() -> None:
+    rules = ReasoningRules(replay="plain", required="calls", filler=" ")
+    steps: list[Step] = [
+        ModelStep((Reasoning("1"), Text("a"))),
+        UserStep((Text("q"),)),
+        ModelStep((Reasoning("2"), Text("b"))),
+        ModelStep((Reasoning(" "), Text("c"))),
+    ]
+    assert keep_last_only(steps, rules) == [0]
+    assert steps[0] == ModelStep((Text("a"),))
+    assert strip(steps, [0, 1, 2], rules) == [2]

@@ -1,0 +1,314 @@
+"""The whole render: what it refuses, how it goes on, and that histories survive every target."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from laws.digest import all_text, on_the_wire
+from laws.legality import complaints
+from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult, is_real
+from segue.conversation.document import decode_document, encode_document
+from segue.conversation.interaction import Interaction, Ledger
+from segue.conversation.message import Conversation, Message, model, tool, user
+from segue.errors import TranscriptError
+from segue.transcript.adopt import adopt, rebuild
+from segue.transcript.composer import Composer
+from segue.transcript.policy import DEFAULT, Policy
+from segue.transcript.render import _as_a_whole, render
+from segue.transcript.rules import Rules
+from segue.transcript.steps import ModelStep, UserStep
+from segue.transcript.values import text_of
+from strategies.histories import CYCLE, Told, conversations, messages, whole_conversations
+from strategies.targets import TARGETS, Replay, for_every_target
+from transcript.reading import calls_of, completions_of, every_target, kinds_of, said
+
+requirement = pytest.mark.requirement
+CHAT = TARGETS["openai_chat"]
+
+
+@every_target
+def test_a_conversation_without_messages_is_refused(rules: Rules) -> None:
+    with pytest.raises(TranscriptError) as refused:
+        render(Conversation(system="sk-secret"), None, rules)
+    error = refused.value
+    assert (error.code, error.path, error.remedy) == ("empty", "messages", "fix")
+    assert "user message" in error.hint
+    assert "sk-secret" not in str(error)
+
+
+# System prompts
+
+
+def test_the_system_prompt_has_its_place_or_goes_before_the_first_user_message() -> None:
+    apart = said(user("a"), rules=CHAT, system="Be brief.")
+    assert (apart.system, apart.repairs) == ("Be brief.", ())
+    folding = structs.replace(CHAT, system="first_user")
+    folded = said(model("hello"), user("a"), rules=folding, system="Be \ud800 brief.")
+    assert folded.steps == (ModelStep((Text("hello"),)), UserStep((Text("Be \ufffd brief."), Text("a"))))
+    assert (folded.system, kinds_of(folded)) == ("", ["system_folded"])
+    alone = said(model("hello"), rules=folding, system="Be brief.")
+    assert alone.steps[0] == UserStep((Text("Be brief."),))
+    assert said(user("a"), rules=folding).repairs == ()
+
+
+@every_target
+def test_a_blank_system_prompt_is_left_out_where_blanks_are_refused(rules: Rules) -> None:
+    transcript = said(user("a"), rules=rules, system=" \n")
+    assert transcript.system == (" \n" if rules.blank_text else "")
+    assert kinds_of(transcript) == ([] if rules.blank_text else ["blank_text"])
+
+
+# Going on from an earlier render
+
+CALL = ToolCall("c0", "read", CYCLE)
+STARTED = Conversation((user("a"), model(CALL), tool(ToolResult("c0", "read", "1")), user("b")), minted=1)
+
+
+@requirement("REQ-915-010", "REQ-915-038")
+@every_target
+def test_a_history_that_cannot_be_compared_is_rendered_anew(rules: Rules) -> None:
+    previous = render(STARTED, None, rules)
+    reloaded = copy.deepcopy(STARTED).append(user("c"))
+    assert render(reloaded, None, rules, previous=previous).steps == render(reloaded, None, rules).steps
+
+
+@requirement("REQ-915-010")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        structs.replace(STARTED, system="other"),
+        structs.replace(STARTED, messages=(user("z"), *STARTED.messages[1:])),
+        structs.replace(STARTED, messages=STARTED.messages[:1]),
+    ],
+    ids=["system", "first message", "shorter"],
+)
+def test_an_earlier_render_of_something_else_changes_nothing(changed: Conversation) -> None:
+    previous = render(STARTED, None, CHAT)
+    assert render(changed, None, CHAT, previous=previous).steps == render(changed, None, CHAT).steps
+
+
+@requirement("REQ-915-010", "REQ-915-046")
+def test_an_earlier_render_with_another_ledger_policy_or_target_changes_nothing() -> None:
+    ledger = Ledger([Interaction(CALL)])
+    previous = render(STARTED, ledger, CHAT)
+    longer = STARTED.append(user("c"))
+    for book in (None, Ledger([Interaction(CALL, ToolResult("c0", "read", "2"))]), ledger):
+        assert render(longer, book, CHAT, previous=previous).steps == render(longer, book, CHAT).steps
+    ledger.settle(ToolResult("c0", "read", "of the ledger"))
+    assert completions_of(render(longer, ledger, CHAT, previous=previous)) == {"c0": "of the ledger"}
+    policy = Policy(tool_names=("write",))
+    assert render(longer, ledger, CHAT, policy, previous=previous).names == {"write": "write", "read": "read"}
+    other = TARGETS["mistral"]
+    assert render(longer, ledger, other, previous=previous).steps == render(longer, ledger, other).steps
+
+
+@requirement("REQ-915-010")
+@given(data=st.data())
+@for_every_target
+def test_a_ledger_that_fills_up_on_the_way_changes_no_more_than_a_fresh_render_would(
+    rules: Rules, data: Replay
+) -> None:
+    told: Told = data.draw(whole_conversations(rules.target))
+    known = rebuild(told.conversation)
+    ledger = Ledger()
+    previous = None
+    late = data.draw(st.sets(st.sampled_from(sorted(told.outputs)))) if told.outputs else set()
+    conversation = Conversation(system=told.conversation.system)
+    for message in told.conversation.messages:
+        kept = tuple(b for b in message.blocks if not isinstance(b, ToolResult) or b.call_id not in late)
+        conversation = conversation.append(structs.replace(message, blocks=kept))
+        for call in message.calls:
+            ledger.schedule(call)
+        for block in message.blocks:
+            if isinstance(block, ToolResult):
+                ledger.settle(block)
+        if not message.calls:
+            continued = render(conversation, ledger, rules, previous=previous)
+            assert continued.steps == render(conversation, ledger, rules).steps
+            previous = continued
+    assert completions_of(render(conversation, ledger, rules)) == told.outputs
+    assert dict(ledger) == dict(known)
+
+
+# Any history, once more, from angles the laws do not take
+
+sizes = st.integers(0, 6)
+few_ids = st.sampled_from(["", "a", "b"])
+few_names = st.sampled_from(["", "read", "write"])
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> Conversation:
+    """Large batches of calls and results that share a few ids, with anything in between."""
+    made: list[Message] = [user("start")]
+    output = 0
+    for _ in range(draw(st.integers(1, 6))):
+        match draw(st.sampled_from(["calls", "results", "results", "user", "note", "both"])):
+            case "calls":
+                made.append(model(*(ToolCall(draw(few_ids), draw(few_names)) for _ in range(draw(sizes)))))
+            case "results" | "both" as kind:
+                blocks: list[ToolCall | ToolResult] = []
+                for _ in range(draw(sizes)):
+                    output += 1
+                    if kind == "both" and draw(st.booleans()):
+                        blocks.append(ToolCall(draw(few_ids), draw(few_names)))
+                    reason = draw(st.sampled_from([None, None, "interrupted"]))
+                    text = None if reason else f"output {output}."
+                    blocks.append(ToolResult(draw(few_ids), draw(few_names), text, reason=reason))
+                made.append(Message(draw(st.sampled_from(["tool", "user", "model"])), tuple(blocks)))
+            case "user":
+                made.append(user("hm", Media("image", "image/png", "eA==")))
+            case _:
+                made.append(Message("user", (Text("note"),), instruction=True))
+    return Conversation(tuple(made))
+
+
+def real_outputs(conversation: Conversation) -> set[str]:
+    return {
+        text_of(block.output)
+        for message in conversation.messages
+        for block in message.blocks
+        if isinstance(block, ToolResult) and is_real(block)
+    }
+
+
+@requirement("REQ-915-005", "REQ-915-006", "REQ-915-009", "REQ-915-022")
+@given(data=st.data())
+@for_every_target
+def test_crowded_histories_are_legal_and_every_output_is_said_or_its_loss_is_told(
+    rules: Rules, data: Replay
+) -> None:
+    conversation = data.draw(crowded())
+    transcript = render(conversation, None, rules)
+    assert list(complaints(transcript, rules)) == []
+    said_outputs = {call.completion.text for call in calls_of(transcript)}
+    lost = real_outputs(conversation) - said_outputs
+    superseded = [repair for repair in transcript.repairs if repair.kind == "result_superseded"]
+    assert len(lost) <= len(superseded)
+    adopted = render(adopt(conversation.messages).conversation, None, rules)
+    assert {call.completion.text for call in calls_of(adopted)} >= said_outputs - {""}
+
+
+@requirement("REQ-915-010")
+@given(data=st.data())
+def test_a_history_heard_in_stretches_pairs_as_one_heard_as_a_whole(data: st.DataObject) -> None:
+    conversation = data.draw(crowded())
+    in_stretches = calls_of(render(conversation, None, CHAT))
+    as_a_whole = calls_of(_as_a_whole(conversation, Composer(CHAT, DEFAULT, None)))
+    assert [call.completion for call in in_stretches] == [call.completion for call in as_a_whole]
+
+
+@requirement("REQ-915-046")
+@given(data=st.data())
+def test_crowded_histories_render_the_same_with_a_ledger_rebuilt_from_them(data: st.DataObject) -> None:
+    conversation = data.draw(crowded())
+    for rules in (CHAT, TARGETS["mistral"]):
+        assert (
+            render(conversation, rebuild(conversation), rules).steps
+            == render(conversation, None, rules).steps
+        )
+
+
+@requirement("Property 12")
+@given(data=st.data())
+@for_every_target
+def test_a_message_a_target_can_say_comes_back_as_it_went(rules: Rules, data: Replay) -> None:
+    told: Told = data.draw(whole_conversations(rules.target))
+    once = render(told.conversation, None, rules)
+    back = adopt(once.conversation().messages, system=once.system).conversation
+    assert [message.text for message in back.messages if message.text] == [
+        message.text for message in once.conversation().messages if message.text
+    ]
+    assert completions_of(render(back, None, rules)) == told.outputs
+    assert [call.name for message in back.messages for call in message.calls] == [
+        call.name for message in told.conversation.messages for call in message.calls
+    ]
+
+
+@requirement("REQ-915-001", "REQ-915-004", "REQ-915-014")
+@given(data=st.data())
+def test_a_tour_over_all_targets_loses_nothing_and_changes_no_identity(data: st.DataObject) -> None:
+    told = data.draw(whole_conversations())
+    tour = data.draw(st.permutations(list(TARGETS.values())))
+    conversation = told.conversation
+    for rules in tour:
+        transcript = render(conversation, None, rules)
+        assert list(complaints(transcript, rules)) == []
+        assert completions_of(transcript) == told.outputs
+        assert all(text in all_text(transcript) for text in told.texts)
+    assert conversation == told.conversation
+
+
+@requirement("REQ-915-023", "REQ-915-025")
+@given(data=st.data())
+def test_policies_and_addresses_never_make_a_transcript_illegal(data: st.DataObject) -> None:
+    rules = data.draw(st.sampled_from(list(TARGETS.values())))
+    policy = Policy(
+        include_reasoning=data.draw(st.booleans()),
+        strip_reasoning=data.draw(st.sampled_from(["none", "all_but_last", "all"])),
+        tool_names=data.draw(st.sampled_from([(), ("read", "read file"), ("näme", "1st")])),
+    )
+    conversation = data.draw(conversations(rules))
+    transcript = render(conversation, None, rules, policy)
+    assert list(complaints(transcript, rules)) == []
+    more = conversation.append(data.draw(messages(rules.target)))
+    continued = render(more, None, rules, policy, previous=transcript)
+    assert on_the_wire(continued) == on_the_wire(render(more, None, rules, policy))
+
+
+def test_the_conversation_a_transcript_tells_is_what_the_target_would_give_back() -> None:
+    seal = Seal(CHAT.target, "seal")
+    transcript = said(
+        user("a"),
+        model("b", ToolCall("c0", "read", raw="{}", seal=seal), ToolCall("c1", "read", raw="{}")),
+        tool(ToolResult("c0", "read", "1"), ToolResult("c1", "read", error="no")),
+        Message("user", (Text("note"),), instruction=True),
+        rules=CHAT,
+        system="Be brief.",
+    )
+    assert transcript.conversation() == Conversation(
+        (
+            user("a"),
+            model(
+                "b",
+                ToolCall("", "read", raw="{}", native_id="call_c0", seal=seal),
+                ToolCall("", "read", raw="{}", native_id="call_c1"),
+                origin=CHAT.target,
+            ),
+            tool(
+                ToolResult("", "read", "1", complete=True, native_id="call_c0"),
+                ToolResult("", "read", error="no", complete=True, native_id="call_c1"),
+            ),
+            Message("user", (Text("note"),), instruction=True),
+        ),
+        "Be brief.",
+    )
+
+
+def test_who_wrote_a_message_does_not_matter_to_what_is_said_of_it() -> None:
+    def told(origin: Origin | None) -> object:
+        return said(
+            user("a"),
+            model(Reasoning("t"), "b", ToolCall("c0", "read", native_id="x"), origin=origin),
+            rules=TARGETS["mistral"],
+        ).steps
+
+    assert told(None) == told(Origin("gemini")) == told(CHAT.target)
+
+
+@requirement("REQ-915-038")
+@every_target
+def test_numbers_too_long_to_be_written_break_nothing(rules: Rules) -> None:
+    call = ToolCall("c0", "read", {"n": 10**5000})
+    conversation = Conversation(
+        (user("a"), model(call), tool(ToolResult("c0", "read", [10**5000])), user("b"))
+    )
+    (answered,) = calls_of(render(conversation, None, rules))
+    assert answered.completion.text == f'["{10**5000:#x}"]'
+    assert call.arguments == {"n": 10**5000}
+    decode_document(encode_document(conversation))

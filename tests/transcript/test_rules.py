@@ -1,0 +1,54 @@
+"""Rules are data; a few questions can be asked of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from segue.conversation.blocks import Media, Origin
+from segue.transcript.rules import MediaRules, Rules, accepts_media, media_type
+from strategies.targets import TARGETS
+
+RULES = MediaRules(user=frozenset({"image/png", "audio/*", "application/pdf"}), urls=frozenset({"image"}))
+
+
+@pytest.mark.parametrize(
+    ("media", "accepted"),
+    [
+        (Media("image", "image/png", "eA=="), True),
+        (Media("image", "", "eA=="), True),
+        (Media("image", "image/webp", "eA=="), False),
+        (Media("audio", "audio/ogg", "eA=="), True),
+        (Media("image", "image/png", url="https://a.invalid"), True),
+        (Media("document", "application/pdf", url="https://a.invalid"), False),
+        (Media("document", "image/png", url="https://a.invalid"), True),
+        (Media("audio", "audio/ogg", url="https://a.invalid"), False),
+        (Media("image", "image/png"), False),
+        (Media("image", "image/png", "é"), False),
+        (Media("image", "image/png", "eA==", name="\ud800"), False),
+    ],
+)
+def test_media_is_accepted_by_type_and_by_how_it_is_given(media: Media, accepted: bool) -> None:
+    assert accepts_media(RULES.user, RULES, media) == accepted
+    assert not accepts_media(frozenset(), RULES, media)
+
+
+def test_media_without_a_type_has_the_usual_one() -> None:
+    assert [media_type(Media(kind)) for kind in ("image", "document", "audio")] == [
+        "image/png",
+        "application/pdf",
+        "audio/wav",
+    ]
+
+
+def test_rules_move_to_an_address_and_keep_their_dialect() -> None:
+    moved = Rules(target=Origin("openai_chat")).at(provider="p", endpoint="e", model="m")
+    assert moved.target == Origin("openai_chat", "p", "e", "m")
+
+
+@pytest.mark.requirement("REQ-915-036")
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_target_is_described_by_values_alone(name: str) -> None:
+    rules = TARGETS[name]
+    assert rules.target.dialect == name
+    assert hash(rules.ids) == hash(TARGETS[name].ids)
+    assert rules == TARGETS[name]
