@@ -7,7 +7,7 @@ fast. The constructors are written out for that reason alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.ids import mint
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _SHOWN: frozenset[type] = frozenset({Text, Media, Code})
 _SAID: frozenset[type] = _SHOWN | {Reasoning}
 
+_Asked: TypeAlias = tuple[str, str, str]
+"""Of a call: the id it came with, its name, and its id here."""
+
 
 def adopt_clean(messages: Sequence[Message]) -> tuple[list[Message], int] | None:
     """The adopted messages and how many ids they took, without a single repair; nothing if it may take one."""
@@ -29,47 +32,46 @@ def adopt_clean(messages: Sequence[Message]) -> tuple[list[Message], int] | None
     count = len(messages)
     while index < count:
         message = messages[index]
-        blocks = message.blocks
         index += 1
-        if not blocks:
-            return None
         if message.speaker == "user":
-            if not _SHOWN.issuperset(map(type, blocks)):
+            blocks = message.blocks
+            if not blocks or not _SHOWN.issuperset(map(type, blocks)):
                 return None
             said.append(Message("user", tuple(blocks), None, message.instruction))
             continue
-        calls = _own_calls(message, minted, said) if message.speaker == "model" else None
-        if calls is None:
+        asked = _own_reply(message, minted, said) if message.speaker == "model" else None
+        if asked is None:
             return None
         results: list[Block] = []
-        while index < count and messages[index].speaker == "tool":
-            if not _own_results(messages[index].blocks, calls, minted, results):
+        while index < count and (answer := messages[index]).speaker == "tool":
+            if not _own_results(answer.blocks, asked, results):
                 return None
             index += 1
         if results:
             said.append(Message("tool", tuple(results)))
         elif index < count and messages[index].speaker == "model":
             return None  # it may go on with the same reply
-        minted += len(calls)
+        minted += len(asked)
     return said, minted
 
 
-def _own_calls(message: Message, minted: int, said: list[Message]) -> list[ToolCall] | None:
-    """The calls of a model's message as they came; nothing if it holds what is not a model's to say."""
-    calls: list[ToolCall] = []
+def _own_reply(message: Message, minted: int, said: list[Message]) -> list[_Asked] | None:
+    """Add a model's message and give its calls; nothing if it holds what is not a model's to say."""
+    asked: list[_Asked] = []
     owned: list[Block] = []
     for block in message.blocks:
         if type(block) is ToolCall:
-            native_id = block.native_id or block.id
-            call_id = mint(minted + len(calls))
-            calls.append(block)
+            raw_id, name, native_id = block.id, block.name, block.native_id
+            call_id = mint(minted)
+            minted += 1
+            asked.append((raw_id or native_id, name, call_id))
             owned.append(
                 ToolCall(
                     call_id,
-                    block.name,
+                    name,
                     block.arguments,
                     block.raw,
-                    native_id,
+                    native_id or raw_id,
                     block.seal,
                     block.reconstructed,
                 )
@@ -78,37 +80,38 @@ def _own_calls(message: Message, minted: int, said: list[Message]) -> list[ToolC
             owned.append(block)
         else:
             return None
+    if not owned:
+        return None
     said.append(Message("model", tuple(owned), message.origin))
-    return calls
+    return asked
 
 
-def _own_results(blocks: Sequence[Block], calls: list[ToolCall], minted: int, results: list[Block]) -> bool:
+def _own_results(blocks: Sequence[Block], asked: list[_Asked], results: list[Block]) -> bool:
     """Add results that answer the next calls, one by one; whether that is what they do.
 
     Such a result finds this very call however often its id was used before, or if both have none, as long as their
     names do not contradict each other.
     """
-    if len(results) + len(blocks) > len(calls) or not blocks:
+    order = len(results)
+    if not blocks or order + len(blocks) > len(asked):
         return False
     for result in blocks:
-        order = len(results)
-        call = calls[order]
         if type(result) is not ToolResult:
             return False
-        name, call_id = result.name, result.call_id
-        if (call_id or result.native_id) != (call.id or call.native_id):
+        key, wanted, call_id = asked[order]
+        raw_id, name, native_id = result.call_id, result.name, result.native_id
+        if (raw_id or native_id) != key or (name != wanted and name and wanted):
             return False
-        if name != call.name and name and call.name:
-            return False
+        order += 1
         results.append(
             ToolResult(
-                mint(minted + order),
-                name or call.name,
+                call_id,
+                name or wanted,
                 result.output,
                 result.error,
                 result.complete,
                 result.media,
-                result.native_id or call_id,
+                native_id or raw_id,
                 result.reason,
             )
         )
