@@ -255,6 +255,18 @@ def test_what_stands_between_a_call_and_its_results_follows_them() -> None:
     assert any(IMAGE in step.blocks for step in transcript.steps)
 
 
+@requirement("REQ-915-006")
+def test_a_result_without_an_id_goes_to_a_call_before_it_rather_than_one_after_it() -> None:
+    assert (
+        outputs(user("a"), model(read("x")), user(done("content")), model(read()), user("b"))[0] == "content"
+    )
+
+
+def test_calls_with_anything_between_them_are_no_batch() -> None:
+    transcript = told(user("a"), model(read("x")), tool(), model(read("y")), user("b"))
+    assert batches_of(transcript) == [["x"], ["y"]]
+
+
 # Cost
 
 

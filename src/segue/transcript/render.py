@@ -164,7 +164,7 @@ def _claim(messages: tuple[Message, ...], start: int, end: int, keys: set[str]) 
     """An entry of the ledger speaks for one call only, so an id that comes again concerns the first call too."""
     for message in messages[start:end]:
         for block in message.blocks:
-            if type(block) is ToolCall:
+            if type(block) is ToolCall and block.id:
                 if block.id in keys:
                     raise _ReachesBack
                 keys.add(block.id)

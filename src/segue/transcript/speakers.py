@@ -42,7 +42,7 @@ class Listener:
         self.notes: list[Note] = []
         self.calls: dict[str, list[CallDraft]] = {}
         self.reaches_back = False
-        """Whether some result bears the id of no call among the messages heard."""
+        """Whether some result bears the id of no call heard before it, or found none to take it."""
         self._open: dict[str, Line] = {}
         self._batch: ModelDraft | None = None
         self._orphans: list[CallDraft] = []
@@ -53,7 +53,8 @@ class Listener:
             message = messages[index]
             speaker = message.speaker
             if speaker == "model":
-                self._hear_model(index, message)
+                follows = index > start and messages[index - 1].speaker == "model"
+                self._hear_model(index, message, self._continued(message) if follows else None)
             elif speaker == "tool":
                 self._hear_tool(index, message)
             elif speaker == "user":
@@ -68,8 +69,7 @@ class Listener:
         if self._orphans:
             self._reunite()
 
-    def _hear_model(self, index: int, message: Message) -> None:
-        draft = self._continued(message)
+    def _hear_model(self, index: int, message: Message, draft: ModelDraft | None) -> None:
         for position, block in enumerate(message.blocks):
             if type(block) is ToolResult:
                 self._corrected(index, position)
@@ -176,8 +176,8 @@ class Listener:
         known = self.calls.get(key) if key else None
         call: CallDraft | None
         if known is None:
-            self.reaches_back = self.reaches_back or bool(key)
             call = self._by_position(result, key)
+            self.reaches_back = self.reaches_back or bool(key) or call is None
         elif len(known) == 1:
             call = known[0]
         else:
@@ -258,7 +258,6 @@ class Listener:
             call = line.first(orphan.call.name, _not_for(orphan))
             at = orphan.message, orphan.block
             if call is None:
-                self.reaches_back = True
                 self.calls.setdefault(orphan.key, []).append(orphan)
                 self.notes.append(Note("call_reconstructed", *at, orphan, decision="no call has this id"))
                 continue
