@@ -15,6 +15,7 @@ from segue.providers.cards import (
     dialect_of_model,
     read_catalog,
 )
+from segue.transcript.rules import NINE_CHARACTERS
 
 
 def test_every_card_speaks_for_dialects_that_exist() -> None:
@@ -109,3 +110,27 @@ def test_gemini_before_the_third_generation_knows_no_ids_and_no_seals_on_calls()
 )
 def test_a_models_name_may_tell_the_dialect(model: str, dialect: str) -> None:
     assert dialect_of_model(model) == dialect
+
+
+@pytest.mark.parametrize("dialect", ["ollama", "ollama_v1"])
+@pytest.mark.parametrize("name", ["mistral-nemo", "hf.co/mistralai/Ministral-3-14B-GGUF", "mixtral:8x7b"])
+def test_behind_ollama_mistral_models_keep_the_rules_of_their_templates(dialect: str, name: str) -> None:
+    rules = fit_rules(RULES[dialect], card_for_model(name, dialect))
+    assert rules.bridge
+    assert rules.ids == NINE_CHARACTERS
+    plain = fit_rules(RULES[dialect], card_for_model("qwen3", dialect))
+    assert not plain.bridge
+    assert plain.ids == RULES[dialect].ids
+
+
+@pytest.mark.parametrize("dialect", ["ollama", "ollama_v1"])
+@pytest.mark.parametrize("name", ["llama3.1:8b", "hf.co/bartowski/Llama-3.2-3B-Instruct-GGUF"])
+def test_a_model_is_known_by_its_own_name_as_by_that_of_a_library(dialect: str, name: str) -> None:
+    assert fit_rules(RULES[dialect], card_for_model(name, dialect)).calls_per_step == 1
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "llama_cpp", "ollama", "ollama_v1"])
+def test_the_first_gemmas_know_neither_tools_nor_a_system_prompt(dialect: str) -> None:
+    card = card_for_model("google/gemma-2-2b-it", dialect)
+    assert not card.tools
+    assert fit_rules(RULES[dialect], card).system == "first_user"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 from msgspec import Struct, structs
 
-from segue.transcript.rules import MediaRules
+from segue.transcript.rules import BRIDGE, NINE_CHARACTERS, MediaRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,6 +59,9 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     system: bool = True
     """Whether it knows a system prompt."""
     bridge: bool | None = None
+    """Whether the model must say something between tool results and a user message."""
+    nine_character_ids: bool = False
+    """Whether call ids must be nine letters and digits."""
 
 
 UNKNOWN = ModelCard()
@@ -102,6 +105,8 @@ def fit_rules(rules: Rules, card: ModelCard) -> Rules:
         changed["calls_per_step"] = 1
     if not card.system:
         changed["system"] = "first_user"
-    if card.bridge is False:
-        changed["bridge"] = ""
+    if card.bridge is not None:
+        changed["bridge"] = (rules.bridge or BRIDGE) if card.bridge else ""
+    if card.nine_character_ids:
+        changed["ids"] = NINE_CHARACTERS
     return structs.replace(rules, **changed)

@@ -34,6 +34,13 @@ class IdGrammar(Struct, frozen=True):
     """Whether an id the provider itself issued must carry the prefix to be given back."""
 
 
+NINE_CHARACTERS = IdGrammar("alphanumeric", "", 9, string.ascii_letters + string.digits)
+"""What Mistral's API and the chat templates of its models take."""
+
+BRIDGE = "Understood."
+"""What the model says between tool results and a user message, where it has to say something."""
+
+
 class NameGrammar(Struct, frozen=True):
     """Which tool names a target accepts."""
 

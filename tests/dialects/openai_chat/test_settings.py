@@ -49,6 +49,13 @@ def test_tools_are_offered_as_functions_and_the_choice_is_free() -> None:
     assert repairs == []
 
 
+@pytest.mark.parametrize("name", ["vllm", "llama_cpp", "ollama_v1"])
+def test_chat_templates_find_a_description_and_parameters_on_every_tool(name: str) -> None:
+    (clock,) = sent(name, CLOCK)[0]["tools"]
+    assert clock["function"]["description"] == ""
+    assert clock["function"]["parameters"]["type"] == "object"
+
+
 @pytest.mark.requirement("Scenario: OpenAI without tools")
 def test_without_tools_nothing_is_said_about_them() -> None:
     body, repairs = sent("openai_chat", tool_choice="none", parallel_calls=False)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import string
-
 from segue.conversation.blocks import Origin
-from segue.transcript.rules import IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
+from segue.transcript.rules import BRIDGE, NINE_CHARACTERS, MediaRules, NameGrammar, ReasoningRules, Rules
 
 MISTRAL = Rules(
     target=Origin("mistral"),
-    ids=IdGrammar("alphanumeric", "", 9, string.ascii_letters + string.digits),  # MIS-01
+    ids=NINE_CHARACTERS,  # MIS-01
     names=NameGrammar(),  # MIS-V20
     reasoning=ReasoningRules(),  # MIS-08, MIS-10: only thinking models take it, as chunks of their own
     media=MediaRules(  # MIS-15
@@ -19,7 +17,7 @@ MISTRAL = Rules(
     opens_with_user=True,  # MIS-V03
     ends_with_model=False,  # MIS-04
     calls_last=True,
-    bridge="Understood.",  # MIS-02
+    bridge=BRIDGE,  # MIS-02
     blank_text=False,  # MIS-06
     instructions="user",  # MIS-14
 )

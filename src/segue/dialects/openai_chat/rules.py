@@ -7,7 +7,16 @@ import string
 from msgspec import structs
 
 from segue.conversation.blocks import Origin
-from segue.transcript.rules import SAFE_CHARACTERS, IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
+from segue.transcript.rules import (
+    BRIDGE,
+    NINE_CHARACTERS,
+    SAFE_CHARACTERS,
+    IdGrammar,
+    MediaRules,
+    NameGrammar,
+    ReasoningRules,
+    Rules,
+)
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _USER_IMAGES = MediaRules(user=_IMAGES, urls=frozenset({"image"}))
@@ -74,9 +83,9 @@ OPENROUTER = structs.replace(
 )
 LOCAL = structs.replace(  # VLM-02…06: what the strict chat templates of local servers agree on
     _named(_STRICTER, "vllm"),
-    ids=IdGrammar("alphanumeric", "", 9, string.ascii_letters + string.digits),  # VLM-03
+    ids=NINE_CHARACTERS,  # VLM-03
     alternates=True,
-    bridge="Understood.",
+    bridge=BRIDGE,
 )
 LLAMA_CPP = _named(LOCAL, "llama_cpp")
 OLLAMA_V1 = structs.replace(

@@ -101,7 +101,7 @@ class Speller:
 
     def _tool(self, tool: ToolSpec, names: Mapping[str, str], number: int) -> dict[str, Any]:
         function: dict[str, Any] = {"name": names.get(tool.name, tool.name)}
-        if tool.description:
+        if tool.description or self.variant.description_needed:
             function["description"] = tool.description
         parameters: Mapping[str, Any] = _NO_PARAMETERS
         if tool.parameters is not None:

@@ -202,6 +202,8 @@ class Variant(Struct, frozen=True, kw_only=True):
     schema: Flavour = schemas.object_root
     parameters_needed: bool = False
     """Also a tool without parameters must show an (empty) schema."""
+    description_needed: bool = False
+    """Also a tool that nobody described must have an (empty) description."""
     strict: bool = True
     """Whether a tool may ask for its schema to be followed to the letter."""
     tools_max: int = 0
@@ -315,10 +317,19 @@ _OPENROUTER = Variant(
     effort="reasoning.effort",
     budget="reasoning.max_tokens",
 )
-_VLLM = Variant(rules=demands.LOCAL, thoughts="reasoning", inline_thoughts=True, sampling=_WIDE_SAMPLING)
+_VLLM = Variant(
+    rules=demands.LOCAL,
+    thoughts="reasoning",
+    inline_thoughts=True,
+    parameters_needed=True,  # chat templates say both without asking whether they are there
+    description_needed=True,
+    sampling=_WIDE_SAMPLING,
+)
 _LLAMA_CPP = Variant(
     rules=demands.LLAMA_CPP,
     inline_thoughts=True,
+    parameters_needed=True,
+    description_needed=True,
     sampling=_LOCAL_SAMPLING,
     thinking="switch",
     effort="",
@@ -331,6 +342,8 @@ _OLLAMA = Variant(
     thoughts="reasoning",  # OLL-35
     result_names=True,  # OLL-34
     schema=schemas.ollama,
+    parameters_needed=True,
+    description_needed=True,
     strict=False,
     choices=frozenset(),  # OLL-35: tool_choice is not looked at
     parallel_switch=False,
