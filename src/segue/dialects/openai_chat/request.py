@@ -17,6 +17,7 @@ from segue.dialects.openai_chat.asked import read_options, read_tools
 from segue.dialects.openai_chat.reply import read_details
 from segue.dialects.openai_chat.said import read_message
 from segue.dialects.openai_chat.settings import Speller
+from segue.dialects.openai_chat.usual import read_usual
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, Transcript, UserStep
@@ -231,7 +232,8 @@ def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
     options = read_options(body, extra)
     origin = Origin(variant.name, model=options.model)
     told = [
-        read_message(reading.record(item, f"messages[{index}]"), f"messages[{index}]", origin)
+        read_usual(item, origin)
+        or read_message(reading.record(item, f"messages[{index}]"), f"messages[{index}]", origin)
         for index, item in enumerate(reading.items(body.get("messages"), "messages"))
     ]
     # What the operator says first is the system prompt; one message there must be.

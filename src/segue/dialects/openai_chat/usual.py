@@ -1,0 +1,64 @@
+"""The messages that nearly every request consists of, read at once; any other is left to the careful reader.
+
+Both give the same. A message with exactly the fields counted here cannot hold what the careful reader looks for, so
+looking for it, which takes several times as long, is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.conversation.blocks import Text, ToolCall, ToolResult
+from segue.conversation.events import parse_arguments
+from segue.conversation.message import Message
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import Block, Origin
+
+
+def read_usual(told: Any, origin: Origin) -> Message | None:
+    """A user's text, a model's text and function calls, or a tool's text; nothing if it is anything else."""
+    if type(told) is not dict:
+        return None
+    role, content = told.get("role"), told.get("content")
+    if role == "tool":
+        call_id, name = told.get("tool_call_id"), told.get("name", "")
+        fields = 4 if "name" in told else 3
+        if len(told) == fields and type(content) is str and type(call_id) is str and type(name) is str:
+            return Message("tool", (ToolResult("", name, content, complete=True, native_id=call_id),))
+    elif role == "assistant":
+        return _read_reply(told, content, origin)
+    elif role == "user" and len(told) == 2 and type(content) is str:
+        return Message("user", (Text(content),))
+    return None
+
+
+def _read_reply(told: dict[str, Any], content: Any, origin: Origin) -> Message | None:
+    blocks: list[Block] = []
+    if type(content) is str and content:
+        blocks.append(Text(content))
+        if len(told) == 2:
+            return Message("model", tuple(blocks), origin)
+    elif content not in (None, "") or "content" not in told:
+        return None
+    listed = told.get("tool_calls")
+    if len(told) != 3 or type(listed) is not list or not listed:
+        return None
+    for item in listed:
+        call = _read_call(item)
+        if call is None:
+            return None
+        blocks.append(call)
+    return Message("model", tuple(blocks), origin)
+
+
+def _read_call(told: Any) -> ToolCall | None:
+    if type(told) is not dict or len(told) != 3 or told.get("type") != "function":
+        return None
+    call_id, function = told.get("id"), told.get("function")
+    if type(call_id) is not str or type(function) is not dict:
+        return None
+    name, raw = function.get("name"), function.get("arguments")
+    if type(name) is not str or type(raw) is not str or not raw:
+        return None
+    return ToolCall("", name, parse_arguments(raw), raw, call_id)
