@@ -103,6 +103,16 @@ def test_going_on_from_an_earlier_render_keeps_them_too() -> None:
         assert len(numbers_of(previous)) == number
 
 
+def test_going_on_drops_earlier_thoughts_when_a_later_seal_turns_out_broken() -> None:
+    session = thinking_session()
+    previous = session.rendered()
+    stray = model(Reasoning("stray", Seal(BOUND.target, "SEALED stray", made_under="elsewhere")), "said")
+    session.says(stray, user("more"))
+    continued = render(session.conversation, None, BOUND, previous=previous)
+    assert numbers_of(continued) == []
+    assert continued.steps == session.rendered().steps
+
+
 def edited(conversation: Conversation, index: int, message: Message) -> Conversation:
     messages = list(conversation.messages)
     messages[index] = message

@@ -88,7 +88,7 @@ class Composer:
         self.heard = draft.message
         if type(draft) is ModelDraft:
             self._compose_model(draft)
-        elif type(draft) is UserDraft:
+        else:
             self._compose_user(draft)
 
     def flush(self) -> None:
@@ -242,24 +242,19 @@ class Composer:
         return said
 
     def _sealed(self, message: int, said: list[Said]) -> list[Said]:
-        for index, block in enumerate(said):
-            if type(block) is AnsweredCall:
-                if block.seal is None:
-                    said[index] = AnsweredCall(
-                        block.id, block.name, block.arguments, block.completion, block.call_id, self._stand_in
-                    )
-                    ids = (block.id,)
-                    self.repairs.append(
-                        Repair(
-                            "call_seal_filled",
-                            self.rules.target.dialect,
-                            f"messages[{message}]",
-                            (sayable(block.call_id),),
-                            ids,
-                            ids,
-                        )
-                    )
-                break
+        """The first call with the stand-in for a seal, if it has none of its own."""
+        index, call = 0, said[0]
+        while type(call) is not AnsweredCall:
+            index += 1
+            call = said[index]
+        if call.seal is None:
+            said[index] = AnsweredCall(
+                call.id, call.name, call.arguments, call.completion, call.call_id, self._stand_in
+            )
+            ids = (call.id,)
+            told = (sayable(call.call_id),)
+            dialect, path = self.rules.target.dialect, f"messages[{message}]"
+            self.repairs.append(Repair("call_seal_filled", dialect, path, told, ids, ids))
         return said
 
     # Calls and completions
