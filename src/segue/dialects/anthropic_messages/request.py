@@ -7,21 +7,14 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec import Raw
 
-from segue.conversation.blocks import (
-    Media,
-    Origin,
-    Reasoning,
-    Seal,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.conversation.plain import sayable
 from segue.conversation.tools import ToolSpec
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.settings import decode_options, encode_settings, joined
+from segue.dialects.anthropic_messages.usual import read_usual
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.keepsakes import Returned, keep
 from segue.dialects.reading import items, misread, record, take_system, text, unknown
@@ -189,6 +182,10 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     origin = Origin(NAME, model=model)
     messages: list[Message] = []
     for index, message in enumerate(items(body.get("messages"), "messages")):
+        usual = read_usual(message, origin)
+        if usual is not None:
+            messages.append(usual)
+            continue
         messages += _decode_message(record(message, f"messages[{index}]"), f"messages[{index}]", origin)
     system = _decode_system(body.get("system"))
     system, messages = take_system(system, messages)

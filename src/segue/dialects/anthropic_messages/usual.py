@@ -1,0 +1,73 @@
+"""The messages that nearly every request consists of, read at once; any other is left to the careful reader.
+
+Both give the same. Only the fields that the careful reader looks at are looked at here, without the way to each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.conversation.blocks import Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.message import Message
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import Block, Origin
+
+
+def read_usual(told: Any, origin: Origin) -> Message | None:
+    """A user's texts, a model's thoughts, texts and calls, or tools' texts; nothing if it is anything else."""
+    if type(told) is not dict:
+        return None
+    role, content = told.get("role"), told.get("content")
+    if type(content) is str:
+        content = [{"type": "text", "text": content}]
+    if type(content) is not list or not content:
+        return None
+    if role == "assistant":
+        said = _read_said(content, origin)
+        return Message("model", said, origin) if said is not None else None
+    if role != "user":
+        return None
+    if type(content[0]) is dict and content[0].get("type") == "tool_result":
+        results = _read_results(content)
+        return Message("tool", results) if results is not None else None
+    asked = _read_said(content, origin)
+    return Message("user", asked) if asked is not None else None
+
+
+def _read_said(content: list[Any], origin: Origin) -> tuple[Block, ...] | None:
+    blocks: list[Block] = []
+    for part in content:
+        if type(part) is not dict:
+            return None
+        kind = part.get("type")
+        if kind == "text":
+            text = part.get("text")
+            if type(text) is not str:
+                return None
+            blocks.append(Text(text))
+        elif kind == "tool_use":
+            call_id, name, given = part.get("id"), part.get("name"), part.get("input")
+            if type(call_id) is not str or type(name) is not str or given is None:
+                return None
+            blocks.append(ToolCall("", name, given, "", call_id))
+        elif kind == "thinking":
+            text, signature = part.get("thinking"), part.get("signature")
+            if type(text) is not str or type(signature) is not str or not signature:
+                return None
+            blocks.append(Reasoning(text, Seal(origin, signature)))
+        else:
+            return None
+    return tuple(blocks)
+
+
+def _read_results(content: list[Any]) -> tuple[Block, ...] | None:
+    blocks: list[Block] = []
+    for part in content:
+        if type(part) is not dict or part.get("type") != "tool_result":
+            return None
+        call_id, said = part.get("tool_use_id"), part.get("content")
+        if type(call_id) is not str or type(said) is not str or part.get("is_error") is True:
+            return None
+        blocks.append(ToolResult("", "", said, complete=True, native_id=call_id))
+    return tuple(blocks)
