@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check coverage laws bench docs format clean
+.PHONY: help demo test check coverage laws opinions bench docs format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -36,6 +36,10 @@ coverage: $(SYNCED) ## branch coverage of the core; fails under 95 %
 
 laws: $(SYNCED)  ## the laws again, with a hundred times as many examples
 	HYPOTHESIS_PROFILE=long $(BIN)/pytest -q -n 2 --timeout 3600 tests/laws
+
+opinions: $(SYNCED) ## the chat templates of local servers render what we send; fetches them (77 MB)
+	$(BIN)/uv sync --quiet --locked --inexact --all-extras --group opinions
+	SEGUE_OPINIONS=1 $(BIN)/pytest -q -n 2 tests/opinions
 
 bench: $(SYNCED) ## speed, as ratios inside one run
 	$(BIN)/python -m bench
