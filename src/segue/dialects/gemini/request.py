@@ -15,6 +15,7 @@ from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.gemini import own_parts, wire
 from segue.dialects.gemini.rules import GEMINI
 from segue.dialects.gemini.settings import decode_options, decode_tools, encode_settings
+from segue.dialects.gemini.usual import read_usual
 from segue.dialects.gemini.wire import SENTINELS, camel, field
 from segue.dialects.reading import items, misread, record, text
 from segue.errors import TranscriptError
@@ -156,6 +157,10 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     contents = body.get("contents")
     single = isinstance(contents, (str, dict))  # the server takes one for a list of one
     for index, content in enumerate([contents] if single else items(contents, "contents")):
+        usual = read_usual(content, origin)
+        if usual is not None:
+            messages.append(usual)
+            continue
         messages += _decode_content(content, f"contents[{index}]", origin)
     system = _decode_system(field(body, "systemInstruction"))
     while messages and messages[0].instruction:  # no role of this wire, but what it means is plain

@@ -1,0 +1,77 @@
+"""The contents that nearly every request consists of, read at once; any other is left to the careful reader.
+
+Both give the same. A part with exactly the fields counted here cannot hold what the careful reader looks for, in either
+of Google's spellings, so looking for it, which takes several times as long, is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.conversation.blocks import Seal, Text, ToolCall, ToolResult
+from segue.conversation.message import Message
+from segue.dialects.gemini.wire import SENTINELS
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import Block, Origin
+
+
+def read_usual(told: Any, origin: Origin) -> Message | None:
+    """A user's texts, a model's texts and calls, or tools' results; nothing if it is anything else."""
+    parts = told.get("parts") if type(told) is dict else None
+    if type(parts) is not list or not parts:
+        return None
+    role = told.get("role")
+    if role not in ("model", "user"):
+        return None
+    blocks: list[Block] = []
+    for part in parts:
+        block = _read_part(part, origin) if type(part) is dict else None
+        if block is None:
+            return None
+        blocks.append(block)
+    if role == "model":
+        return Message("model", tuple(blocks), origin)
+    answers = type(blocks[0]) is ToolResult
+    if any((type(block) is ToolResult) is not answers for block in blocks):
+        return None
+    return Message("tool" if answers else "user", tuple(blocks))
+
+
+def _read_part(part: dict[str, Any], origin: Origin) -> Block | None:
+    fields = len(part)
+    seal = None
+    if fields == 2:
+        signature = part.get("thoughtSignature")
+        if type(signature) is not str or not signature:
+            return None
+        if signature not in SENTINELS:
+            seal = Seal(origin, signature, "thought")
+    elif fields != 1:
+        return None
+    text = part.get("text")
+    if type(text) is str:
+        return Text(text, seal)
+    call = part.get("functionCall")
+    if type(call) is dict:
+        return _read_call(call, seal)
+    result = part.get("functionResponse")
+    return _read_result(result) if type(result) is dict else None
+
+
+def _read_call(call: dict[str, Any], seal: Seal | None) -> ToolCall | None:
+    name, arguments, call_id = call.get("name"), call.get("args"), call.get("id", "")
+    if type(name) is not str or type(arguments) is not dict or type(call_id) is not str:
+        return None
+    return ToolCall("", name, arguments, "", call_id, seal)
+
+
+def _read_result(result: dict[str, Any]) -> ToolResult | None:
+    name, output, call_id = result.get("name"), result.get("response"), result.get("id", "")
+    if type(name) is not str or type(output) is not dict or type(call_id) is not str or "parts" in result:
+        return None
+    if len(output) == 1:
+        if "error" in output:
+            return None
+        output = output.get("output", output)
+    return ToolResult("", name, output, complete=True, native_id=call_id)
