@@ -19,10 +19,10 @@ from segue.conversation.message import Conversation, Message, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.all import DIALECTS, NAMES
-from segue.dialects.card import ModelCard, fit_rules
+from segue.dialects.card import UNKNOWN, ModelCard, fit_rules
 from segue.dialects.dialect import DecodedRequest, Dialect
 from segue.emulators.facts import listed
-from segue.errors import ProviderError
+from segue.errors import ProviderError, TranscriptError
 from segue.providers.cards import card_for_model, default_model
 from segue.transcript.adopt import adopt
 from segue.transcript.policy import Policy
@@ -328,3 +328,13 @@ def test_no_history_makes_an_emulator_complain(name: str, data: st.DataObject) -
     _, body = said(name, structs.replace(conversation, messages=bare), model)
     note(json.dumps(body)[:4000])
     assert complaints_about(body, name, model) == []
+
+
+@pytest.mark.requirement("REQ-915-036", "REQ-915-037")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_transcript_of_another_target_is_refused_and_not_repaired(name: str) -> None:
+    conversation = Conversation().append(Message("user", (Text("Hello"),)))
+    stranger = next(other for other in NAMES if other != name)
+    transcript = render(conversation, None, DIALECTS[stranger].rules)
+    with pytest.raises(TranscriptError, match=stranger):
+        DIALECTS[name].encode_request(transcript, (), Options(model="m"), UNKNOWN)

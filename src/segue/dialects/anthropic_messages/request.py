@@ -43,6 +43,8 @@ def encode_request(
     *,
     after: int = 0,
 ) -> EncodedRequest:
+    if transcript.target.dialect not in ("", NAME):
+        raise _unsayable(f"what was rendered for {transcript.target.dialect}", "")
     settings, repairs = encode_settings(transcript, tools, options, card)
     settings["messages"] = _encode_messages(transcript, after)
     return EncodedRequest(wire.ENCODER.encode(settings), tuple(repairs))
@@ -125,10 +127,14 @@ def _encode_said(block: Said, index: int) -> wire.Content:
     what = (
         "reasoning without a seal" if type(block) is Reasoning else f"{type(block).__name__} from the model"
     )
-    raise TranscriptError(
+    raise _unsayable(what, f"steps[{index}]")
+
+
+def _unsayable(what: str, path: str) -> TranscriptError:
+    return TranscriptError(
         f"The Messages wire cannot say {what}.",
         code="rendered_for_another_target",
-        path=f"steps[{index}]",
+        path=path,
         hint="Render the conversation with the rules of this dialect first.",
     )
 

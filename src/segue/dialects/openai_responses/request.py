@@ -43,6 +43,8 @@ def encode_request(
     *,
     after: int = 0,
 ) -> EncodedRequest:
+    if transcript.target.dialect not in ("", NAME):
+        raise _unsayable(f"what was rendered for {transcript.target.dialect}", "")
     settings, repairs = encode_settings(transcript, tools, options, card)
     settings["input"] = _encode_items(transcript, after)
     return EncodedRequest(wire.ENCODER.encode(settings), tuple(repairs))
@@ -77,13 +79,17 @@ def _encode_model(step: ModelStep, index: int, returned: Returned, encoded: list
             encoded.append(wire.ReasoningItem(summary, block.seal.payload))
         else:
             what = "reasoning without a seal" if type(block) is Reasoning else "media from the model"
-            raise TranscriptError(
-                f"The Responses wire cannot say {what}.",
-                code="rendered_for_another_target",
-                path=f"steps[{index}]",
-                hint="Render the conversation with the rules of this dialect first.",
-            )
+            raise _unsayable(what, f"steps[{index}]")
     encoded += outputs  # RESP-12: all calls, then all outputs
+
+
+def _unsayable(what: str, path: str) -> TranscriptError:
+    return TranscriptError(
+        f"The Responses wire cannot say {what}.",
+        code="rendered_for_another_target",
+        path=path,
+        hint="Render the conversation with the rules of this dialect first.",
+    )
 
 
 def _encode_output(completion: Completion) -> str | list[wire.Part]:
