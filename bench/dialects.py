@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from copy import copy, deepcopy
@@ -15,7 +16,7 @@ import msgspec
 
 from bench.histories import ORIGIN, agent_like
 from bench.measure import interleaved
-from segue.conversation.blocks import Text
+from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
@@ -46,7 +47,8 @@ Row: TypeAlias = tuple[str, float, str]
 
 
 def run() -> list[Row]:
-    rows = [*_requests(10_000), *_next_requests(10_000), *_servers(10_000), *_streams(), *_others(10_000)]
+    rows = [*_requests(10_000), *_next_requests(10_000), *_servers(10_000), *_streams()]
+    rows += [*_litellm_rows(10_000), *_pydantic_ai_rows(10_000)]
     for name, ratio, note in rows:
         print(f"{name:<44}{ratio:>9.2f} {note}")
     return rows
@@ -193,7 +195,7 @@ def _next_turn(name: str, conversation: Conversation) -> Callable[[], bytes]:
 _ROUNDS = 7
 
 
-def _others(size: int) -> list[Row]:
+def _litellm_rows(size: int) -> list[Row]:
     """The same OpenAI request made an Anthropic one by LiteLLM, where it is installed, and by us."""
     if find_spec("litellm") is None:
         return []
@@ -238,3 +240,63 @@ def _litellm(messages: list[dict[str, Any]]) -> Callable[[], object]:
         )
 
     return transform
+
+
+def _pydantic_ai_rows(size: int) -> list[Row]:
+    """The same history, each library's own, made an Anthropic request by pydantic-ai, where it is installed."""
+    if find_spec("pydantic_ai") is None:
+        return []
+    conversation = agent_like(size)
+    taken = interleaved(
+        {
+            "kept": partial(_encoded, DIALECTS["anthropic"], conversation),
+            "next": _next_turn("anthropic", conversation),
+            "theirs": _pydantic_ai(conversation),
+        },
+        rounds=_ROUNDS,
+    )
+    ours = {"next": "× our request for the next turn", "kept": "× our render + encode from scratch"}
+    return [
+        ("pydantic-ai, its history to Anthropic", taken["theirs"] / taken[name], note)
+        for name, note in ours.items()
+    ]
+
+
+def _pydantic_ai(conversation: Conversation) -> Callable[[], object]:
+    models: Any = import_module("pydantic_ai.models")
+    provider: Any = import_module("pydantic_ai.providers.anthropic").AnthropicProvider(api_key="none")
+    model = import_module("pydantic_ai.models.anthropic").AnthropicModel(
+        "claude-sonnet-4-6", provider=provider
+    )
+    tools = [
+        models.ToolDefinition(
+            name=tool.name, description=tool.description, parameters_json_schema=tool.parameters
+        )
+        for tool in TOOLS
+    ]
+    settings, parameters = model.prepare_request(None, models.ModelRequestParameters(function_tools=tools))
+    history = _as_pydantic_ai(conversation)
+
+    def transform() -> object:
+        # The public way to it sends the request as well.
+        system, messages = asyncio.run(model._map_message(history, parameters, settings or {}))
+        return msgspec.json.encode({"system": system, "messages": messages})
+
+    return transform
+
+
+def _as_pydantic_ai(conversation: Conversation) -> list[Any]:
+    said: Any = import_module("pydantic_ai.messages")
+    history = [said.ModelRequest([said.SystemPromptPart(conversation.system)])]
+    for message in conversation.messages:
+        parts: list[Any] = []
+        for block in message.blocks:
+            match block:
+                case Text(text):
+                    parts.append((said.TextPart if message.speaker == "model" else said.UserPromptPart)(text))
+                case ToolCall(id=call_id, name=name, raw=raw):
+                    parts.append(said.ToolCallPart(name, raw, call_id))
+                case ToolResult(call_id=call_id, name=name, output=output):
+                    parts.append(said.ToolReturnPart(name, output, call_id))
+        history.append((said.ModelResponse if message.speaker == "model" else said.ModelRequest)(parts))
+    return history
