@@ -65,7 +65,7 @@ class ChatTemplate:
         self._takes_objects = not self._complaint(_TOLD, [])
 
     def complaint(self, body: Mapping[str, Any]) -> str:
-        """What the template has against a request on the Chat wire; nothing if it renders."""
+        """What the template has against a request on the Chat wire or Ollama's; nothing if it renders."""
         return self._complaint([self._handed(message) for message in body["messages"]], body.get("tools"))
 
     def _complaint(self, messages: list[Any], tools: list[Any] | None) -> str:
@@ -86,22 +86,22 @@ class ChatTemplate:
         return _MARK in shown and f"'{_MARK}'" not in shown and f'"{_MARK}"' not in shown
 
     def _handed(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The message as vLLM and llama.cpp hand it to a template."""
+        """The message as vLLM, llama.cpp and Ollama hand it to a template."""
         handed = {**message, "content": self._content(message.get("content"))}
-        if "reasoning" in handed:
-            handed["reasoning_content"] = handed.pop("reasoning")
-        if "tool_calls" in handed and self._takes_objects:  # VLM-07
-            handed["tool_calls"] = [
-                {
-                    **call,
-                    "function": {
-                        **call["function"],
-                        "arguments": json.loads(call["function"]["arguments"]),
-                    },
-                }
-                for call in handed["tool_calls"]
-            ]
+        for thoughts in handed.keys() & {"reasoning", "thinking"}:
+            handed["reasoning_content"] = handed.pop(thoughts)
+        if "tool_calls" in handed:
+            handed["tool_calls"] = [self._call(call) for call in handed["tool_calls"]]
         return handed
+
+    def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        function = call["function"]
+        arguments = function["arguments"]
+        if isinstance(arguments, str) and self._takes_objects:  # VLM-07
+            arguments = json.loads(arguments)
+        elif not isinstance(arguments, str) and not self._takes_objects:  # from Ollama's own wire
+            arguments = json.dumps(arguments)
+        return {**call, "type": "function", "function": {**function, "arguments": arguments}}
 
     def _content(self, content: str | list[Any] | None) -> str | list[Any]:
         if not isinstance(content, list):

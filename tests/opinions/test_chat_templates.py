@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-TARGETS: Final = ("vllm", "llama_cpp", "ollama_v1")
+TARGETS: Final = ("vllm", "llama_cpp", "ollama_v1", "ollama")
 NUMBER: Final = {"type": "integer", "description": "Which one."}
 TOOLS: Final = (
     # One template insists on a description of every parameter: those are the user's to give.
@@ -101,7 +101,7 @@ def _complaints(
     bodies: dict[ModelCard, dict[str, Any]] = {}
     complaints = {}
     for template in templates:
-        model = LIBRARY.get(template.name, template.name) if target == "ollama_v1" else template.name
+        model = LIBRARY.get(template.name, template.name) if target.startswith("ollama") else template.name
         card, _ = fitted(target, model)
         body = bodies.get(card)
         if body is None:
