@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from segue.conversation.blocks import Media, Text, ToolCall, ToolResult
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message, model, tool, user
+from segue.transcript.clean import compose_exchange, compose_message
 from segue.transcript.composer import Composer
 from segue.transcript.policy import DEFAULT
 from segue.transcript.render import _as_a_whole, render
@@ -29,6 +30,9 @@ def nearly_clean(draw: st.DrawFn, rules: Rules) -> Conversation:
         if draw(st.integers(0, 5)) == 0:
             instruction = draw(st.sampled_from([False, False, True]))
             made.append(Message("user", (Text(draw(texts)),), instruction=instruction))
+        if draw(st.integers(0, 2)) == 0:
+            made.append(model(draw(texts), origin=draw(st.sampled_from([None, rules.target]))))
+            continue
         calls = [
             ToolCall(
                 draw(call_ids), draw(names), None, draw(raws), draw(st.sampled_from(["", "own", "abcDEF123"]))
@@ -58,7 +62,7 @@ def test_both_ways_give_the_same_steps_and_the_same_repairs(rules: Rules, data: 
     assert sorted(map(str, short.repairs)) == sorted(map(str, long.repairs))
 
 
-def test_clean_exchanges_after_the_first_need_no_hearing_and_give_back_own_ids() -> None:
+def test_clean_exchanges_need_no_hearing_and_give_back_own_ids() -> None:
     rules = TARGETS["openai_chat"]
     made: list[Message] = [user("a")]
     for number in range(4):
@@ -69,3 +73,13 @@ def test_clean_exchanges_after_the_first_need_no_hearing_and_give_back_own_ids()
         "messages[5].blocks[1]",
         "messages[7].blocks[1]",
     ]
+
+
+def test_plain_text_and_the_first_call_of_a_tool_are_clean() -> None:
+    composer = Composer(TARGETS["openai_chat"], DEFAULT, None)
+    call = ToolCall("c0", "read", raw="{}")
+    assert compose_message(composer, user("a"), 0)
+    assert compose_message(composer, model("b"), 1)
+    assert compose_exchange(composer, model("c", call), tool(ToolResult("c0", "read", "x")), 2)
+    assert not compose_message(composer, tool("beside"), 4)
+    assert composer.names.names == {"read": "read"}

@@ -1,4 +1,4 @@
-"""The common case at once: a plain user message, or a reply whose calls are all answered in the next message.
+"""The common case at once: plain text of one speaker, or a reply whose calls are all answered in the next message.
 
 Nothing is decided here. Whatever is not plainly clean is left to the listener and the composer, which give the same
 steps; but most of any history is clean, and hearing and composing it in one go is several times as fast. The loops
@@ -28,14 +28,18 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def compose_message(composer: Composer, message: Message, start: int) -> bool:
-    """Compose a user message if it is clean; whether it was."""
-    if message.speaker != "user" or message.instruction:
+    """Compose a message of a user, or of a model that calls nothing, if it is clean; whether it was."""
+    speaker = message.speaker
+    if speaker == "tool" or (speaker == "user" and message.instruction):
         return False
     texts = _plain_texts(message.blocks)
     if texts is None:
         return False
     composer.heard = start
-    composer.push_user(tuple(texts))
+    if speaker == "user":
+        composer.push_user(tuple(texts))
+    else:
+        composer.push_model(start, [*texts], 0)
     return True
 
 
@@ -77,7 +81,7 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
             or not call.id
             or call.seal is not None
             or call.reconstructed
-            or names.get(call.name) != call.name  # a name not heard before is the composer's to spell
+            or (names.get(call.name) != call.name and not composer.names.keeps(call.name))
             or result.error is not None
             or result.reason is not None
             or result.media
@@ -100,6 +104,8 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
     composer.heard = start
     own = composer.issued_by_target(message.origin)
     for at, (call, output) in enumerate(pairs, first):
+        if call.name not in names:
+            composer.names.project(call.name)
         native_id = call.native_id if own else ""
         wire_id = composer.ids.project(call.id, call.name, native_id)
         answered = AnsweredCall(wire_id, call.name, call.raw, Completion(output), call.id)

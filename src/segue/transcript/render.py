@@ -125,8 +125,7 @@ def _by_stretches(
             if composer.ledger is not None:
                 _claim(messages, start, end, keys)
             steps, repairs = len(composer.steps), len(composer.repairs)
-            if not _compose_clean(composer, messages, start, end):
-                _compose_heard(composer, messages, start, end)
+            _compose_stretch(composer, messages, start, end)
             if composer.notes:
                 composer.flush()
             if len(composer.repairs) > repairs:
@@ -150,13 +149,21 @@ def _end_of_stretch(messages: tuple[Message, ...], start: int, count: int) -> in
     return end
 
 
+def _compose_stretch(composer: Composer, messages: tuple[Message, ...], start: int, end: int) -> None:
+    # Nothing in a plain user message can concern what follows it, so that may be clean or heard for itself.
+    if messages[start].speaker == "user" and compose_message(composer, messages[start], start):
+        start += 1
+    if start < end and not _compose_clean(composer, messages, start, end):
+        _compose_heard(composer, messages, start, end)
+
+
 def _compose_clean(composer: Composer, messages: tuple[Message, ...], start: int, end: int) -> bool:
-    if end - start == 2:
-        message, answer = messages[start], messages[start + 1]
-        if message.speaker == "model" and answer.speaker == "tool":
-            return compose_exchange(composer, message, answer, start)
-    elif end - start == 1:
+    if messages[start].speaker != "model":
+        return False
+    if end - start == 1:
         return compose_message(composer, messages[start], start)
+    if end - start == 2 and messages[start + 1].speaker == "tool":
+        return compose_exchange(composer, messages[start], messages[start + 1], start)
     return False
 
 
