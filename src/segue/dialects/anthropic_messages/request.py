@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from segue.conversation.blocks import Block, MediaKind
-    from segue.conversation.message import Speaker
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
     from segue.transcript.steps import Completion, Said, Transcript
@@ -212,22 +211,17 @@ def _decode_system(value: Any) -> str:
     return joined(blocks)
 
 
-_SPEAKERS: Mapping[str, Speaker] = {"user": "user", "assistant": "model", "system": "user"}
-
-
 def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Iterator[Message]:
     role = message.get("role")
-    if not isinstance(role, str) or role not in _SPEAKERS:
+    if role not in ("user", "assistant", "system"):
         raise unknown(f"{path}.role", "role", role, "user, assistant, system")
-    speaker = _SPEAKERS[role]
     blocks = [block for part in _decode_content(message, path, origin) for block in part]
-    if speaker == "model":
+    if role == "assistant":
         yield Message("model", tuple(blocks), origin)
-        return
-    if role == "system":
+    elif role == "system":
         yield Message("user", tuple(blocks), instruction=True)
-        return
-    yield from _by_speaker(blocks)
+    else:
+        yield from _by_speaker(blocks)
 
 
 def _by_speaker(blocks: list[Block]) -> Iterator[Message]:
