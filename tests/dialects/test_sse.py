@@ -80,6 +80,35 @@ def test_where_the_bytes_are_cut_makes_no_difference(
     assert frames_of(*portions) == frames_of(stream)
 
 
+@given(STREAMS, st.lists(st.integers(0, 200), max_size=8))
+def test_data_alone_is_what_the_frames_hold(stream: bytes, cuts: list[int]) -> None:
+    edges = [0, *sorted({min(cut, len(stream)) for cut in cuts}), len(stream)]
+    decoder = FrameDecoder()
+    told = []
+    for start, end in pairwise(edges):
+        sole = decoder.sole(stream[start:end])
+        told += [sole] if sole is not None else decoder.data(stream[start:end])
+    assert told + decoder.data(sse.END) == [frame.data for frame in frames_of(stream)]
+
+
+ALIKE = st.lists(
+    st.sampled_from(
+        [b"event: e\ndata: {}\n\n", b"event: f\ndata: {}\n\n", b"data: {}\n\n", b"data: a\ndata: b\n\n"]
+    ),
+    max_size=12,
+)
+
+
+@given(ALIKE, st.integers(1, 60))
+def test_frames_that_look_alike_are_told_in_any_portions(frames: list[bytes], size: int) -> None:
+    stream = b"".join(frames)
+    decoder = FrameDecoder()
+    told = []
+    for start in range(0, len(stream), size):
+        told += decoder.data(stream[start : start + size])
+    assert told == [b"a\nb" if b"a" in frame.partition(b"data: ")[2] else b"{}" for frame in frames]
+
+
 @given(st.text(alphabet="ab{}\n \u00e9", min_size=1).filter(lambda text: not text.endswith("\n")))
 def test_a_written_frame_is_read_back(text: str) -> None:
     assert frames_of(sse.encode(text.encode(), "note")) == [Frame(text.encode(), "note")]

@@ -138,7 +138,14 @@ class Reply(Struct, frozen=True):
 def fold(events: Iterable[Event], origin: Origin, *, made_under: str = "") -> Reply:
     """Make a reply of its events. `made_under`: fingerprint of the transcript it answers, kept on its seals."""
     folding = _Folding(origin, made_under)
+    blocks = folding.blocks
     for event in events:
+        # Nearly all events are more of a block that is known: told apart here, they take a quarter of the time.
+        if type(event) is TextDelta or type(event) is ReasoningDelta or type(event) is ArgumentsDelta:
+            block = blocks.get(event.index)
+            if block is not None:
+                block.pieces.append(event.text)
+                continue
         folding.add(event)
     return folding.reply()
 
@@ -147,7 +154,7 @@ class _Folding:
     def __init__(self, origin: Origin, made_under: str) -> None:
         self._origin = origin
         self._made_under = made_under
-        self._blocks: dict[int, _Unfinished] = {}
+        self.blocks: dict[int, _Unfinished] = {}
         self._usage = Usage()
         self._started = ReplyStarted()
         self._finished: Finished | None = None
@@ -178,13 +185,13 @@ class _Folding:
                 self._error = self._error or error
 
     def _block(self, index: int, kind: Literal["text", "reasoning", "call", "media"]) -> _Unfinished:
-        block = self._blocks.get(index)
+        block = self.blocks.get(index)
         if block is None:
-            block = self._blocks[index] = _Unfinished(kind)
+            block = self.blocks[index] = _Unfinished(kind)
         return block
 
     def reply(self) -> Reply:
-        blocks = tuple(block.finish() for block in self._blocks.values())
+        blocks = tuple(block.finish() for block in self.blocks.values())
         message = Message("model", blocks, self._origin)
         finish: Finish = "error"
         if self._error is None and self._finished is not None:

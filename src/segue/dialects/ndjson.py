@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+(_LF,) = b"\n"
+
 
 class LineDecoder:
     """Cuts a stream of bytes into lines. The last one counts also without its line feed."""
@@ -11,10 +13,17 @@ class LineDecoder:
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
 
+    def sole(self, data: bytes) -> bytes | None:
+        """The one line that these bytes are: the common case, told at a glance.
+
+        Nothing if they are anything else; then `feed` is to be asked.
+        """
+        line = data.removesuffix(b"\n")
+        if line > b"{" and len(line) < len(data) and _LF not in line and not self._pieces:
+            return line
+        return None
+
     def feed(self, data: bytes) -> list[bytes]:
-        # The common case, one whole line, is told at a glance.
-        if not self._pieces and data[:1] == b"{" and data.find(b"\n") == len(data) - 1:
-            return [data]
         lines = data.split(b"\n")
         rest = lines.pop()
         if lines and self._pieces:

@@ -11,6 +11,11 @@ from typing import final
 from msgspec import Struct
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NAMELESS = b"data: "
+END = b"\n\n"
+"""Ends the frame that is still open, if one is."""
+_LF, _CR = b"\n\r"
+"""As numbers: `10 in data` takes a ninth of the time of `b"\\n" in data`, which fails as a number first."""
 
 
 @final
@@ -24,61 +29,108 @@ class Frame(Struct, frozen=True, gc=False):
 class FrameDecoder:
     """Cuts a stream of bytes into frames. A byte is looked at once, however many portions a line takes to arrive."""
 
-    __slots__ = ("_after_cr", "_data", "_event", "_fresh", "_line", "_started")
+    __slots__ = ("_after_cr", "_around", "_data", "_event", "_head", "_line", "_name", "_started", "fresh")
 
     def __init__(self) -> None:
         self._line: list[bytes] = []
         """Pieces of a line whose end has not arrived."""
         self._data: list[bytes] = []
-        self._event = ""
+        self._event = b""
         self._after_cr = False
         self._started = False
-        self._fresh = False
+        self.fresh = False
         """Whether the next byte is the first of a frame."""
+        self._name = b""
+        """The name that the next frame probably has, and all that then stands before its data."""
+        self._head = _NAMELESS
+        self._around = len(_NAMELESS) + len(END)
 
-    def sole(self, data: bytes) -> bytes | None:
-        """The data of the one nameless frame that these bytes are: the common case, told at a glance.
+    def sole(self, portion: bytes) -> bytes | None:
+        """The data of the one frame that these bytes are: the common case, told at a glance.
 
-        Nothing if they are anything else; then `feed` is to be asked.
+        Nothing if they are anything else; then one of the others is to be asked.
         """
-        if self._fresh:
-            line, _, rest = data.partition(b"\n")
-            if rest == b"\n" and line[:6] == b"data: " and b"\r" not in line:
-                return line[6:]
+        if self.fresh:
+            line = portion.removeprefix(self._head).removesuffix(END)
+            if len(portion) - len(line) == self._around and _LF not in line and _CR not in line:
+                return line
         return None
 
-    def sole_named(self, data: bytes) -> bytes | None:
-        """The same for a frame with a name, which is left out: on most wires the data tells it again."""
-        if self._fresh and data[:7] == b"event: " and b"\r" not in data:
-            line, _, rest = data.partition(b"\n")[2].partition(b"\n")
-            if rest == b"\n" and line[:6] == b"data: ":
-                return line[6:]
-        return None
+    def feed(self, portion: bytes) -> list[Frame]:
+        data, names = self._cut(portion)
+        return [
+            Frame(told, name.decode("utf-8", "replace") if name else "")
+            for told, name in zip(data, names, strict=True)
+        ]
 
-    def feed(self, data: bytes) -> list[Frame]:
-        only = self.sole(data)
-        if only is not None:
-            return [Frame(only)]
-        if not data:
-            return []
-        if not self._started:
-            data = self._without_mark(data)
-        if self._after_cr:
-            self._after_cr = False
-            if data.startswith(b"\n"):
-                data = data[1:]
-        frames = self._read(data)
-        self._fresh = self._started and not (self._line or self._data or self._event or self._after_cr)
-        return frames
+    def data(self, portion: bytes) -> list[bytes]:
+        """The data of the frames alone, for wires on which it tells their names again."""
+        data, names = self._cut(portion)
+        if data and names[-1] != self._name:
+            self._name = names[-1]
+            self._head = b"event: %b\ndata: " % self._name if self._name else _NAMELESS
+            self._around = len(self._head) + len(END)
+        return data
 
     def close(self) -> list[Frame]:
         """The stream is over: the frame that was still open, if it had any data."""
-        frames: list[Frame] = []
-        if self._line:
-            self._take(b"".join(self._line), frames)
-            self._line = []
-        self._take(b"", frames)
-        return frames
+        return self.feed(END)
+
+    def _cut(self, portion: bytes) -> tuple[list[bytes], list[bytes]]:
+        """The data of the frames that end here, and their names.
+
+        Frames that look alike are cut at what stands between them: with names, it takes half the time of line by line.
+        """
+        if _CR in portion or not self._started:
+            return self._cut_lines(portion)
+        data: list[bytes] = []
+        names: list[bytes] = []
+        if not self.fresh:
+            opened, end, portion = portion.partition(END)
+            data, names = self._cut_lines(opened + end)
+        if portion.startswith(self._head):
+            alike, end, rest = portion.rpartition(END)
+            pieces = alike.removeprefix(self._head).split(END + self._head)
+            if end and alike.count(b"\n") == len(pieces) * (3 if self._name else 2) - 2:
+                data += pieces
+                names += [self._name] * len(pieces)
+                portion = rest
+        if portion:
+            more, their_names = self._cut_lines(portion)
+            data += more
+            names += their_names
+        return data, names
+
+    def _cut_lines(self, portion: bytes) -> tuple[list[bytes], list[bytes]]:
+        data: list[bytes] = []
+        names: list[bytes] = []
+        if not self._started:
+            portion = self._without_mark(portion)
+        if self._after_cr and portion:
+            self._after_cr = False
+            portion = portion.removeprefix(b"\n")
+        lines = self._lines(portion)
+        held, name = self._data, self._event
+        for line in lines:
+            if not line:
+                if held:
+                    data.append(held[0] if len(held) == 1 else b"\n".join(held))
+                    names.append(name)
+                    held.clear()
+                name = b""
+            elif line[:6] == _NAMELESS:
+                held.append(line[6:])
+            elif line[:7] == b"event: ":
+                name = line[7:]
+            else:
+                field, _, value = line.partition(b":")
+                if field == b"data":
+                    held.append(value.removeprefix(b" "))
+                elif field == b"event":
+                    name = value.removeprefix(b" ")
+        self._event = name
+        self.fresh = self._started and not (self._line or held or name or self._after_cr)
+        return data, names
 
     def _without_mark(self, data: bytes) -> bytes:
         data = b"".join((*self._line, data))
@@ -89,40 +141,22 @@ class FrameDecoder:
         self._started = True
         return data.removeprefix(_BYTE_ORDER_MARK)
 
-    def _read(self, data: bytes) -> list[Frame]:
-        if b"\r" in data:
-            self._after_cr = data.endswith(b"\r")
-            lines = data.splitlines()
-            if data.endswith((b"\r", b"\n")):
+    def _lines(self, portion: bytes) -> list[bytes]:
+        """The lines that end here."""
+        if _CR in portion:
+            self._after_cr = portion.endswith(b"\r")
+            lines = portion.splitlines()
+            if portion.endswith((b"\r", b"\n")):
                 lines.append(b"")
         else:
-            lines = data.split(b"\n")
-        rest = lines.pop() if lines else b""
-        frames: list[Frame] = []
+            lines = portion.split(b"\n")
+        rest = lines.pop()
         if lines and self._line:
             lines[0] = b"".join((*self._line, lines[0]))
             self._line = []
-        for line in lines:
-            self._take(line, frames)
         if rest:
             self._line.append(rest)
-        return frames
-
-    def _take(self, line: bytes, frames: list[Frame]) -> None:
-        if not line:
-            if self._data:
-                whole = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-                frames.append(Frame(whole, self._event))
-                self._data = []
-            self._event = ""
-        elif line.startswith(b"data: "):
-            self._data.append(line[6:])
-        else:
-            name, _, value = line.partition(b":")
-            if name == b"data":
-                self._data.append(value.removeprefix(b" "))
-            elif name == b"event":
-                self._event = value.removeprefix(b" ").decode("utf-8", "replace")
+        return lines
 
 
 def encode(data: bytes, event: str = "") -> bytes:

@@ -33,6 +33,19 @@ from segue.transcript.values import is_object_text, json_of
 if TYPE_CHECKING:
     from segue.conversation.events import Event
 
+_Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta
+_HEAD = (
+    b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
+)
+_SPELLED: dict[type[_Delta], tuple[bytes, bytes]] = {
+    TextDelta: (b"text_delta", b"text"),
+    ReasoningDelta: (b"thinking_delta", b"thinking"),
+    ArgumentsDelta: (b"input_json_delta", b"partial_json"),
+}
+_decode_more = wire.MORE.decode
+_decode_text = wire.TEXT.decode
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
 
 @final
 class ReplyDecoder:
@@ -50,21 +63,27 @@ class ReplyDecoder:
         self._called = False
         self._unread = 0
         self._over = False
+        self._head = b""
+        """What stands before the text in a portion that goes on with the last one; nothing if none is expected."""
+        self._kind: type[_Delta] = TextDelta
+        self._index = 0
 
-    def feed(self, data: bytes) -> list[Event]:
-        events: list[Event] = []
-        only = self._frames.sole_named(data)
-        if only is not None:
-            self._read(only, events)
-            return events
-        for frame in self._frames.feed(data):
-            self._read(frame.data, events)
+    def feed(self, portion: bytes) -> list[Event]:
+        rest = portion.removeprefix(self._head)
+        if len(rest) < len(portion):
+            text = rest.removesuffix(b"}}\n\n")
+            try:
+                more = _decode_text(text if len(text) < len(rest) else _unpadded(rest))
+            except _UNREADABLE:
+                pass
+            else:
+                return [self._kind(self._index, more)] if more else []
+        events = self._read(self._frames.data(portion))
+        self._expect(events[-1] if events else None)
         return events
 
     def close(self) -> list[Event]:
-        events: list[Event] = []
-        for frame in self._frames.close():
-            self._read(frame.data, events)
+        events = self._read(self._frames.data(sse.END))
         if self._over:
             return events
         self._over = True
@@ -75,12 +94,43 @@ class ReplyDecoder:
         events.append(Failed(ProtocolError(f"The stream broke off before the reply had ended.{unread}")))
         return events
 
-    def _read(self, data: bytes, events: list[Event]) -> None:
-        if self._over:
-            return
+    def _expect(self, last: Event | None) -> None:
+        """More of what was told last is told at a glance, as it mostly comes: alone, and spelled like this.
+
+        It takes half the time of reading all of the JSON.
+        """
+        self._head = b""
+        if isinstance(last, TextDelta | ReasoningDelta | ArgumentsDelta) and self._frames.fresh:
+            index = last.index
+            if type(last) is not ArgumentsDelta or not (index in self._own or index in self._given):
+                self._kind, self._index = type(last), index
+                self._head = _HEAD % (index, *_SPELLED[type(last)])
+
+    def _read(self, frames: list[bytes]) -> list[Event]:
+        events: list[Event] = []
+        for data in frames:
+            if self._over:
+                break
+            try:
+                more = _decode_more(data)
+            except _UNREADABLE:
+                self._read_any(data, events)
+                continue
+            delta = more.delta
+            if type(delta) is wire.MoreText:
+                if delta.text:
+                    events.append(TextDelta(more.index, delta.text))
+            elif type(delta) is wire.MoreThought:
+                if delta.thinking:
+                    events.append(ReasoningDelta(more.index, delta.thinking))
+            else:
+                self._read_arguments(more.index, delta.partial_json, events)
+        return events
+
+    def _read_any(self, data: bytes, events: list[Event]) -> None:
         try:
             chunk = wire.CHUNKS.decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except _UNREADABLE:
             self._unread += 1
             return
         if chunk.type == "content_block_delta" and chunk.delta is not None:
@@ -94,16 +144,19 @@ class ReplyDecoder:
             if delta.text:
                 events.append(TextDelta(index, delta.text))
         elif kind == "input_json_delta":
-            if index in self._own:
-                self._own_pieces.setdefault(index, []).append(delta.partial_json or "")
-            elif delta.partial_json:
-                self._given.pop(index, None)
-                events.append(ArgumentsDelta(index, delta.partial_json))
+            self._read_arguments(index, delta.partial_json or "", events)
         elif kind == "thinking_delta":
             if delta.thinking:
                 events.append(ReasoningDelta(index, delta.thinking))
         elif kind == "signature_delta" and delta.signature:
             events.append(Sealed(index, delta.signature))  # ANT-71: it replaces, so the last one counts
+
+    def _read_arguments(self, index: int, more: str, events: list[Event]) -> None:
+        if index in self._own:
+            self._own_pieces.setdefault(index, []).append(more)
+        elif more:
+            self._given.pop(index, None)
+            events.append(ArgumentsDelta(index, more))
 
     def _read_other(self, chunk: wire.Chunk, events: list[Event]) -> None:
         match chunk.type:
@@ -167,6 +220,13 @@ class ReplyDecoder:
         usage = usage_of(self._counts)
         if usage is not None:
             events.append(UsageReported(usage))
+
+
+def _unpadded(rest: bytes) -> bytes:
+    """The text of a delta with spaces between its two closing braces; nothing if it ends otherwise."""
+    inside, _, end = rest.rpartition(b"}")
+    delta = inside.rstrip(b" ")
+    return delta[:-1] if end == b"\n\n" and delta[-1:] == b"}" else b""
 
 
 def _text(held: dict[str, Any], name: str) -> str:

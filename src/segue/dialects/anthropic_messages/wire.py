@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -104,6 +104,38 @@ class Chunk(Struct, gc=False):
 
 
 CHUNKS = msgspec.json.Decoder(Chunk)
+
+
+@final
+class MoreText(Struct, tag="text_delta", gc=False):
+    """More of a text."""
+
+    text: str = ""
+
+
+@final
+class MoreThought(Struct, tag="thinking_delta", gc=False):
+    """More of a thought."""
+
+    thinking: str = ""
+
+
+@final
+class MoreArguments(Struct, tag="input_json_delta", gc=False):
+    """More of the arguments of a call."""
+
+    partial_json: str = ""
+
+
+class More(Struct, tag="content_block_delta", gc=False):
+    """What nearly all events are, in a shape of its own: it takes four fifths of the time to read."""
+
+    delta: MoreText | MoreThought | MoreArguments
+    index: int = 0
+
+
+MORE = msgspec.json.Decoder(More)
+TEXT = msgspec.json.Decoder(str)
 
 
 class ReplyBlock(Struct, gc=False):

@@ -79,6 +79,8 @@ FINISH_REASONS: Mapping[Finish, str] = {
     "error": "MALFORMED_RESPONSE",
 }
 
+_decode_portion = wire.PORTIONS.decode
+
 
 def decode_reply(body: bytes) -> list[Event]:
     events: list[Event] = []
@@ -108,6 +110,11 @@ class Telling:
 
     def hear(self, data: bytes, events: list[Event]) -> None:
         try:
+            if self._started:
+                portion = _decode_portion(data)
+                if portion.candidates and portion.error is None:
+                    self._hear_candidate(portion.candidates[0], portion.usage_metadata, events)
+                    return
             chunk = wire.CHUNKS.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.unread += 1
@@ -118,20 +125,33 @@ class Telling:
         if not self._started and (chunk.response_id or chunk.model_version or chunk.candidates):
             self._started = True
             events.append(ReplyStarted(chunk.response_id or "", chunk.model_version or ""))
+        if chunk.candidates:
+            self._hear_candidate(chunk.candidates[0], chunk.usage_metadata, events)
+            return
         if chunk.usage_metadata:
             self._counts = chunk.usage_metadata
-        if chunk.candidates:
-            candidate = chunk.candidates[0]
-            if candidate.content is not None:
-                for part in candidate.content.parts or ():
-                    self._hear_part(part, events)
-            reason = candidate.finish_reason
-            if reason is not None:
-                self._finish(_NUMBERED.get(reason, str(reason)), events)
-        elif chunk.prompt_feedback is not None:  # GEM-55
+        if chunk.prompt_feedback is not None:  # GEM-55
             blocked = chunk.prompt_feedback.get("blockReason")
             if blocked:
                 self._finish(str(blocked), events, default="content_filter")
+
+    def _hear_candidate(self, candidate: wire.Candidate, counts: Raw, events: list[Event]) -> None:
+        if counts:
+            self._counts = counts
+        if candidate.content is not None:
+            for part in candidate.content.parts or ():
+                text = part.text
+                if (
+                    text
+                    and self._open == "text"
+                    and not (part.thought or part.thought_signature or part.function_call)
+                ):
+                    events.append(TextDelta(self._index, text))
+                else:
+                    self._hear_part(part, events)
+        reason = candidate.finish_reason
+        if reason is not None:
+            self._finish(_NUMBERED.get(reason, str(reason)), events)
 
     def end(self, events: list[Event]) -> None:
         if self.over:

@@ -45,37 +45,40 @@ class ReplyDecoder:
 
     def __init__(self) -> None:
         self._telling = Telling()
-        self._cutter: sse.FrameDecoder | _ObjectCutter | None = None
+        self._frames: sse.FrameDecoder | None = None
+        self._objects: _ObjectCutter | None = None
 
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
-        cutter = self._cutter
-        if type(cutter) is sse.FrameDecoder:
-            # The usual portion is one whole frame, and Google ends its lines the long way.
-            only = cutter.sole(data[:-4] + b"\n\n" if data[-4:] == b"\r\n\r\n" else data)
+        if self._frames is not None:
+            only = self._frames.sole(data)
             if only is not None:
                 self._telling.hear(only, events)
                 return events
-        if cutter is None:
-            data = data.lstrip(b" \t\r\n\xef\xbb\xbf")
-            if not data:
-                return events
-            cutter = self._cutter = _ObjectCutter() if data[:1] in b"[{" else sse.FrameDecoder()
-        if type(cutter) is sse.FrameDecoder:
-            for frame in cutter.feed(data):
-                self._telling.hear(frame.data, events)
-        elif type(cutter) is _ObjectCutter:
-            for found in cutter.feed(data):
-                self._telling.hear(found, events)
+        for found in self._cut(data):
+            self._telling.hear(found, events)
         return events
 
     def close(self) -> list[Event]:
-        events: list[Event] = []
-        if type(self._cutter) is sse.FrameDecoder:
-            for frame in self._cutter.close():
-                self._telling.hear(frame.data, events)
+        events = self.feed(sse.END)
         self._telling.end(events)
         return events
+
+    def _cut(self, data: bytes) -> list[bytes]:
+        if self._frames is not None:
+            # Google ends its lines the long way. With nothing held back, the short way says the same.
+            if self._frames.fresh:
+                data = data.replace(b"\r\n", b"\n")
+            return self._frames.data(data)
+        if self._objects is None:
+            data = data.lstrip(b" \t\r\n\xef\xbb\xbf")
+            if not data:
+                return []
+            if data[:1] not in b"[{":
+                self._frames = sse.FrameDecoder()
+                return self._frames.data(data)
+            self._objects = _ObjectCutter()
+        return self._objects.feed(data)
 
 
 class _ObjectCutter:

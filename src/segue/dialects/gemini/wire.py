@@ -144,7 +144,16 @@ class Chunk(Struct, rename="camel", gc=False):
     error: Any = None
 
 
+class Portion(Struct, rename="camel", gc=False):
+    """What is worth reading in the usual chunk of a stream that has begun."""
+
+    candidates: list[Candidate] | None = None
+    usage_metadata: Raw = Raw()
+    error: Any = None
+
+
 CHUNKS = msgspec.json.Decoder(Chunk)
+PORTIONS = msgspec.json.Decoder(Portion)
 COUNTS = msgspec.json.Decoder(dict[str, Any])
 
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")

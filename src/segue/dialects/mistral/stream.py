@@ -46,14 +46,14 @@ class ReplyDecoder:
         if only is not None and only != _GOODBYE:
             self._telling.hear(only, events)
             return events
-        for frame in self._frames.feed(data):
-            self._read(frame.data, events)
+        for told in self._frames.data(data):
+            self._read(told, events)
         return events
 
     def close(self) -> list[Event]:
         events: list[Event] = []
-        for frame in self._frames.close():
-            self._read(frame.data, events)
+        for told in self._frames.data(sse.END):
+            self._read(told, events)
         self._telling.end(events, done=False)
         return events
 

@@ -42,6 +42,8 @@ DONE_REASONS: Mapping[Finish, str] = {"length": "length"}
 NEVER = "1970-01-01T00:00:00Z"
 """The time a reply was made is not told: nothing here knows a clock."""
 
+_decode_portion = wire.PORTIONS.decode
+
 
 def decode_reply(body: bytes) -> list[Event]:
     events: list[Event] = []
@@ -72,6 +74,12 @@ class Telling:
 
     def hear(self, data: bytes, events: list[Event]) -> None:
         try:
+            if self.heard:
+                portion = _decode_portion(data)
+                said = portion.message
+                if said is not None and not portion.done and portion.error is None:
+                    self._hear_said(said, events)
+                    return
             line = wire.LINES.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.unread += 1
@@ -85,20 +93,22 @@ class Telling:
         if not self.heard:
             self.heard = True
             events.append(ReplyStarted("", line.model or ""))
-        said = line.message
-        if said is not None:
-            if said.thinking:
-                events.append(ReasoningDelta(self._block("reasoning"), said.thinking))
-            if said.content:
-                index = self._index if self._open == "text" else self._block("text")
-                events.append(TextDelta(index, said.content))
-            if said.tool_calls or said.images:
-                self._hear_others(said, events)
+        if line.message is not None:
+            self._hear_said(line.message, events)
         if line.done:
             usage = Usage(input_tokens=line.prompt_eval_count, output_tokens=line.eval_count)
             if usage != Usage():
                 events.append(UsageReported(usage))
             self.finish(line.done_reason or "", events)
+
+    def _hear_said(self, said: wire.Said, events: list[Event]) -> None:
+        if said.thinking:
+            events.append(ReasoningDelta(self._block("reasoning"), said.thinking))
+        if said.content:
+            index = self._index if self._open == "text" else self._block("text")
+            events.append(TextDelta(index, said.content))
+        if said.tool_calls or said.images:
+            self._hear_others(said, events)
 
     def end(self, events: list[Event]) -> None:
         if not self.over:

@@ -39,6 +39,10 @@ class ReplyDecoder:
 
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
+        only = self._lines.sole(data)
+        if only is not None:
+            self._telling.hear(only, events)
+            return events
         for line in self._lines.feed(data):
             self._telling.hear(line, events)
         return events

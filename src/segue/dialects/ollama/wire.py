@@ -90,7 +90,16 @@ class Line(Struct, gc=False):
     error: Any = None
 
 
+class Portion(Struct, gc=False):
+    """What is worth reading in the usual line of a stream that has begun."""
+
+    message: Said | None = None
+    done: bool | None = None
+    error: Any = None
+
+
 LINES = msgspec.json.Decoder(Line)
+PORTIONS = msgspec.json.Decoder(Portion)
 TEXT = msgspec.json.Decoder(str)
 
 

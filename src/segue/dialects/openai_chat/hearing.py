@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from segue.conversation.events import Event, Finish
-    from segue.dialects.openai_chat.wire import Chunk, Counts, Piece, Variant
+    from segue.dialects.openai_chat.wire import Chunk, Counts, Piece, Portion, Variant
     from segue.errors import SegueError
 
 FINISHES: Mapping[str, Finish] = {
@@ -81,18 +81,25 @@ class Hearing:
         self._finish: str | None = None
         self._refused = False
         self._answered = False
+        self.introduced = False
+        """Whether id and model are known."""
         self.over = False
 
     def take(self, chunk: Chunk, events: list[Event], *, whole: bool = False) -> None:
+        if not (self.over or chunk.error or self.introduced) and (chunk.id or chunk.model):
+            if (not self._id and chunk.id) or (not self._model and chunk.model):
+                self._id, self._model = self._id or chunk.id or "", self._model or chunk.model or ""
+                events.append(ReplyStarted(self._id, self._model))
+            self.introduced = bool(self._id and self._model)
+        self.go_on(chunk, events, whole=whole)
+
+    def go_on(self, portion: Chunk | Portion, events: list[Event], *, whole: bool = False) -> None:
         if self.over:
             return
-        if chunk.error:
-            self.fail(error_in_reply(self._variant, chunk.error), events)
+        if portion.error:
+            self.fail(error_in_reply(self._variant, portion.error), events)
             return
-        if (not self._id and chunk.id) or (not self._model and chunk.model):
-            self._id, self._model = self._id or chunk.id or "", self._model or chunk.model or ""
-            events.append(ReplyStarted(self._id, self._model))
-        for choice in chunk.choices or ():
+        for choice in portion.choices or ():
             if choice.index:  # only the first of several answers is ours
                 continue
             self._answered = True
@@ -106,10 +113,10 @@ class Hearing:
             if choice.error:  # ORT-01
                 self.fail(error_in_reply(self._variant, choice.error), events)
                 return
-        if chunk.usage is not None:
-            self._usage = chunk.usage
-        elif chunk.x_groq is not None:  # GRQ-03
-            self._usage = chunk.x_groq.usage or self._usage
+        if portion.usage is not None:
+            self._usage = portion.usage
+        elif portion.x_groq is not None:  # GRQ-03
+            self._usage = portion.x_groq.usage or self._usage
 
     def end(self, events: list[Event], *, proper: bool, why: str = "") -> None:
         """Nothing more will come. `proper`: the reply was ended, not just cut off."""

@@ -7,10 +7,29 @@ from typing import Any
 
 import msgspec
 
-from segue.dialects.openai_chat.wire import CallPiece, Choice, Chunk, Counts, FunctionPiece, Groq, Piece
+from segue.dialects.openai_chat.wire import (
+    CallPiece,
+    Choice,
+    Chunk,
+    Counts,
+    FunctionPiece,
+    Groq,
+    Piece,
+    Portion,
+)
 from segue.transcript.values import json_of
 
 _CHUNKS = msgspec.json.Decoder(Chunk)
+_PORTIONS = msgspec.json.Decoder(Portion)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def decode_portion(data: bytes) -> Portion | None:
+    """A chunk of a reply whose id and model are known; nothing if it is not as documented."""
+    try:
+        return _PORTIONS.decode(data)
+    except _UNREADABLE:
+        return None
 
 
 def decode_chunk(data: bytes) -> Chunk | None:
@@ -19,11 +38,11 @@ def decode_chunk(data: bytes) -> Chunk | None:
         return _CHUNKS.decode(data)
     except msgspec.ValidationError:
         pass
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except _UNREADABLE:
         return None
     try:
         return _loose_chunk(msgspec.json.decode(data))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except _UNREADABLE:
         return None
 
 

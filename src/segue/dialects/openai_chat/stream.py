@@ -22,7 +22,7 @@ from segue.conversation.events import (
 from segue.dialects import sse
 from segue.dialects.openai_chat.errors import envelope_of, error_in_reply
 from segue.dialects.openai_chat.hearing import Hearing
-from segue.dialects.openai_chat.loose import decode_chunk
+from segue.dialects.openai_chat.loose import decode_chunk, decode_portion
 from segue.dialects.openai_chat.reply import counts_of, finish_word, image_of, read_details
 from segue.dialects.openai_chat.wire import sealed
 
@@ -50,15 +50,14 @@ class ReplyDecoder:
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         only = self._frames.sole(data)
-        if only is not None and (chunk := decode_chunk(only)) is not None:
-            self._head = None
-            self._hearing.take(chunk, events)
+        if only is not None and self._hear(only, events):
             return events
         frames = self._frames.feed(data)
         if self._head is not None:
             self._head = None if frames else self._head + data[: _HEAD - len(self._head)]
         for frame in frames:
-            self._take(frame, events)
+            if frame.event or not self._hear(frame.data, events):
+                self._take(frame, events)
         return events
 
     def close(self) -> list[Event]:
@@ -74,6 +73,20 @@ class ReplyDecoder:
         why = f"{self._unreadable} of its lines could not be read." if self._unreadable else ""
         self._hearing.end(events, proper=False, why=why)
         return events
+
+    def _hear(self, data: bytes, events: list[Event]) -> bool:
+        """Hear the usual chunk; whether it was one."""
+        if self._hearing.introduced:
+            portion = decode_portion(data)
+            if portion is not None:
+                self._hearing.go_on(portion, events)
+                return True
+        chunk = decode_chunk(data)
+        if chunk is None:
+            return False
+        self._head = None
+        self._hearing.take(chunk, events)
+        return True
 
     def _take(self, frame: sse.Frame, events: list[Event]) -> None:
         data = frame.data

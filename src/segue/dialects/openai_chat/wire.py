@@ -152,6 +152,16 @@ class Chunk(Struct, gc=False):
     error: Any = None
 
 
+@final
+class Portion(Struct, gc=False):
+    """What is worth reading in the usual chunk of a stream that has begun."""
+
+    choices: list[Choice] | None = None
+    usage: Counts | None = None
+    x_groq: Groq | None = None
+    error: Any = None
+
+
 HELD_FILE = "file-id:"
 """How we write the address of a file that the provider holds."""
 

@@ -127,9 +127,10 @@ class Telling:
         return self._indexes.setdefault((item, part), len(self._indexes))
 
     def text(self, item: Any, part: Any, more: str) -> Event | None:
-        index = self.index(item, part)
+        index = self._indexes.get((item, part), -1)
         said = self._said.get(index)
         if said is None:
+            index = self.index(item, part)
             said = self._said[index] = []
             self._texts.setdefault(item, []).append(part)
         said.append(more)
@@ -162,7 +163,10 @@ class Telling:
 
     def missing(self, item: Any, part: Any, whole: str) -> str:
         """The end of a text of which the beginning was told."""
-        said = "".join(self._said.get(self.index(item, part), ()))
+        pieces = self._said.get(self.index(item, part), [])
+        said = "".join(pieces)
+        if len(pieces) > 1:
+            pieces[:] = [said]  # the final state of the whole reply asks once more
         return whole[len(said) :] if whole.startswith(said) else ""
 
     def settle(self, place: Any, item: Any) -> Iterator[Event]:

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Media
     from segue.conversation.events import Event
 
+_decode_more = wire.MORE.decode
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
 
 @final
 class ReplyDecoder:
@@ -60,20 +63,30 @@ class ReplyDecoder:
         self._unread = 0
         self._over = False
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, portion: bytes) -> list[Event]:
         events: list[Event] = []
-        only = self._frames.sole_named(data)
-        if only is not None:
-            self._read(only, events)
-            return events
-        for frame in self._frames.feed(data):
-            self._read(frame.data, events)
+        only = self._frames.sole(portion)
+        for data in self._frames.data(portion) if only is None else (only,):
+            if self._over:
+                break
+            try:
+                more = _decode_more(data)
+            except _UNREADABLE:
+                self._read(data, events)
+                continue
+            if type(more) is wire.MoreText:
+                event = self._telling.text(more.output_index, more.content_index or 0, more.delta)
+            elif type(more) is wire.MoreThought:
+                part = ("summary", more.summary_index)
+                event = self._telling.thought(more.output_index, part, more.delta)
+            else:
+                event = self._telling.arguments(more.output_index, more.delta)
+            if event is not None:
+                events.append(event)
         return events
 
     def close(self) -> list[Event]:
-        events: list[Event] = []
-        for frame in self._frames.close():
-            self._read(frame.data, events)
+        events = self.feed(sse.END)
         if not self._over:
             self._over = True
             unread = f" {self._unread} events of it could not be read." if self._unread else ""
@@ -81,11 +94,11 @@ class ReplyDecoder:
         return events
 
     def _read(self, data: bytes, events: list[Event]) -> None:
-        if self._over or data == b"[DONE]":  # RESP-62: proxies add it
+        if data == b"[DONE]":  # RESP-62: proxies add it
             return
         try:
             chunk = wire.CHUNKS.decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except _UNREADABLE:
             self._unread += 1
             return
         place = chunk.output_index if chunk.output_index is not None else chunk.item_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -89,7 +89,35 @@ class Chunk(Struct, gc=False):
     message: Any = None
 
 
+@final
+class MoreText(Struct, tag="response.output_text.delta", gc=False):
+    """More of a text."""
+
+    output_index: int
+    delta: str
+    content_index: int | None = None
+
+
+@final
+class MoreThought(Struct, tag="response.reasoning_summary_text.delta", gc=False):
+    """More of a thought."""
+
+    output_index: int
+    delta: str
+    summary_index: int | None = None
+
+
+@final
+class MoreArguments(Struct, tag="response.function_call_arguments.delta", gc=False):
+    """More of the arguments of a call."""
+
+    output_index: int
+    delta: str
+
+
 CHUNKS = msgspec.json.Decoder(Chunk)
+MORE = msgspec.json.Decoder(MoreText | MoreThought | MoreArguments)
+"""What nearly all events are, in shapes of their own: it takes four fifths of the time to read."""
 ENCODER = msgspec.json.Encoder()
 
 CLIENT_CALLS: dict[str, tuple[str, str]] = {
