@@ -66,7 +66,8 @@ class ReplyDecoder:
         self._head = b""
         """What stands before the text in a portion that goes on with the last one; nothing if none is expected."""
         self._kind: type[_Delta] = TextDelta
-        self._index = 0
+        self._index = -1
+        self._spelled = b""
 
     def feed(self, portion: bytes) -> list[Event]:
         rest = portion.removeprefix(self._head)
@@ -78,7 +79,8 @@ class ReplyDecoder:
                 pass
             else:
                 return [self._kind(self._index, more)] if more else []
-        events = self._read(self._frames.data(portion))
+        only = self._frames.sole(portion)
+        events = self._read(self._frames.data(portion) if only is None else [only])
         self._expect(events[-1] if events else None)
         return events
 
@@ -100,11 +102,15 @@ class ReplyDecoder:
         It takes half the time of reading all of the JSON.
         """
         self._head = b""
-        if isinstance(last, TextDelta | ReasoningDelta | ArgumentsDelta) and self._frames.fresh:
+        if type(last) is TextDelta or type(last) is ReasoningDelta or type(last) is ArgumentsDelta:
             index = last.index
-            if type(last) is not ArgumentsDelta or not (index in self._own or index in self._given):
+            if type(last) is ArgumentsDelta and (index in self._own or index in self._given):
+                return
+            if type(last) is not self._kind or index != self._index:
                 self._kind, self._index = type(last), index
-                self._head = _HEAD % (index, *_SPELLED[type(last)])
+                self._spelled = _HEAD % (index, *_SPELLED[self._kind])
+            if self._frames.fresh:
+                self._head = self._spelled
 
     def _read(self, frames: list[bytes]) -> list[Event]:
         events: list[Event] = []

@@ -51,7 +51,8 @@ class ReplyDecoder:
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         if self._frames is not None:
-            only = self._frames.sole(data)
+            # The usual portion is one whole frame, and Google ends its lines the long way.
+            only = self._frames.sole(data[:-4] + sse.END if data[-4:] == b"\r\n\r\n" else data)
             if only is not None:
                 self._telling.hear(only, events)
                 return events
@@ -66,7 +67,7 @@ class ReplyDecoder:
 
     def _cut(self, data: bytes) -> list[bytes]:
         if self._frames is not None:
-            # Google ends its lines the long way. With nothing held back, the short way says the same.
+            # With nothing held back, the short way to end a line says the same.
             if self._frames.fresh:
                 data = data.replace(b"\r\n", b"\n")
             return self._frames.data(data)
