@@ -28,7 +28,6 @@ check: $(SYNCED) ## lint, types, import contracts, generated documents
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m scripts.schema
 	$(BIN)/python -m scripts.requirements
-	$(BIN)/python -m scripts.emulator_rules
 
 coverage: $(SYNCED) ## branch coverage of the core; fails under 95 %
 	$(BIN)/coverage run -m pytest -q tests/conversation tests/transcript tests/laws

@@ -17,9 +17,8 @@ def agent_like(length: int, *, seed: int = 7) -> Conversation:
     messages: list[Message] = []
     minted = 0
     while len(messages) < length:
-        if len(messages) % 40 == 0:
+        if minted % 20 == 0 and (not messages or messages[-1].speaker == "tool"):
             messages.append(Message("user", (Text(_prose(dice, 200)),)))
-            continue
         raw = f'{{"path": "src/module_{minted}.py", "start": {minted}, "pattern": "{dice.choice(WORDS)}"}}'
         call = ToolCall(f"c{minted}", "search_files", None, raw, f"call_{minted:024x}")
         minted += 1

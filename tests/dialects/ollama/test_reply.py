@@ -70,6 +70,7 @@ def heard(*portions: bytes) -> list[Event]:
 
 
 @given(sizes=cuts)
+@pytest.mark.requirement("Property 15")
 def test_a_stream_cut_anywhere_is_the_same_reply(sizes: list[int]) -> None:
     reply = fold(heard(*in_portions(STREAM, sizes)), HERE)
     usage = Usage(input_tokens=187, output_tokens=41)
@@ -92,6 +93,7 @@ def test_the_last_line_counts_also_without_its_line_feed() -> None:
         ({}, {"done": True, "done_reason": "load"}, "stop"),
     ],
 )
+@pytest.mark.requirement("Scenario: Ollama finish_reason detection")
 def test_how_a_whole_answer_ended(message: dict[str, Any], fields: dict[str, Any], expected: str) -> None:
     last = DIALECT.decode_reply(line(message, **fields))[-1]
     assert isinstance(last, Finished)

@@ -56,6 +56,7 @@ def asked() -> Conversation:
     )
 
 
+@pytest.mark.requirement("Property 14", "Scenario: Pass tools to Ollama API")
 def test_arguments_are_objects_and_results_name_their_tool() -> None:
     told, _ = encoded(asked(), WEATHER)
     system, _, assistant, first, second = told["messages"]
@@ -76,6 +77,9 @@ def test_arguments_are_objects_and_results_name_their_tool() -> None:
     assert first == {"role": "tool", "tool_name": "weather", "tool_call_id": ids[0], "content": "18C"}
     assert second["content"] == "Error: timeout"
     assert told["stream"] is False
+    (offered,) = told["tools"]
+    assert offered["type"] == "function"
+    assert offered["function"]["name"] == "weather"
 
 
 def test_images_go_as_plain_base64_beside_one_text() -> None:
@@ -245,6 +249,7 @@ def test_its_own_marks_are_recognised() -> None:
 
 
 @given(data=st.data())
+@pytest.mark.requirement("Property 14")
 def test_no_history_makes_the_strict_emulator_complain(data: st.DataObject) -> None:
     told, _ = encoded(data.draw(conversations(TARGET)), WEATHER)
     assert complaints_about(told, "ollama", "qwen3:8b", strict=True) == []
