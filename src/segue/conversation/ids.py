@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
-_MINTED = re.compile(r"c(0|[1-9][0-9]{0,17})")
+MINTED = "c"
+"""What a minted id begins with; a number follows."""
+
+_MINTED = re.compile(rf"{MINTED}(0|[1-9][0-9]{{0,17}})")
 
 
 def mint(ordinal: int) -> str:
     """The canonical id of the n-th call of a conversation, counted from 0 over its whole life."""
-    return f"c{ordinal}"
+    return f"{MINTED}{ordinal}"
 
 
 def is_minted(call_id: str) -> bool:

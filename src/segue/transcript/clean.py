@@ -68,6 +68,38 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
         if texts is None:
             return False
         said += texts
+    pairs = _pairs(composer, blocks, results, first)
+    if pairs is None:
+        return False
+    composer.heard = start
+    own = composer.issued_by_target(message.origin)
+    names, stand_in = composer.names.names, composer.stand_in
+    for at, (call, output) in enumerate(pairs, first):
+        if call.name not in names:
+            composer.names.project(call.name)
+        native_id = call.native_id if own else ""
+        wire_id = composer.ids.project(call.id, call.name, native_id)
+        answered = AnsweredCall(wire_id, call.name, call.raw, Completion(output), call.id, stand_in)
+        if native_id and wire_id != native_id:
+            composer.note_other_id(native_id, answered, start, at)
+        if stand_in is not None:
+            composer.tell_stand_in(start, answered)
+            stand_in = None  # one for the first call of a step
+        said.append(answered)
+    if composer.last_calls and not composer.rules.calls_per_step:
+        if composer.fills:
+            said.insert(0, composer.fill(start))
+        composer.steps.append(ModelStep(tuple(said)))
+        composer.last_calls = len(pairs)
+    else:
+        composer.push_model(start, said, len(pairs))
+    return True
+
+
+def _pairs(
+    composer: Composer, blocks: tuple[Block, ...], results: tuple[Block, ...], first: int
+) -> list[tuple[ToolCall, str]] | None:
+    """The calls from `first` on with the text of their results, if all of them can be sent as they are."""
     names, ledger = composer.names.names, composer.ledger
     pairs: list[tuple[ToolCall, str]] = []
     at = first
@@ -86,7 +118,7 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
             or result.reason is not None
             or result.media
         ):
-            return False
+            return None
         output = result.output
         if (
             type(output) is not str
@@ -95,28 +127,13 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
             or not (output.isascii() or is_sayable(output))
             or (ledger is not None and _knows_better(ledger, call, result))
         ):
-            return False
+            return None
         try:
             _OBJECT.decode(call.raw)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            return False
+            return None
         pairs.append((call, output))
-    composer.heard = start
-    own = composer.issued_by_target(message.origin)
-    for at, (call, output) in enumerate(pairs, first):
-        if call.name not in names:
-            composer.names.project(call.name)
-        native_id = call.native_id if own else ""
-        wire_id = composer.ids.project(call.id, call.name, native_id)
-        answered = AnsweredCall(wire_id, call.name, call.raw, Completion(output), call.id)
-        if native_id and wire_id != native_id:
-            composer.note_other_id(native_id, answered, start, at)
-        said.append(answered)
-    if composer.takes_all and composer.last_calls:
-        composer.steps.append(ModelStep(tuple(said)))
-    else:
-        composer.push_model(start, said, len(pairs))
-    return True
+    return pairs
 
 
 def _knows_better(ledger: Mapping[str, Interaction], call: ToolCall, result: ToolResult) -> bool:

@@ -60,10 +60,11 @@ class Composer:
         self.untouched: int | None = None
         """How many steps stand before the first that took a repair; nothing if none did."""
         reasoning = rules.reasoning
-        self.takes_all = not (reasoning.call_seal or reasoning.required != "none" or rules.calls_per_step)
-        """Whether a model's message needs nothing but its texts and then its calls."""
+        self.fills = reasoning.required != "none"
+        """Whether a message with calls must hold some reasoning."""
+        self.stand_in = Seal(rules.target, reasoning.call_seal, "thought") if reasoning.call_seal else None
+        """For the seal that the target wants on the first call of a step."""
         self._filler = Reasoning(reasoning.filler)
-        self._stand_in = Seal(rules.target, reasoning.call_seal, "thought")
         self._speaker: Origin | None = None
         self._is_target = False
 
@@ -79,8 +80,8 @@ class Composer:
         twin.names = self.names.fork()
         twin.calls = {}
         twin.open = self.open.copy()
-        twin.heard, twin.last_calls, twin.takes_all = self.heard, self.last_calls, self.takes_all
-        twin._filler, twin._stand_in = self._filler, self._stand_in
+        twin.heard, twin.last_calls, twin.fills = self.heard, self.last_calls, self.fills
+        twin._filler, twin.stand_in = self._filler, self.stand_in
         twin._speaker, twin._is_target = self._speaker, self._is_target
         return twin
 
@@ -178,7 +179,7 @@ class Composer:
 
     def _push_step(self, message: int, said: list[Said], calls: int) -> None:
         reasoning = self.rules.reasoning
-        if calls and reasoning.call_seal:
+        if calls and self.stand_in is not None:
             said = self._sealed(message, said)
         if reasoning.required == "all" or (calls and reasoning.required == "calls"):
             said = self._filled(message, said)
@@ -234,28 +235,31 @@ class Composer:
         ]
 
     def _filled(self, message: int, said: list[Said]) -> list[Said]:
-        if self.has_thoughts and any(type(block) is Reasoning for block in said):
-            return said
-        # One for nearly every message of a foreign history: told at once, without the way over a note.
-        self.repairs.append(Repair("reasoning_filled", self.rules.target.dialect, f"messages[{message}]"))
-        said.insert(0, self._filler)
+        if not self.has_thoughts or not any(type(block) is Reasoning for block in said):
+            said.insert(0, self.fill(message))
         return said
 
+    def fill(self, message: int) -> Reasoning:
+        """What stands for the reasoning that the target insists on."""
+        # One for nearly every message of a foreign history: told at once, without the way over a note.
+        self.repairs.append(Repair("reasoning_filled", self.rules.target.dialect, f"messages[{message}]"))
+        return self._filler
+
     def _sealed(self, message: int, said: list[Said]) -> list[Said]:
-        """The first call with the stand-in for a seal, if it has none of its own."""
-        index, call = 0, said[0]
-        while type(call) is not AnsweredCall:
-            index += 1
-            call = said[index]
-        if call.seal is None:
-            said[index] = AnsweredCall(
-                call.id, call.name, call.arguments, call.completion, call.call_id, self._stand_in
-            )
-            ids = (call.id,)
-            told = (sayable(call.call_id),)
-            dialect, path = self.rules.target.dialect, f"messages[{message}]"
-            self.repairs.append(Repair("call_seal_filled", dialect, path, told, ids, ids))
+        for index, block in enumerate(said):
+            if type(block) is AnsweredCall:
+                if block.seal is None:
+                    said[index] = AnsweredCall(
+                        block.id, block.name, block.arguments, block.completion, block.call_id, self.stand_in
+                    )
+                    self.tell_stand_in(message, block)
+                break
         return said
+
+    def tell_stand_in(self, message: int, call: AnsweredCall) -> None:
+        ids = (call.id,)
+        dialect, path = self.rules.target.dialect, f"messages[{message}]"
+        self.repairs.append(Repair("call_seal_filled", dialect, path, (sayable(call.call_id),), ids, ids))
 
     # Calls and completions
 

@@ -10,7 +10,7 @@ from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from segue.conversation.ids import is_minted
+from segue.conversation.ids import MINTED
 from segue.conversation.plain import sayable
 
 if TYPE_CHECKING:
@@ -29,10 +29,11 @@ def _letters(characters: str) -> frozenset[str]:
 class IdProjection:
     """Gives out the ids of one transcript, in order of appearance."""
 
-    __slots__ = ("_grammar", "_index", "_own", "_seen", "_short", "_used")
+    __slots__ = ("_form", "_grammar", "_index", "_own", "_prefix", "_seen", "_short", "_used")
 
     def __init__(self, grammar: IdGrammar) -> None:
         self._grammar = grammar
+        self._form, self._prefix = grammar.form, grammar.prefix
         self._own = _letters(grammar.characters)
         self._short = min(_SHORT, grammar.max_length - len(grammar.prefix))
         self._used: set[str] = set()
@@ -51,35 +52,40 @@ class IdProjection:
         """The id of the next call. `native_id`: what this very target once called it, or nothing."""
         index = self._index
         self._index = index + 1
-        grammar = self._grammar
-        if grammar.form == "indexed":
+        if self._form == "indexed":
             # The target counts the calls it sees, so the number is the position, also for its own ids.
-            return f"{grammar.prefix}{name}:{index}"
+            return f"{self._prefix}{name}:{index}"
         used = self._used
         if native_id and native_id not in used and self.accepts(native_id):
             used.add(native_id)
             return native_id
-        seen = self._seen
-        occurrence = seen.get(call_id, 0)
-        seen[call_id] = occurrence + 1
-        spelled = self._spell(call_id, occurrence)
-        attempt = 0
-        while spelled in used:
-            attempt += 1
-            spelled = self._digest(f"{call_id}\x00{occurrence}\x00{attempt}")
+        occurrence = self._seen.get(call_id, 0)
+        self._seen[call_id] = occurrence + 1
+        spelled = self._readable(call_id) if not occurrence else ""
+        if not spelled or spelled in used:
+            spelled = self._free_digest(call_id, occurrence)
         used.add(spelled)
         return spelled
 
-    def _spell(self, call_id: str, occurrence: int) -> str:
-        """A short plain id stays readable; any other is known by its digest."""
-        grammar = self._grammar
-        if not occurrence and len(call_id) <= self._short and call_id.isalnum() and call_id.isascii():
-            if grammar.form == "prefixed":
-                return grammar.prefix + call_id
-            # Nine characters and a minted id: its number, filled up, is as distinct as the number itself.
-            if is_minted(call_id):
-                return call_id[0] + call_id[1:].zfill(grammar.max_length - 1)
-        return self._digest(call_id if not occurrence else f"{call_id}\x00{occurrence}")
+    def _readable(self, call_id: str) -> str:
+        """A short plain id as it is, where the grammar lets it; else nothing."""
+        if len(call_id) > self._short or not call_id.isalnum() or not call_id.isascii():
+            return ""
+        if self._form == "prefixed":
+            return self._prefix + call_id
+        # Nine characters and a minted id: its number, filled up, is as distinct as the number itself.
+        number = call_id[1:]
+        if call_id[0] == MINTED and number.isdigit() and (number[0] != "0" or number == "0"):
+            return MINTED + number.zfill(self._grammar.max_length - 1)
+        return ""
+
+    def _free_digest(self, call_id: str, occurrence: int) -> str:
+        spelled = self._digest(call_id if not occurrence else f"{call_id}\x00{occurrence}")
+        attempt = 0
+        while spelled in self._used:
+            attempt += 1
+            spelled = self._digest(f"{call_id}\x00{occurrence}\x00{attempt}")
+        return spelled
 
     def _digest(self, source: str) -> str:
         grammar = self._grammar

@@ -119,13 +119,23 @@ def _by_stretches(
     count = len(messages)
     try:
         while start < count:
-            end = _end_of_stretch(messages, start, count)
-            if end == count and composer.policy.strip_reasoning != "all_but_last":
-                resume = _Resume(conversation, composer.fork(), set(keys), start)
-            if composer.ledger is not None:
-                _claim(messages, start, end, keys)
             steps, repairs = len(composer.steps), len(composer.repairs)
-            _compose_stretch(composer, messages, start, end)
+            end = start + 2
+            # A reply and its results, with more behind them: most of what agents say, so it is tried at once.
+            if not (
+                end < count
+                and composer.ledger is None
+                and messages[start].speaker == "model"
+                and messages[start + 1].speaker == "tool"
+                and messages[end].speaker != "tool"
+                and compose_exchange(composer, messages[start], messages[start + 1], start)
+            ):
+                end = _end_of_stretch(messages, start, count)
+                if end == count and composer.policy.strip_reasoning != "all_but_last":
+                    resume = _Resume(conversation, composer.fork(), set(keys), start)
+                if composer.ledger is not None:
+                    _claim(messages, start, end, keys)
+                _compose_stretch(composer, messages, start, end)
             if composer.notes:
                 composer.flush()
             if len(composer.repairs) > repairs:
