@@ -27,7 +27,10 @@ def agent_like(length: int, *, seed: int = 7) -> Conversation:
         messages.append(
             Message("tool", (ToolResult(call.id, "search_files", output, native_id=call.native_id),))
         )
-    return Conversation(tuple(messages[:length]), "You are a careful engineer.", minted)
+    messages = messages[:length]
+    if messages[-1].speaker == "model":  # a request is made when every call is answered
+        messages[-1] = Message("user", (Text(_prose(dice, 200)),))
+    return Conversation(tuple(messages), "You are a careful engineer.", minted)
 
 
 def _prose(dice: random.Random, size: int) -> str:
