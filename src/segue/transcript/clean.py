@@ -15,6 +15,7 @@ from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.plain import is_sayable
 from segue.transcript.speakers import same_outcome
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Said
+from segue.transcript.values import OBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from segue.conversation.interaction import Interaction
     from segue.conversation.message import Message
     from segue.transcript.composer import Composer
-
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def compose_message(composer: Composer, message: Message, start: int) -> bool:
@@ -129,7 +128,7 @@ def _pairs(
         ):
             return None
         try:
-            _OBJECT.decode(call.raw)
+            OBJECT.decode(call.raw)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             return None
         pairs.append((call, output))

@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall
 
 _ENCODER = msgspec.json.Encoder()
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+"""Reads the JSON of an object without looking inside its values."""
 
 
 def is_object_text(text: str) -> bool:
     """Whether a text is the JSON of an object."""
     try:
-        _OBJECT.decode(text)
+        OBJECT.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return False
     return True

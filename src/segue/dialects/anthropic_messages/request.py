@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec import Raw
@@ -18,7 +19,7 @@ from segue.dialects.anthropic_messages.usual import read_usual
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.keepsakes import Returned, keep
 from segue.dialects.reading import items, misread, record, take_system, text, unknown
-from segue.errors import TranscriptError
+from segue.dialects.unsayable import unsayable
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.values import json_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Completion, Said, Transcript
 
 NAME = ANTHROPIC.target.dialect
+_unsayable = partial(unsayable, "Messages")
 
 
 def encode_request(
@@ -43,7 +45,7 @@ def encode_request(
     after: int = 0,
 ) -> EncodedRequest:
     if transcript.target.dialect not in ("", NAME):
-        raise _unsayable(f"what was rendered for {transcript.target.dialect}", "")
+        raise _unsayable(f"what was rendered for {transcript.target.dialect}")
     settings, repairs = encode_settings(transcript, tools, options, card)
     settings["messages"] = _encode_messages(transcript, after)
     return EncodedRequest(wire.ENCODER.encode(settings), tuple(repairs))
@@ -126,16 +128,7 @@ def _encode_said(block: Said, index: int) -> wire.Content:
     what = (
         "reasoning without a seal" if type(block) is Reasoning else f"{type(block).__name__} from the model"
     )
-    raise _unsayable(what, f"steps[{index}]")
-
-
-def _unsayable(what: str, path: str) -> TranscriptError:
-    return TranscriptError(
-        f"The Messages wire cannot say {what}.",
-        code="rendered_for_another_target",
-        path=path,
-        hint="Render the conversation with the rules of this dialect first.",
-    )
+    raise _unsayable(what, index)
 
 
 def _encode_completion(call_id: str, completion: Completion) -> wire.ToolResultBlock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
@@ -18,7 +19,7 @@ from segue.dialects.gemini.settings import decode_options, decode_tools, encode_
 from segue.dialects.gemini.usual import read_usual
 from segue.dialects.gemini.wire import SENTINELS, camel, field
 from segue.dialects.reading import items, misread, record, text
-from segue.errors import TranscriptError
+from segue.dialects.unsayable import unsayable
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.values import json_of
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Said, Transcript
 
 NAME = GEMINI.target.dialect
+_unsayable = partial(unsayable, "Gemini")
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _NOTHING: list[dict[str, Any]] = []
 
@@ -87,15 +89,6 @@ def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[w
             if results:  # GEM-04, GEM-06: all of them in one content, and nothing else in it
                 contents.append(wire.Turn("user", results))
     return contents
-
-
-def _unsayable(what: str, index: int) -> TranscriptError:
-    return TranscriptError(
-        f"The Gemini wire cannot say {what}.",
-        code="rendered_for_another_target",
-        path=f"steps[{index}]",
-        hint="Render the conversation with the rules of this dialect first.",
-    )
 
 
 def _encode_output(told: str) -> wire.Output | Raw:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
@@ -14,7 +15,7 @@ from segue.dialects.mistral import wire
 from segue.dialects.mistral.rules import MISTRAL
 from segue.dialects.mistral.settings import decode_options, decode_tools, encode_settings
 from segue.dialects.reading import items, misread, record, text, unknown
-from segue.errors import TranscriptError
+from segue.dialects.unsayable import unsayable
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.values import json_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Completion, Transcript
 
 NAME = MISTRAL.target.dialect
+_unsayable = partial(unsayable, "Mistral")
 WireMessage: TypeAlias = wire.Spoken | wire.Assistant | wire.Result
 _OWN_ID = re.compile(r"[a-zA-Z0-9]{9}")  # MIS-01
 
@@ -64,15 +66,6 @@ def _encode_messages(transcript: Transcript, after: int) -> list[WireMessage]:
         elif type(step) is ModelStep:
             _encode_model(step, index, messages)
     return messages
-
-
-def _unsayable(what: str, index: int) -> TranscriptError:
-    return TranscriptError(
-        f"The Mistral wire cannot say {what}.",
-        code="rendered_for_another_target",
-        path=f"steps[{index}]",
-        hint="Render the conversation with the rules of this dialect first.",
-    )
 
 
 def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> str | list[dict[str, Any]]:

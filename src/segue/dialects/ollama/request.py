@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Raw
@@ -15,7 +16,7 @@ from segue.dialects.ollama import wire
 from segue.dialects.ollama.rules import OLLAMA
 from segue.dialects.ollama.settings import decode_options, decode_tools, encode_settings
 from segue.dialects.reading import items, record, text
-from segue.errors import TranscriptError
+from segue.dialects.unsayable import unsayable
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Completion, Transcript
 
 NAME = OLLAMA.target.dialect
+_unsayable = partial(unsayable, "Ollama")
 WireMessage: TypeAlias = wire.Spoken | wire.Assistant | wire.Result
 _MIMES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "UklGR": "image/webp", "R0lGO": "image/gif"}
 """How the base64 of an image begins: the wire does not tell its type."""
@@ -65,15 +67,6 @@ def _encode_messages(transcript: Transcript, after: int) -> list[WireMessage]:
         elif type(step) is ModelStep:
             _encode_model(step, index, messages)
     return messages
-
-
-def _unsayable(what: str, index: int) -> TranscriptError:
-    return TranscriptError(
-        f"The Ollama wire cannot say {what}.",
-        code="rendered_for_another_target",
-        path=f"steps[{index}]",
-        hint="Render the conversation with the rules of this dialect first.",
-    )
 
 
 def _encode_user(step: UserStep, index: int) -> wire.Spoken:

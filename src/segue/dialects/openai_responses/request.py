@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
@@ -16,6 +17,7 @@ from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.settings import decode_options, encode_settings
 from segue.dialects.reading import items, misread, record, take_system, text, unknown
+from segue.dialects.unsayable import unsayable
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Completion, Transcript
 
 NAME = OPENAI_RESPONSES.target.dialect
+_unsayable = partial(unsayable, "Responses")
 
 
 def encode_request(
@@ -44,7 +47,7 @@ def encode_request(
     after: int = 0,
 ) -> EncodedRequest:
     if transcript.target.dialect not in ("", NAME):
-        raise _unsayable(f"what was rendered for {transcript.target.dialect}", "")
+        raise _unsayable(f"what was rendered for {transcript.target.dialect}")
     settings, repairs = encode_settings(transcript, tools, options, card)
     settings["input"] = _encode_items(transcript, after)
     return EncodedRequest(wire.ENCODER.encode(settings), tuple(repairs))
@@ -79,17 +82,8 @@ def _encode_model(step: ModelStep, index: int, returned: Returned, encoded: list
             encoded.append(wire.ReasoningItem(summary, block.seal.payload))
         else:
             what = "reasoning without a seal" if type(block) is Reasoning else "media from the model"
-            raise _unsayable(what, f"steps[{index}]")
+            raise _unsayable(what, index)
     encoded += outputs  # RESP-12: all calls, then all outputs
-
-
-def _unsayable(what: str, path: str) -> TranscriptError:
-    return TranscriptError(
-        f"The Responses wire cannot say {what}.",
-        code="rendered_for_another_target",
-        path=path,
-        hint="Render the conversation with the rules of this dialect first.",
-    )
 
 
 def _encode_output(completion: Completion) -> str | list[wire.Part]:
