@@ -1,0 +1,1 @@
+"""The runtime: chats, turns, tools, routes."""

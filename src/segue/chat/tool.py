@@ -1,0 +1,55 @@
+"""A tool as the scheduler knows it: what the model is told, the function to run, and what it may touch."""
+
+from __future__ import annotations
+
+from asyncio import Event as Abort
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeAlias, final
+
+from msgspec import Struct
+
+from segue.conversation.blocks import Media, ToolCall
+from segue.conversation.tools import ToolSpec
+
+Effect: TypeAlias = Literal["read", "edit", "run", "fetch", "other"]
+"""What a tool does to the world: looks at it, changes files, runs programs, asks the network, or nobody knows."""
+
+
+@final
+class Output(Struct, frozen=True):
+    """What a tool gives when a plain value is not enough."""
+
+    value: Any = None
+    media: tuple[Media, ...] = ()
+    error: str | None = None
+
+
+@final
+class Context(Struct, frozen=True, kw_only=True):
+    """What a running tool may know of its surroundings."""
+
+    call: ToolCall
+    abort: Abort
+    """Set when the turn is cancelled; a tool that takes long should watch it."""
+    progress: Callable[[str], None]
+    session: str = ""
+
+
+Runner: TypeAlias = Callable[[dict[str, Any], Context], Awaitable[Any]]
+"""Takes the arguments, already checked against the schema. A failure is raised; the model will read it."""
+
+
+@final
+class Tool(Struct, frozen=True, kw_only=True):
+    """Something a model may call."""
+
+    spec: ToolSpec
+    run: Runner
+    effect: Effect = "other"
+    timeout: float | None = 120.0
+    writes: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
+    """The paths a call would write: calls that share one run one after another."""
+
+    @property
+    def name(self) -> str:
+        return self.spec.name

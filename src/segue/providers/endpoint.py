@@ -1,0 +1,89 @@
+"""An address with a key: sends requests there and tells failures in the words of its dialect."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.dialects.dialect import Dialect
+from segue.errors import ProtocolError, TransportError
+from segue.transports.transport import Answer, Timeouts, Transport, WireRequest
+
+
+@final
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """Where a provider is reached and how. `headers` gives the key, anew for each request, and is never shown."""
+
+    provider: str
+    dialect: Dialect
+    base_url: str
+    """Without a slash at its end."""
+    headers: Callable[[], Mapping[str, str]] = dict
+    transport: Transport
+    timeouts: Timeouts = Timeouts()
+    query: Mapping[str, str] = {}
+    """Added to every address, for instance an API version."""
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.provider} at {self.base_url})"
+
+    @asynccontextmanager
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        timeouts: Timeouts | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[Answer]:
+        """Send a request. A status other than 2xx is raised as the error that the dialect reads in it."""
+        request = WireRequest(
+            method=method,
+            url=self.url(path),
+            headers={"content-type": "application/json", **self.headers(), **(headers or {})},
+            body=body,
+            timeouts=timeouts or self.timeouts,
+        )
+        async with self.transport(request) as answer:
+            if not 200 <= answer.status < 300:
+                raise self.dialect.decode_error(answer.status, answer.headers, await answer.read())
+            yield answer
+
+    async def json(
+        self, method: str, path: str, body: object = None, *, timeouts: Timeouts | None = None
+    ) -> Any:
+        """A request and its whole answer, both JSON."""
+        sent = b"" if body is None else msgspec.json.encode(body)
+        async with self.ask(method, path, sent, timeouts=timeouts) as answer:
+            told = await answer.read()
+        try:
+            return msgspec.json.decode(told or b"null")
+        except msgspec.DecodeError as error:
+            raise ProtocolError(
+                f"{self.provider} answered {method} {path} with something that is not JSON: {error}.",
+                code="not_json",
+                hint=f"Check that {self.base_url} is the address of its API.",
+            ) from error
+
+    def url(self, path: str) -> str:
+        """The whole address of a path. It holds no key: keys go into headers."""
+        query = "&".join(f"{name}={value}" for name, value in self.query.items())
+        joint = "&" if "?" in path else "?"
+        return f"{self.base_url}{path}{joint + query if query else ''}"
+
+    def at(self, base_url: str) -> Endpoint:
+        return structs.replace(self, base_url=base_url.rstrip("/"))
+
+
+def unreachable(provider: str, base_url: str, why: str) -> TransportError:
+    """Nobody listens there."""
+    return TransportError(
+        f"Failed to connect to {provider} at {base_url}: {why}.",
+        code="CONNECTION_FAILED",
+        hint="Check the address, and that the server runs.",
+    )

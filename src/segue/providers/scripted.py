@@ -1,0 +1,148 @@
+"""A provider that plays what it was given: events, errors, delays, token counts. For tests, examples and dry runs.
+
+    >>> provider = ScriptedProvider([says("Hello!")])
+
+Each request takes the next reply of the script; when it is over, requests fail with a clear error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+import msgspec
+from msgspec import Struct
+
+from segue.conversation.blocks import Origin
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Event,
+    Failed,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    UsageReported,
+)
+from segue.errors import SegueError, UsageError
+from segue.providers.adapter import ChatRequest, ModelInfo, ProviderAdapter, Sent
+
+if TYPE_CHECKING:
+    from segue.conversation.events import Finish
+    from segue.conversation.usage import Usage
+
+
+@final
+class Pause(Struct, frozen=True):
+    """Wait before the next event, as a slow provider does."""
+
+    seconds: float
+
+
+Line: TypeAlias = Event | Pause | SegueError
+Script: TypeAlias = Sequence[Line]
+
+
+def says(
+    text: str, *, reasoning: str = "", finish: Finish = "stop", usage: Usage | None = None
+) -> list[Line]:
+    """A reply in words."""
+    lines: list[Line] = [ReasoningDelta(0, reasoning)] if reasoning else []
+    lines.append(TextDelta(1, text))
+    return [*lines, *_end(finish, usage)]
+
+
+def calls(*wishes: tuple[str, dict[str, Any]], text: str = "", usage: Usage | None = None) -> list[Line]:
+    """A reply that wishes to call tools: name and arguments each."""
+    lines: list[Line] = [TextDelta(0, text)] if text else []
+    for index, (name, arguments) in enumerate(wishes, 1):
+        lines.append(CallStarted(index, f"call_{index}", name))
+        lines.append(ArgumentsDelta(index, msgspec.json.encode(arguments).decode()))
+    return [*lines, *_end("tool_calls", usage)]
+
+
+def _end(finish: Finish, usage: Usage | None) -> list[Line]:
+    counted: list[Line] = [] if usage is None else [UsageReported(usage)]
+    return [*counted, Finished(finish)]
+
+
+class ScriptedProvider(ProviderAdapter):
+    """Plays one script per request, in order; `requests` keeps what it was asked."""
+
+    def __init__(
+        self,
+        replies: Iterable[Script] = (),
+        *,
+        name: str = "scripted",
+        answer: Callable[[ChatRequest], Script] | None = None,
+        models: Sequence[ModelInfo] = (),
+        tokens: int | Callable[[ChatRequest], int] | None = None,
+    ) -> None:
+        """`answer` makes the reply to a request when the script is over; `tokens` is what counting gives."""
+        self.name = name
+        self.requests: list[ChatRequest] = []
+        self._replies = list(replies)
+        self._answer = answer
+        self._models = list(models)
+        if tokens is not None:
+            self.count_tokens = self._counting(tokens)
+
+    def add(self, *replies: Script) -> None:
+        """Play these too, after those that are still to come."""
+        self._replies.extend(replies)
+
+    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
+        self.requests.append(request)
+        if request.on_sent is not None:
+            request.on_sent(Sent(origin=Origin("scripted", self.name, "", request.model)))
+        for line in self._next(request):
+            if request.abort is not None and request.abort.is_set():
+                yield Finished("cancelled")
+                return
+            if isinstance(line, Pause):
+                if await _aborted_within(line.seconds, request.abort):
+                    yield Finished("cancelled")
+                    return
+            elif isinstance(line, SegueError):
+                yield Failed(line)
+                return
+            else:
+                yield line
+                if isinstance(line, Finished | Failed):
+                    return
+        yield Finished("stop")
+
+    def _next(self, request: ChatRequest) -> Script:
+        if self._replies:
+            return self._replies.pop(0)
+        if self._answer is not None:
+            return self._answer(request)
+        error = UsageError(
+            f'The script of provider "{self.name}" is over: nothing is left to answer request {len(self.requests)}.',
+            code="script_over",
+            hint="Give it more replies.",
+        )
+        return [error]
+
+    async def list_models(self, *, refresh: bool = False) -> list[ModelInfo]:
+        del refresh
+        return list(self._models)
+
+    @staticmethod
+    def _counting(tokens: int | Callable[[ChatRequest], int]) -> Callable[[ChatRequest], Any]:
+        async def count_tokens(request: ChatRequest) -> int:
+            return tokens(request) if callable(tokens) else tokens
+
+        return count_tokens
+
+
+async def _aborted_within(seconds: float, abort: asyncio.Event | None) -> bool:
+    if abort is None:
+        await asyncio.sleep(seconds)
+        return False
+    try:
+        await asyncio.wait_for(abort.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,191 @@
+"""What a journal holds: one fact each, in the past tense.
+
+A call is journalled before its tool runs and again when it ends, so after a crash it is known which tools may have
+had effects. Entries are only ever appended; what was undone or compacted is still there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, final
+
+import msgspec
+from msgspec import Struct
+
+from segue.conversation.blocks import ToolCall, ToolResult
+from segue.conversation.events import Finish
+from segue.conversation.interaction import Interaction
+from segue.conversation.message import Conversation, Message
+from segue.conversation.options import Options
+from segue.conversation.usage import Usage
+
+TurnFinish: TypeAlias = Literal["complete", "length", "content_filter", "max_turns", "cancelled", "error"]
+"""How a turn ended. `complete`: the model had nothing more to call."""
+
+
+@final
+class Link(Struct, frozen=True):
+    """Where a session comes from: the call that a subagent answers, or the place where it was forked off."""
+
+    session: str
+    call: str = ""
+    seq: int = 0
+
+
+@final
+class SessionStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="session_started"):
+    """A session began."""
+
+    model: str = ""
+    """`provider/model`, or the name of a router's profile."""
+    system: str = ""
+    title: str = ""
+    directory: str = ""
+    parent: Link | None = None
+    options: Options = Options()
+
+
+@final
+class Adopted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="adopted"):
+    """A history from elsewhere became this session's own: an import, or what a fork was forked from."""
+
+    conversation: Conversation
+    interactions: tuple[Interaction, ...] = ()
+    source: str = ""
+
+
+@final
+class UserSaid(Struct, frozen=True, omit_defaults=True, tag="user_said"):
+    """The user said something; a turn begins."""
+
+    message: Message
+    model: str = ""
+    """Where the turn goes: `provider/model`. It stays there to its end."""
+
+
+@final
+class NoteAdded(Struct, frozen=True, omit_defaults=True, tag="note_added"):
+    """The runtime told the model something in the user's place, in the middle of a turn."""
+
+    message: Message
+
+
+@final
+class ModelReplied(Struct, frozen=True, omit_defaults=True, tag="model_replied"):
+    """A reply is whole, or is all that came before it was cut off. Its calls bear their canonical ids."""
+
+    message: Message
+    finish: Finish = "stop"
+    usage: Usage = Usage()
+    cost: float | None = None
+    """Dollars, where prices are known."""
+    repairs: int = 0
+
+
+@final
+class CallsScheduled(Struct, frozen=True, tag="calls_scheduled"):
+    """All calls of a reply became one batch; none has started."""
+
+    calls: tuple[ToolCall, ...]
+
+
+@final
+class CallBegun(Struct, frozen=True, tag="call_begun"):
+    """A tool is about to run. Without a `CallEnded` its effects are unknown."""
+
+    call_id: str
+
+
+@final
+class CallEnded(Struct, frozen=True, tag="call_ended"):
+    """A call has its result: real, an error, or the reason why there is none."""
+
+    result: ToolResult
+
+
+@final
+class ToolsAnswered(Struct, frozen=True, tag="tools_answered"):
+    """The batch is over and its results, in call order, are part of the conversation."""
+
+    call_ids: tuple[str, ...]
+
+
+@final
+class TurnEnded(Struct, frozen=True, omit_defaults=True, tag="turn_ended"):
+    """A turn is terminal: what comes next may go elsewhere."""
+
+    finish: TurnFinish = "complete"
+    error: dict[str, Any] | None = None
+
+
+@final
+class Switched(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="switched"):
+    """From now on another model answers."""
+
+    previous: str
+    model: str
+    reason: str = "asked"
+    """`asked`, `round_robin`, `failover`, …"""
+
+
+@final
+class Compacted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="compacted"):
+    """The conversation was made shorter. It is given whole; ids, names and ends of calls stay in the ledger."""
+
+    conversation: Conversation
+    strategy: str
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+
+
+@final
+class Rewound(Struct, frozen=True, tag="rewound"):
+    """The conversation is again as it was after entry `to`: an undo, or with a later entry a redo."""
+
+    to: int
+
+
+@final
+class SettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="settings_changed"):
+    """Title, system prompt or options are others now; what is not given stays."""
+
+    title: str | None = None
+    system: str | None = None
+    options: Options | None = None
+
+
+Entry: TypeAlias = (
+    SessionStarted
+    | Adopted
+    | UserSaid
+    | NoteAdded
+    | ModelReplied
+    | CallsScheduled
+    | CallBegun
+    | CallEnded
+    | ToolsAnswered
+    | TurnEnded
+    | Switched
+    | Compacted
+    | Rewound
+    | SettingsChanged
+)
+
+_DECODER: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
+
+
+@final
+class Record(Struct, frozen=True):
+    """An entry as a store keeps it: counted from 1 within its session, with the time it was written."""
+
+    seq: int
+    at: float
+    """Seconds since 1970."""
+    entry: Entry
+
+
+def encode_entry(entry: Entry) -> bytes:
+    return msgspec.json.encode(entry)
+
+
+def decode_entry(body: bytes | str) -> Entry:
+    return _DECODER.decode(body)

@@ -1,0 +1,67 @@
+"""What carries a request to a provider: one function from a `WireRequest` to an `Answer`.
+
+A transport knows nothing of dialects. Leaving the context of an answer gives its connection back, or closes it at once
+when the body was not read to its end: that is how a reply is cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Protocol, final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+
+@final
+class Timeouts(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Seconds to wait, each for its own thing. `None`: for ever."""
+
+    connect: float | None = 10.0
+    first_byte: float | None = 300.0
+    """From the request being sent to the first byte of the answer: a model may think for long."""
+    idle: float | None = 120.0
+    """Between two portions of an answer."""
+    total: float | None = None
+
+
+@final
+class WireRequest(Struct, frozen=True, kw_only=True):
+    """One HTTP request. Its headers may hold a key, so it never shows itself."""
+
+    method: str = "POST"
+    url: str
+    headers: Mapping[str, str] = {}
+    body: bytes = b""
+    timeouts: Timeouts = Timeouts()
+
+    def __repr__(self) -> str:
+        return f"WireRequest({self.method} {self.url.partition('?')[0]}, {len(self.body)} bytes)"
+
+
+class Answer(Protocol):
+    """What came back: the head at once, the body as it arrives."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """With lower-case names."""
+        ...
+
+    def portions(self) -> AsyncIterator[bytes]:
+        """The body in the portions in which it arrives; raises TransportError when it breaks off or stalls."""
+        ...
+
+    async def read(self) -> bytes:
+        """The rest of the body as a whole."""
+        ...
+
+
+class Transport(Protocol):
+    """Carries one request, brings one answer; raises TransportError when nobody answers."""
+
+    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[Answer]: ...
