@@ -1,0 +1,32 @@
+"""Models, embeddings and token counts: what places offer beside chat, one module per wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from typing import Final
+
+from segue.dialects.all import proper_name
+from segue.providers.services.services import EmbeddingBatch, EmbeddingLimits, Services
+
+__all__ = ["EmbeddingBatch", "EmbeddingLimits", "Services", "services_of"]
+
+_MODULES: Final[Mapping[str, str]] = {
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+    "mistral": "mistral",
+    "ollama": "ollama",
+}
+"""Dialects that have a module of their own; all others speak OpenAI's."""
+
+
+@lru_cache(maxsize=64)
+def services_of(dialect: str) -> Services:
+    """What a place that speaks this dialect offers. Its module is loaded when it is first asked for."""
+    name = proper_name(dialect)
+    module = import_module(f"{__package__}.{_MODULES.get(name, 'openai_like')}")
+    services = module.services(name)
+    if not isinstance(services, Services):
+        raise TypeError(f"{module.__name__} does not hold services")
+    return services

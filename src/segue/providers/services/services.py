@@ -1,0 +1,67 @@
+"""What a place can do beside chatting, as a record of functions; what it cannot do is `None`.
+
+The functions know paths only. An endpoint's address is what its own SDK calls a base URL: for OpenAI's wire and
+Mistral's it ends with the version (``…/v1``), for Gemini's too (``…/v1beta``); Anthropic's and Ollama's have no path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias, final
+
+from msgspec import Struct
+
+from segue.conversation.options import Options
+from segue.conversation.usage import Usage
+from segue.dialects.card import ModelCard
+from segue.providers.adapter import ChatRequest, ModelInfo, PullProgress
+from segue.providers.endpoint import Endpoint
+
+
+@final
+class EmbeddingBatch(Struct, frozen=True):
+    """The vectors of one request, in the order of its texts."""
+
+    vectors: list[list[float]]
+    usage: Usage = Usage()
+
+
+@final
+class EmbeddingLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much one request for vectors may hold, and how many may be on their way at a time."""
+
+    texts: int = 64
+    tokens: int | None = None
+    """Of all texts of one request; `None` where nobody counts."""
+    parallel: int = 4
+
+
+OnProgress: TypeAlias = Callable[[PullProgress], None]
+ListModels: TypeAlias = Callable[[Endpoint], Awaitable[list[ModelInfo]]]
+ShowModel: TypeAlias = Callable[[Endpoint, str], Awaitable[ModelInfo]]
+PullModel: TypeAlias = Callable[[Endpoint, str, OnProgress | None], Awaitable[None]]
+DeleteModel: TypeAlias = Callable[[Endpoint, str], Awaitable[None]]
+Embed: TypeAlias = Callable[[Endpoint, str, Sequence[str], int | None], Awaitable[EmbeddingBatch]]
+"""Model, texts, dimensions: one request, whose limits the caller minds."""
+CountTokens: TypeAlias = Callable[[Endpoint, str, bytes], Awaitable[int]]
+"""Model, and the body of a chat request in the endpoint's dialect."""
+FitOptions: TypeAlias = Callable[[ChatRequest, ModelCard], Options]
+
+
+@final
+class Services(Struct, frozen=True, kw_only=True):
+    """Everything a kind of place offers beside chat."""
+
+    list_models: ListModels | None = None
+    show_model: ShowModel | None = None
+    pull_model: PullModel | None = None
+    delete_model: DeleteModel | None = None
+    running_models: ListModels | None = None
+    """Those in memory now; `context` is the window they were loaded with."""
+    embed: Embed | None = None
+    embedding_limits: EmbeddingLimits = EmbeddingLimits()
+    embedding_model: str = ""
+    """The one that is asked when nobody named one."""
+    count_tokens: CountTokens | None = None
+    new_fitting: Callable[[], FitOptions] | None = None
+    """Makes the function that fits options to a request. It remembers what it gave to a session: one per provider."""
