@@ -50,7 +50,8 @@ class App:
         if body is None:
             return
         request = _request(scope, body)
-        await _deliver(self.answer(request), receive, send)
+        if not await _deliver(self.answer(request), receive, send):
+            self.emulator.hung_up += 1
 
     def answer(self, request: Request) -> Delivery:
         """Everything but the sending, without I/O."""
@@ -184,10 +185,11 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-async def _deliver(delivery: Delivery, receive: Receive, send: Send) -> None:
+async def _deliver(delivery: Delivery, receive: Receive, send: Send) -> bool:
+    """Whether the client stayed to the end."""
     gone = asyncio.ensure_future(_gone(receive))
     try:
-        await _send(delivery, send, gone)
+        return await _send(delivery, send, gone)
     finally:
         if isinstance(delivery.response.body, Iterator):
             # A generator that nobody reads any more must not wait for the garbage collector.
@@ -197,7 +199,7 @@ async def _deliver(delivery: Delivery, receive: Receive, send: Send) -> None:
             await gone
 
 
-async def _send(delivery: Delivery, send: Send, gone: asyncio.Future[None]) -> None:
+async def _send(delivery: Delivery, send: Send, gone: asyncio.Future[None]) -> bool:
     response = delivery.response
     if delivery.silent_for:
         await asyncio.wait({gone}, timeout=delivery.silent_for)
@@ -215,8 +217,9 @@ async def _send(delivery: Delivery, send: Send, gone: asyncio.Future[None]) -> N
             # Give the watcher its turn, else a client's hanging up goes unnoticed while we are busy.
             await asyncio.sleep(0)
         if gone.done():
-            return
+            return False
         await send({"type": "http.response.body", "body": portion, "more_body": True})
     # An answer that is cut is never completed: the server then closes the connection.
     if not delivery.cut:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+    return True

@@ -45,6 +45,8 @@ class Emulator:
         """The API keys that are accepted; None accepts any key."""
         self.faults: deque[Fault] = deque()
         self.log: deque[Entry] = deque(maxlen=log_size)
+        self.hung_up = 0
+        """How many clients went away in the middle of an answer."""
         self.cache = PromptCache()
         self._memory: dict[str, dict[str, Any]] = {}
         self._issued = 0
@@ -99,6 +101,7 @@ class Emulator:
         """Forget everything that requests and scripts have left behind."""
         self.faults.clear()
         self.log.clear()
+        self.hung_up = 0
         self.cache.clear()
         self._memory.clear()
         self._issued = 0

@@ -1,0 +1,376 @@
+"""What every provider must do, as checks that anyone can run against their own.
+
+    >>> async def test_my_provider():
+    ...     report = await check_provider(MyProvider, model="my-model")
+    ...     assert report.passed, report
+
+Checks that need a service to misbehave on demand are run when a `Stage` is given; the others always are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.conversation.blocks import ToolCall, ToolResult
+from segue.conversation.events import Event, Failed, Finished, Reply, TextDelta, fold
+from segue.conversation.message import Conversation, model, tool, user
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.errors import ProviderError, SegueError
+from segue.providers.adapter import (
+    ChatRequest,
+    ChecksHealth,
+    CountsTokens,
+    Embeds,
+    ListsModels,
+    ProviderAdapter,
+    Sent,
+    ValidatesConfig,
+)
+
+if TYPE_CHECKING:
+    from segue.testing.stage import Mishap, Stage
+
+WAIT_SECONDS: Final = 20.0
+"""No check may take longer: whatever hangs has failed."""
+MANY: Final = 200
+LOOK_UP: Final = ToolSpec(
+    "look_up",
+    "Look a word up.",
+    {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
+)
+
+
+@final
+class Outcome(Struct, frozen=True):
+    """One check: what should hold, and why it does not."""
+
+    check: str
+    problem: str = ""
+    skipped: str = ""
+
+
+@final
+class Report(Struct, frozen=True):
+    """All checks of a provider."""
+
+    provider: str
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not any(outcome.problem for outcome in self.outcomes)
+
+    def __str__(self) -> str:
+        lines = [f"provider {self.provider}:"]
+        for outcome in self.outcomes:
+            mark = "✗" if outcome.problem else "-" if outcome.skipped else "✓"
+            reason = outcome.problem or outcome.skipped
+            lines.append(f"  {mark} {outcome.check}{': ' + reason if reason else ''}")
+        return "\n".join(lines)
+
+
+class Case:
+    """One provider under test, with a stage if there is one."""
+
+    def __init__(self, make: Callable[[], ProviderAdapter], model_name: str, stage: Stage | None) -> None:
+        self.make = make
+        self.model = model_name
+        self._stage = stage
+
+    @property
+    def stage(self) -> Stage:
+        if self._stage is None:
+            raise Unstaged
+        return self._stage
+
+    def request(self, conversation: Conversation | None = None, **fields: Any) -> ChatRequest:
+        said = conversation or Conversation().append(user("Say something short."))
+        return ChatRequest(model=self.model, conversation=said, **fields)
+
+    async def ask(self, request: ChatRequest | None = None) -> Reply:
+        """The whole reply, after making sure that the stream kept its promises."""
+        sent: list[Sent] = []
+        asked = structs.replace(request or self.request(), on_sent=sent.append)
+        events = [event async for event in self.make().chat_stream(asked)]
+        _check_ending(events)
+        assert sent, "on_sent was not called, so nobody knows whose words the reply is"
+        return fold(events, sent[-1].origin, made_under=sent[-1].made_under)
+
+    async def plays(self, text: str = "Gladly.") -> Reply:
+        """An ordinary reply; on a stage it is known what it says."""
+        if self._stage is not None:
+            self._stage.says(text)
+        return await self.ask()
+
+    async def plays_on(self, conversation: Conversation) -> Reply:
+        """The reply to a history with calls in it."""
+        if self._stage is not None:
+            self._stage.says("I see.")
+        return await self.ask(self.request(conversation, tools=(LOOK_UP,)))
+
+    @property
+    def staged(self) -> bool:
+        return self._stage is not None
+
+
+class Unstaged(Exception):  # noqa: N818 - no error: it ends a check that needs more than there is
+    """The check needs a stage."""
+
+
+Check: TypeAlias = Callable[[Case], Awaitable[None]]
+
+
+async def check_provider(
+    make: Callable[[], ProviderAdapter], *, model: str, stage: Stage | None = None
+) -> Report:
+    """Run all checks. `make` gives a provider; it may be the same one every time."""
+    case = Case(make, model, stage)
+    outcomes = [await _outcome(check, case) for check in CHECKS]
+    return Report(make().name, tuple(outcomes))
+
+
+async def _outcome(check: Check, case: Case) -> Outcome:
+    name = check.__name__.removeprefix("_").replace("_", " ")
+    if case.staged:
+        case.stage.forget()
+    try:
+        async with asyncio.timeout(WAIT_SECONDS):
+            await check(case)
+    except Unstaged:
+        return Outcome(name, skipped="needs a stage")
+    except TimeoutError:
+        return Outcome(name, f"took longer than {WAIT_SECONDS:.0f} s")
+    except Exception as error:  # whatever a foreign provider raises is what the report is about
+        return Outcome(name, f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    return Outcome(name)
+
+
+def _check_ending(events: list[Event]) -> None:
+    ends = [event for event in events if isinstance(event, Finished | Failed)]
+    assert len(ends) == 1, f"{len(ends)} events end the stream instead of one"
+    assert events[-1] is ends[0], f"{type(events[-1]).__name__} comes after the end"
+
+
+async def _it_has_a_name_and_a_stream(case: Case) -> None:
+    provider = case.make()
+    assert provider.name, "the name is empty"
+    stream = provider.chat_stream(case.request())
+    assert isinstance(stream, AsyncIterator), "chat_stream gives no async iterator"
+    await _close(stream)
+
+
+async def _a_reply_is_told_and_ended_once(case: Case) -> None:
+    reply = await case.plays("A short answer.")
+    assert reply.error is None, f"failed with {reply.error}"
+    if case.staged:
+        assert reply.message.text == "A short answer.", f"said {reply.message.text!r}"
+
+
+async def _a_whole_reply_is_the_fold_of_its_stream(case: Case) -> None:
+    case.stage.says("Twice the same.")
+    case.stage.says("Twice the same.")
+    streamed = await case.ask()
+    whole = await case.make().generate_chat(case.request())
+    assert whole["content"] == streamed.message.text, f"{whole['content']!r} ≠ {streamed.message.text!r}"
+    assert whole["finish_reason"] == "stop", f"finish_reason is {whole['finish_reason']!r}"
+    assert "tool_calls" not in whole, "tool_calls without a call"
+
+
+async def _calls_arrive_with_their_arguments(case: Case) -> None:
+    case.stage.calls(("look_up", {"word": "segue"}), ("look_up", {"word": "ségué ✓"}))
+    reply = await case.ask(case.request(tools=(LOOK_UP,)))
+    found = [(call.name, call.arguments) for call in reply.message.calls]
+    assert found == [("look_up", {"word": "segue"}), ("look_up", {"word": "ségué ✓"})], f"got {found}"
+    assert reply.finish == "tool_calls", f"finish is {reply.finish!r}"
+
+
+async def _a_whole_reply_leaves_arguments_as_text(case: Case) -> None:
+    case.stage.calls(("look_up", {"word": "segue"}))
+    whole = await case.make().generate_chat(case.request(tools=(LOOK_UP,)))
+    (call,) = whole["tool_calls"]
+    assert call["type"] == "function" and call["id"], f"got {call}"
+    assert msgspec.json.decode(call["function"]["arguments"]) == {"word": "segue"}
+    assert whole["finish_reason"] == "tool_calls"
+
+
+async def _results_can_be_told(case: Case) -> None:
+    reply = await case.plays_on(_answered())
+    assert reply.error is None, f"refused: {reply.error}"
+
+
+async def _broken_histories_are_accepted(case: Case) -> None:
+    for broken in _broken():
+        reply = await case.plays_on(broken)
+        assert reply.error is None, f"refused: {reply.error}"
+
+
+async def _zero_is_not_unset(case: Case) -> None:
+    sent: list[Sent] = []
+    case.stage.says("Cold.")
+    options = Options(temperature=0.0, max_tokens=4096, seed=0)
+    asked = case.request(options=options, on_sent=sent.append)
+    events = [event async for event in case.make().chat_stream(asked)]
+    assert not isinstance(events[-1], Failed), f"refused: {events[-1]}"
+    for name in ("temperature", "seed"):
+        told = name.encode() in sent[-1].body or any(name in str(repair) for repair in sent[-1].repairs)
+        assert told, f"{name} 0 was neither sent nor reported as unknown to the provider"
+
+
+async def _an_abort_ends_the_stream_with_one_cancellation(case: Case) -> None:
+    case.stage.says("word " * 200, seconds_between=0.05)
+    abort = asyncio.Event()
+    events: list[Event] = []
+    began = time.monotonic()
+    async for event in case.make().chat_stream(case.request(abort=abort)):
+        events.append(event)
+        if isinstance(event, TextDelta):
+            abort.set()
+    _check_ending(events)
+    assert events[-1] == Finished("cancelled"), f"ended with {events[-1]}"
+    assert time.monotonic() - began < 5, "it went on for seconds"
+
+
+async def _an_abort_beforehand_asks_nobody(case: Case) -> None:
+    abort = asyncio.Event()
+    abort.set()
+    events = [event async for event in case.make().chat_stream(case.request(abort=abort))]
+    _check_ending(events)
+    assert events[-1] == Finished("cancelled"), f"ended with {events[-1]}"
+
+
+async def _closing_the_stream_hangs_up(case: Case) -> None:
+    before = case.stage.hung_up()
+    case.stage.says("word " * 400, seconds_between=0.05)
+    stream = case.make().chat_stream(case.request())
+    async for event in stream:
+        if isinstance(event, TextDelta):
+            break
+    await _close(stream)
+    for _ in range(100):
+        if case.stage.hung_up() > before:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("the service still talks to nobody")
+
+
+async def _refusals_say_what_would_help(case: Case) -> None:
+    expected = {401: "log_in", 429: "wait", 500: "go_elsewhere", 503: "go_elsewhere"}
+    for status, remedy in expected.items():
+        case.stage.refuses(status, retry_after=3.0 if status == 429 else None)
+        error = await _error_of(case)
+        assert isinstance(error, ProviderError), f"{status} gave {type(error).__name__}"
+        assert error.status == status, f"{status} was told as {error.status}"
+        assert error.remedy == remedy, f"{status} has remedy {error.remedy}"
+        if status == 429:
+            assert error.retry_after, "the pause that was asked for is lost"
+
+
+async def _mishaps_are_told_and_leave_it_usable(case: Case) -> None:
+    mishaps: tuple[Mishap, ...] = ("cut", "malformed", "html", "empty")
+    for mishap in mishaps:
+        case.stage.fails(mishap)
+        case.stage.says("An answer that will not arrive as it was meant.")
+        reply = await case.ask()
+        assert reply.error is not None or mishap == "malformed", f"{mishap} went unnoticed"
+        drained = await case.plays()
+        assert drained.error is None, f"unusable after {mishap}: {drained.error}"
+
+
+async def _many_streams_run_side_by_side(case: Case) -> None:
+    for _ in range(MANY):
+        case.stage.says("All of it, for everyone.")
+    replies = await asyncio.gather(*(case.ask() for _ in range(MANY)))
+    wrong = [reply for reply in replies if reply.message.text != "All of it, for everyone."]
+    assert not wrong, f"{len(wrong)} of {MANY} went wrong: {wrong[0].error or wrong[0].message.text!r}"
+
+
+async def _it_shows_no_secret(case: Case) -> None:
+    provider = case.make()
+    shown = f"{provider!r} {vars(provider) if hasattr(provider, '__dict__') else ''}"
+    key = getattr(case.stage, "key", "")
+    assert not key or key not in shown, "the key can be read in its repr"
+
+
+async def _its_other_abilities_keep_their_promises(case: Case) -> None:
+    provider = case.make()
+    if isinstance(provider, CountsTokens):
+        assert await provider.count_tokens(case.request()) > 0, "count_tokens is not positive"
+    if isinstance(provider, ListsModels):
+        listed = await provider.list_models()
+        assert len({info.id for info in listed}) == len(listed), "a model is listed twice"
+        assert all(info.id and info.type for info in listed), "a model without id or type"
+    if isinstance(provider, Embeds):
+        assert await provider.generate_embeddings([]) == [], "no texts are no vectors"
+    if isinstance(provider, ChecksHealth):
+        health = await provider.health()
+        assert health.provider == provider.name and health.timestamp
+    if isinstance(provider, ValidatesConfig):
+        problems = provider.validate_config()
+        assert not problems, f"its own configuration is wrong: {problems}"
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    _it_has_a_name_and_a_stream,
+    _a_reply_is_told_and_ended_once,
+    _a_whole_reply_is_the_fold_of_its_stream,
+    _calls_arrive_with_their_arguments,
+    _a_whole_reply_leaves_arguments_as_text,
+    _results_can_be_told,
+    _broken_histories_are_accepted,
+    _zero_is_not_unset,
+    _an_abort_ends_the_stream_with_one_cancellation,
+    _an_abort_beforehand_asks_nobody,
+    _closing_the_stream_hangs_up,
+    _refusals_say_what_would_help,
+    _mishaps_are_told_and_leave_it_usable,
+    _many_streams_run_side_by_side,
+    _it_shows_no_secret,
+    _its_other_abilities_keep_their_promises,
+)
+
+
+async def _error_of(case: Case) -> SegueError:
+    reply = await case.ask()
+    assert reply.error is not None, "a refusal was taken for a reply"
+    return reply.error
+
+
+async def _close(stream: AsyncIterator[Event]) -> None:
+    if hasattr(stream, "aclose"):
+        async with aclosing(stream):  # type: ignore[type-var]
+            pass
+
+
+def _answered() -> Conversation:
+    """A turn with two calls, one of which failed, and a new question."""
+    wishes = (ToolCall("", "look_up", {"word": "a"}), ToolCall("", "look_up", {"word": "b"}))
+    asked = Conversation(system="Be brief.").append(user("Look a and b up."), model("At once.", *wishes))
+    first, second = asked.messages[-1].calls
+    results = tool(
+        ToolResult(first.id, "look_up", output="found"), ToolResult(second.id, "look_up", error="not there")
+    )
+    return asked.append(results, model("Done."), user("Thank you. What was a?"))
+
+
+def _broken() -> list[Conversation]:
+    """What crashes, cancels and other programs leave behind."""
+    whole = _answered()
+    question, calls, results, answer, thanks = whole.messages
+    histories = [
+        (question, calls, thanks),
+        (question, results, thanks),
+        (question, results, calls, thanks),
+        (calls, thanks),
+        (question, calls, results, results, thanks),
+        (thanks, question, answer, answer, calls, thanks),
+        (question, calls, structs.replace(results, blocks=results.blocks[:1]), thanks),
+    ]
+    return [Conversation(messages, "Be brief.", whole.minted) for messages in histories]

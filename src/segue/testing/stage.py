@@ -1,0 +1,99 @@
+"""A server that does what a test tells it to: what a provider is checked against.
+
+`EmulatedStage` is the one made of segue's own emulators. Authors of other providers write their own, or do without and
+are spared the checks that need one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from segue.emulators.brain import Call, Reply, Say
+from segue.emulators.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.emulators.server import Served
+
+Mishap: TypeAlias = Literal["cut", "malformed", "html", "empty", "silence"]
+"""What may happen to the next answer: it breaks off, is garbled, is a web page, is nothing, or does not come."""
+
+
+class Stage(Protocol):
+    """Plays the service behind a provider. Each method prepares the next answer."""
+
+    def says(self, text: str, *, seconds_between: float = 0.0) -> None: ...
+
+    def calls(self, *wishes: tuple[str, Mapping[str, Any]]) -> None: ...
+
+    def refuses(self, status: int, *, retry_after: float | None = None) -> None: ...
+
+    def fails(self, mishap: Mishap) -> None: ...
+
+    def forget(self) -> None:
+        """Drop what was prepared and not yet played."""
+        ...
+
+    def hung_up(self) -> int:
+        """How many clients have gone away in the middle of an answer."""
+        ...
+
+    def refused(self) -> list[str]:
+        """What the service found wrong with requests so far, in its own words."""
+        ...
+
+
+class EmulatedStage:
+    """A provider of a running emulator."""
+
+    def __init__(self, served: Served, provider: str) -> None:
+        self.served = served
+        self.provider = provider
+
+    @property
+    def url(self) -> str:
+        return self.served.url(self.provider)
+
+    def says(self, text: str, *, seconds_between: float = 0.0) -> None:
+        self._brain.say(Reply(pieces=(Say(text),), delay=seconds_between))
+
+    def calls(self, *wishes: tuple[str, Mapping[str, Any]]) -> None:
+        self._brain.say(Reply(pieces=tuple(Call(name, arguments) for name, arguments in wishes)))
+
+    def refuses(self, status: int, *, retry_after: float | None = None) -> None:
+        self._spoil(Fault(status=status, retry_after=retry_after))
+
+    def fails(self, mishap: Mishap) -> None:
+        match mishap:
+            case "cut":
+                self._spoil(Fault(kind="cut", at_byte=40))
+            case "malformed":
+                self._spoil(Fault(kind="malformed"))
+            case "html":
+                self._spoil(Fault(kind="content_type"))
+            case "empty":
+                self._spoil(Fault(kind="empty"))
+            case "silence":
+                self._spoil(Fault(kind="silence", seconds=30.0))
+
+    def forget(self) -> None:
+        self._brain.queue.clear()
+        self.served.emulator.faults.clear()
+
+    def hung_up(self) -> int:
+        return self.served.emulator.hung_up
+
+    def refused(self) -> list[str]:
+        return [
+            f"{entry.rule}: {entry.message}"
+            for entry in self.served.emulator.log
+            if entry.verdict == "refused" and entry.provider == self.provider
+        ]
+
+    @property
+    def _brain(self) -> Any:
+        return self.served.emulator.brain
+
+    def _spoil(self, fault: Fault) -> None:
+        self.served.emulator.faults.append(fault)
