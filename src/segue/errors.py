@@ -10,6 +10,8 @@
     │   └── ContentPolicyError     fix
     ├── TransportError      the provider could not be reached                 wait
     ├── ProtocolError       the provider broke its own dialect                go_elsewhere
+    ├── RouteError          no member of a router can answer                  go_elsewhere
+    │   ├── RouteBusyError         wait         └── RouteTooSmallError   shrink
     └── JournalError        what we remember does not fit what happened       report
 
 Callers act on `remedy`, never on class names or sentences.
@@ -150,6 +152,51 @@ class ProtocolError(SegueError):
 
     remedy: ClassVar[Remedy] = "go_elsewhere"
     default_code = "protocol"
+
+
+class RouteError(SegueError):
+    """No member of a router can answer; `failures` says of each why not, and `retry_after` when one may again."""
+
+    remedy: ClassVar[Remedy] = "go_elsewhere"
+    default_code = "no_route"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "",
+        path: str = "",
+        hint: str = "",
+        failures: tuple[tuple[str, SegueError], ...] = (),
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, code=code, path=path, hint=hint)
+        self.failures = failures
+        self.retry_after = retry_after
+
+    def as_dict(self) -> dict[str, Any]:
+        failures = [{"member": name, **error.as_dict()} for name, error in self.failures]
+        return {**super().as_dict(), "failures": failures}
+
+
+class RouteBusyError(RouteError):
+    """No member can answer now, but one may later."""
+
+    remedy: ClassVar[Remedy] = "wait"
+    default_code = "routes_busy"
+
+
+class RouteTooSmallError(RouteError):
+    """The conversation fits into no member that could answer; the largest takes `limit` tokens."""
+
+    remedy: ClassVar[Remedy] = "shrink"
+    default_code = "routes_too_small"
+
+    def __init__(
+        self, message: str, *, limit: int, hint: str = "", failures: tuple[tuple[str, SegueError], ...] = ()
+    ) -> None:
+        super().__init__(message, hint=hint, failures=failures)
+        self.limit = limit
 
 
 class JournalError(SegueError):
