@@ -48,7 +48,7 @@ Row: TypeAlias = tuple[str, float, str]
 
 def run() -> list[Row]:
     rows = [*_requests(10_000), *_next_requests(10_000), *_servers(10_000), *_streams()]
-    rows += [*_litellm_rows(10_000), *_pydantic_ai_rows(10_000)]
+    rows += [*_whole_chats(400), *_litellm_rows(10_000), *_pydantic_ai_rows(10_000)]
     for name, ratio, note in rows:
         print(f"{name:<48}{ratio:>9.2f} {note}")
     return rows
@@ -176,6 +176,63 @@ def _next_requests(size: int) -> list[Row]:
             (f"next turn: render + encode, {name}", taken["next"] / taken["floor"], "× encoding the payload")
         )
     return rows
+
+
+def _whole_chats(size: int) -> list[Row]:
+    """Every request of one chat, one after another as it grows: what a session really pays for."""
+    conversation = agent_like(size)
+    moments = [at for at in range(1, size) if conversation.messages[at - 1].speaker != "model"]
+    rows = []
+    for name in TARGETS:
+        payloads = [json.loads(_encoded(DIALECTS[name], _until(conversation, at))) for at in moments]
+        subjects: dict[str, Callable[[], object]] = {
+            "ours": partial(_send_all, DIALECTS[name], conversation, moments),
+            "floor": partial(_encode_all, payloads),
+        }
+        if name == "anthropic" and find_spec("litellm") is not None:
+            requests = [
+                json.loads(_encoded(DIALECTS["openai_chat"], _until(conversation, at))) for at in moments
+            ]
+            subjects["theirs"] = _litellm_all([request["messages"] for request in requests])
+        taken = interleaved(subjects, rounds=3)
+        count = len(moments)
+        rows.append(
+            (
+                f"all {count} requests of a chat, {name}",
+                taken["ours"] / taken["floor"],
+                "× encoding the payloads",
+            )
+        )
+        if "theirs" in taken:
+            rows.append(
+                (
+                    f"LiteLLM, all {count} requests of a chat",
+                    taken["theirs"] / taken["ours"],
+                    "× our requests",
+                )
+            )
+    return rows
+
+
+def _until(conversation: Conversation, end: int) -> Conversation:
+    return msgspec.structs.replace(conversation, messages=conversation.messages[:end])
+
+
+def _send_all(dialect: Dialect, conversation: Conversation, moments: list[int]) -> None:
+    rules, sender, previous = dialect.rules.at(model="m"), Sender(dialect), None
+    for at in moments:
+        previous = render(_until(conversation, at), None, rules, previous=previous)
+        sender.encode(previous, TOOLS, Options(model="m"), UNKNOWN)
+
+
+def _encode_all(payloads: list[Any]) -> None:
+    for payload in payloads:
+        msgspec.json.encode(payload)
+
+
+def _litellm_all(histories: list[list[dict[str, Any]]]) -> Callable[[], object]:
+    transforms = [_litellm(messages) for messages in histories]
+    return lambda: [transform() for transform in transforms]
 
 
 def _next_turn(name: str, conversation: Conversation) -> Callable[[], bytes]:
