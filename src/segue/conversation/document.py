@@ -57,12 +57,12 @@ def encode_document(
     document = Document(
         "conversation",
         VERSION,
-        tuple(_plain_message(message) for message in conversation.messages),
+        tuple(plain_message(message) for message in conversation.messages),
         conversation.system,
         conversation.minted,
-        tuple(_plain_interaction(interaction) for interaction in ledger.values()) if ledger else (),
+        tuple(plain_interaction(interaction) for interaction in ledger.values()) if ledger else (),
         tuple(structs.replace(tool, parameters=_plain(tool.parameters)) for tool in tools),
-        _plain_options(options or Options()),
+        plain_options(options or Options()),
         dialect,
     )
     # "segue" and "version" stand in the document also when they equal a default.
@@ -159,7 +159,7 @@ def _parse(data: bytes | str) -> dict[str, Any]:
     return parsed
 
 
-def _plain_message(message: Message) -> Message:
+def plain_message(message: Message) -> Message:
     blocks = tuple(_plain_block(block) for block in message.blocks)
     if all(one is other for one, other in zip(blocks, message.blocks, strict=True)):
         return message
@@ -168,27 +168,27 @@ def _plain_message(message: Message) -> Message:
 
 def _plain_block(block: Block) -> Block:
     if type(block) is ToolCall:
-        return _plain_call(block)
-    return _plain_result(block) if type(block) is ToolResult else block
+        return plain_call(block)
+    return plain_result(block) if type(block) is ToolResult else block
 
 
-def _plain_options(options: Options) -> Options:
+def plain_options(options: Options) -> Options:
     return structs.replace(
         options, response_schema=_plain(options.response_schema), extra=_plain(options.extra)
     )
 
 
-def _plain_interaction(interaction: Interaction) -> Interaction:
+def plain_interaction(interaction: Interaction) -> Interaction:
     result = interaction.result
-    return Interaction(_plain_call(interaction.call), None if result is None else _plain_result(result))
+    return Interaction(plain_call(interaction.call), None if result is None else plain_result(result))
 
 
-def _plain_call(call: ToolCall) -> ToolCall:
+def plain_call(call: ToolCall) -> ToolCall:
     arguments = _plain(call.arguments)
     return call if arguments is call.arguments else structs.replace(call, arguments=arguments)
 
 
-def _plain_result(result: ToolResult) -> ToolResult:
+def plain_result(result: ToolResult) -> ToolResult:
     output = _plain(result.output)
     return result if output is result.output else structs.replace(result, output=output)
 

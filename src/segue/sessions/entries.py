@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias, final
 
-import msgspec
 from msgspec import Struct
 
 from segue.conversation.blocks import ToolCall, ToolResult
@@ -170,8 +169,6 @@ Entry: TypeAlias = (
     | SettingsChanged
 )
 
-_DECODER: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
-
 
 @final
 class Record(Struct, frozen=True):
@@ -181,11 +178,3 @@ class Record(Struct, frozen=True):
     at: float
     """Seconds since 1970."""
     entry: Entry
-
-
-def encode_entry(entry: Entry) -> bytes:
-    return msgspec.json.encode(entry)
-
-
-def decode_entry(body: bytes | str) -> Entry:
-    return _DECODER.decode(body)

@@ -1,178 +1,26 @@
-"""One session while it is open, and the replay that makes its state of its entries.
-
-The state is a fold: nothing in it was put there by anyone but an entry, so what is on disk is all there is to know.
-"""
+"""One session while it is open: what its writer may do with it."""
 
 from __future__ import annotations
 
-import os
-import socket
-from typing import TYPE_CHECKING, Self, assert_never
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
-from msgspec import structs
-
-from segue.conversation.interaction import Ledger
-from segue.conversation.message import Conversation, Message
-from segue.conversation.options import Options
-from segue.conversation.usage import Usage
-from segue.errors import JournalError
-from segue.sessions.entries import (
-    Adopted,
-    CallBegun,
-    CallEnded,
-    CallsScheduled,
-    Compacted,
-    Entry,
-    ModelReplied,
-    NoteAdded,
-    Record,
-    Rewound,
-    SessionStarted,
-    SettingsChanged,
-    Switched,
-    ToolsAnswered,
-    TurnEnded,
-    UserSaid,
-)
-from segue.sessions.store import Lease, Owner, Store
+from segue.errors import JournalError, UsageError
+from segue.sessions import refusals
+from segue.sessions.encoding import settled
+from segue.sessions.entries import Adopted, Entry, Link, Rewound, SessionStarted, SettingsChanged
+from segue.sessions.legality import refuse_misfits
+from segue.sessions.owners import this_process
+from segue.sessions.recovery import closing_entries
+from segue.sessions.state import State, replay
+from segue.sessions.store import RENEW_SECONDS, Lease, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Sequence
 
-
-class State:
-    """A session's conversation and ledger, and what else its entries say."""
-
-    def __init__(self) -> None:
-        self.started = SessionStarted()
-        self.conversation = Conversation()
-        self.ledger = Ledger()
-        self.model = ""
-        self.title = ""
-        self.options = Options()
-        self.usage = Usage()
-        self.cost: float | None = None
-        self.turns = 0
-        self.last_seq = 0
-        self.in_turn = False
-        """A turn has begun and has no end yet."""
-        self.begun: set[str] = set()
-        """Calls whose tool was started."""
-        self._after: dict[int, Conversation] = {}
-        """The conversation at the places one can go back to: where a turn ended, or began without one."""
-
-    def apply(self, seq: int, entry: Entry) -> None:  # noqa: C901, PLR0912 - one case per entry, each a line or two
-        """Take an entry in. Raises JournalError where it does not fit what happened before."""
-        self.last_seq = seq
-        match entry:
-            case SessionStarted():
-                self.started, self.model, self.title = entry, entry.model, entry.title
-                self.options = entry.options
-                self._become(Conversation(system=entry.system))
-            case Adopted():
-                self.ledger = Ledger((*self.ledger.values(), *entry.interactions))
-                self._become(entry.conversation)
-            case UserSaid(message, model):
-                if not self.in_turn:
-                    self._after[seq - 1] = self.conversation
-                self.in_turn, self.turns = True, self.turns + 1
-                self.model = model or self.model
-                self._append(message)
-            case NoteAdded(message):
-                self._append(message)
-            case ModelReplied():
-                self._append(entry.message)
-                self._count(entry)
-            case CallsScheduled(calls):
-                for call in calls:
-                    self.ledger.schedule(call)
-            case CallBegun(call_id):
-                self.begun.add(call_id)
-            case CallEnded(result):
-                self.ledger.settle(result)
-            case ToolsAnswered(call_ids):
-                self._append(self._answers(call_ids))
-            case TurnEnded():
-                self.in_turn = False
-                self._after[seq] = self.conversation
-            case Switched():
-                self.model = entry.model
-            case Compacted():
-                self._become(entry.conversation)
-                self._after[seq] = self.conversation
-            case Rewound(to):
-                self._rewind(to)
-            case SettingsChanged():
-                self._change(entry)
-            case _:
-                assert_never(entry)
-
-    def open_calls(self) -> tuple[str, ...]:
-        """Calls that were scheduled and have no end, in the order they were scheduled."""
-        return tuple(call_id for call_id, interaction in self.ledger.items() if not interaction.finished)
-
-    def boundaries(self) -> tuple[int, ...]:
-        """The entries one can rewind to, oldest first."""
-        return tuple(sorted(self._after))
-
-    def conversation_after(self, seq: int) -> Conversation:
-        """The conversation as it was at a boundary."""
-        found = self._after.get(seq)
-        if found is None:
-            raise JournalError(
-                f"No turn ended at entry {seq}.",
-                code="no_boundary",
-                hint="Rewind to the end of a turn.",
-            )
-        return found
-
-    def _append(self, message: Message) -> None:
-        self.conversation = self.conversation.append(message)
-
-    def _become(self, conversation: Conversation) -> None:
-        """Another conversation, in which no id that was given before is given again."""
-        minted = max(conversation.minted, self.conversation.minted)
-        self.conversation = structs.replace(conversation, minted=minted)
-
-    def _rewind(self, to: int) -> None:
-        self._become(self.conversation_after(to))
-        self.in_turn = False
-
-    def _answers(self, call_ids: tuple[str, ...]) -> Message:
-        results = [self.ledger[call_id].result for call_id in call_ids if call_id in self.ledger]
-        whole = tuple(result for result in results if result is not None)
-        if len(whole) != len(call_ids):
-            raise JournalError(
-                "A batch was answered before all of its calls had ended.",
-                code="unanswered_call",
-                hint="The journal was written by something else than segue, or is damaged.",
-            )
-        return Message("tool", whole)
-
-    def _change(self, entry: SettingsChanged) -> None:
-        self.title = self.title if entry.title is None else entry.title
-        self.options = self.options if entry.options is None else entry.options
-        if entry.system is not None:
-            self.conversation = structs.replace(self.conversation, system=entry.system)
-
-    def _count(self, entry: ModelReplied) -> None:
-        counted = {
-            field: (getattr(self.usage, field) or 0) + told
-            for field in Usage.__struct_fields__
-            if (told := getattr(entry.usage, field)) is not None
-        }
-        self.usage = structs.replace(self.usage, **counted)
-        if entry.cost is not None:
-            self.cost = (self.cost or 0.0) + entry.cost
-
-
-def replay(records: Iterable[Record]) -> State:
-    """The state of a session from its entries alone."""
-    state = State()
-    for record in records:
-        state.apply(record.seq, record.entry)
-    return state
+__all__ = ["Journal", "State", "fork", "new_session_id", "replay", "this_process"]
 
 
 class Journal:
@@ -181,22 +29,32 @@ class Journal:
     def __init__(self, store: Store, lease: Lease, state: State) -> None:
         self.store = store
         self.state = state
+        self.fenced = False
+        """Somebody else took the session over; nothing can be written any more."""
         self._lease = lease
+        self._lock = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
     async def start(cls, store: Store, started: SessionStarted, session: str = "") -> Self:
         """A new session."""
-        lease = await store.create(session or new_session_id(), started, this_process())
+        started_as_kept = settled(started)
+        assert isinstance(started_as_kept, SessionStarted)  # noqa: S101 - narrows the type
+        lease = await store.create(session or new_session_id(), started_as_kept, this_process())
         state = State()
-        state.apply(1, started)
+        state.apply(1, started_as_kept)
         return cls(store, lease, state)
 
     @classmethod
     async def resume(cls, store: Store, session: str, *, take_over: bool = False) -> Self:
         """An existing session. What a crash left open is closed: its calls as interrupted, its turn as cancelled."""
         lease = await store.claim(session, this_process(), take_over=take_over)
-        journal = cls(store, lease, replay(await store.read(session)))
-        await journal.close_turn()
+        try:
+            journal = cls(store, lease, replay(await store.read(session)))
+            await journal.close_turn()
+        except BaseException:
+            await store.release(lease)
+            raise
         return journal
 
     @property
@@ -204,27 +62,149 @@ class Journal:
         return self._lease.session
 
     async def append(self, *entries: Entry) -> None:
-        last = await self.store.append(self._lease, entries)
-        for seq, entry in enumerate(entries, last - len(entries) + 1):
-            self.state.apply(seq, entry)
+        """Write entries, all or none, then take them into the state.
+
+        Whoever is cancelled while waiting finds them written all the same: a state that lags behind the disk would
+        be wrong from then on.
+        """
+        writing = asyncio.ensure_future(self._append(entries))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await _outlast(writing)
+            raise
 
     async def renew(self) -> None:
-        await self.store.renew(self._lease)
+        try:
+            await self.store.renew(self._lease)
+        except JournalError as error:
+            self.fenced = self.fenced or error.code == "fenced"
+            raise
+
+    @asynccontextmanager
+    async def hold(self, every: float = RENEW_SECONDS) -> AsyncIterator[Self]:
+        """Keep the lease alive while the block runs. When it is lost all the same, `fenced` says so."""
+        beating = asyncio.ensure_future(self._beat(every))
+        try:
+            yield self
+        finally:
+            beating.cancel()
+            await _outlast(beating)
 
     async def close_turn(self) -> None:
         """End a turn that was left open, as its own process would have ended it when it was told to stop."""
-        from segue.sessions.recovery import closing_entries  # noqa: PLC0415 - only a crash needs it
-
         if entries := closing_entries(self.state):
             await self.append(*entries)
 
+    async def undo(self) -> None:
+        """Take the last turn back. What it did to the world stays done."""
+        await self._rewind(self.state.undo_to, "undo")
+
+    async def redo(self) -> None:
+        """Bring back what was undone last, unless another turn began since."""
+        await self._rewind(self.state.redo_to, "redo")
+
+    async def rename(self, title: str) -> None:
+        await self.append(SettingsChanged(title=title))
+
+    async def fork(self, *, at: int | None = None, session: str = "") -> Journal:
+        """A new session that begins with what was said here, up to the boundary `at`. This one goes on as it is."""
+        return await fork(self.store, self.session, at=at, session_id=session)
+
     async def close(self) -> None:
         await self.store.release(self._lease)
+
+    async def delete(self) -> None:
+        """Remove the session, and close it with that."""
+        await self.close()
+        await self.store.delete(self.session)
+
+    async def _append(self, entries: Sequence[Entry]) -> None:
+        async with self._one_at_a_time():
+            if self.fenced:
+                raise refusals.fenced(self.session)
+            kept = [settled(entry) for entry in entries]
+            refuse_misfits(self.state, kept)
+            try:
+                last = await self.store.append(self._lease, kept)
+            except JournalError as error:
+                self.fenced = error.code == "fenced"
+                raise
+            if last - len(kept) != self.state.last_seq:
+                # A write that was reported as failed had reached the disk after all.
+                await self._catch_up(before=last - len(kept) + 1)
+            for seq, entry in enumerate(kept, last - len(kept) + 1):
+                self.state.apply(seq, entry)
+
+    async def _catch_up(self, before: int) -> None:
+        for record in await self.store.read(self.session, after=self.state.last_seq):
+            if record.seq < before:
+                self.state.apply(record.seq, record.entry)
+
+    async def _rewind(self, to: int | None, what: str) -> None:
+        if to is None:
+            why = "A turn is running." if self.state.in_turn else f"There is nothing to {what}."
+            hint = "Cancel it first." if self.state.in_turn else ""
+            raise UsageError(why, code=f"nothing_to_{what}", hint=hint)
+        await self.append(Rewound(to))
+
+    async def _beat(self, every: float) -> None:
+        while not self.fenced:
+            await asyncio.sleep(every)
+            try:
+                await self.renew()
+            except JournalError:
+                continue  # fenced: the loop ends; else the store may answer next time, before the lease is over
+
+    def _one_at_a_time(self) -> asyncio.Lock:
+        """Entries enter the state in the order they are written. A lock belongs to a loop; a journal may outlive it."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._lock = loop, asyncio.Lock()
+        return self._lock
+
+
+async def fork(store: Store, session: str, *, at: int | None = None, session_id: str = "") -> Journal:
+    """A new session that begins with what was said in another, which may be open elsewhere.
+
+    A turn that runs there has no end here: the copy has it cancelled.
+    """
+    records = await store.read(session)
+    state = replay(records if at is None else records[:at])
+    if at is not None:
+        state.conversation_after(at)
+    for seq, entry in enumerate(closing_entries(state), state.last_seq + 1):
+        state.apply(seq, entry)
+    link = Link(session, seq=len(records) if at is None else at)
+    started = SessionStarted(
+        model=state.model,
+        system=state.conversation.system,
+        title=state.title,
+        directory=state.started.directory,
+        parent=link,
+        options=state.options,
+    )
+    journal = await Journal.start(store, started, session_id)
+    await journal.append(
+        Adopted(
+            conversation=state.conversation,
+            interactions=tuple(state.ledger.values()),
+            source=f"session {session}",
+        )
+    )
+    return journal
 
 
 def new_session_id() -> str:
     return uuid4().hex[:12]
 
 
-def this_process() -> Owner:
-    return Owner(socket.gethostname(), os.getpid(), uuid4().hex)
+async def _outlast(task: asyncio.Future[None]) -> None:
+    """Wait until a task is over, however often we are told to stop; what became of it is no matter here."""
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            continue
+    if not task.cancelled():
+        task.exception()

@@ -11,21 +11,13 @@ from typing import TYPE_CHECKING, Protocol, final
 from msgspec import Struct
 
 from segue.sessions.entries import Entry, Link, Record, SessionStarted
+from segue.sessions.owners import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LEASE_SECONDS = 30.0
-
-
-@final
-class Owner(Struct, frozen=True):
-    """Who holds a session: enough for people to find it, and for us to see that it is gone."""
-
-    host: str
-    pid: int
-    token: str
-    """Different for every opening of a session."""
+RENEW_SECONDS = 10.0
 
 
 @final
@@ -77,7 +69,10 @@ class Store(Protocol):
         ...
 
     async def append(self, lease: Lease, entries: Sequence[Entry]) -> int:
-        """Write entries, all or none, durably; the sequence number of the last. Raises JournalError `fenced`."""
+        """Write entries, all or none, durably; the sequence number of the last. Raises JournalError `fenced`.
+
+        A caller that is cancelled meanwhile cannot know whether they were written; `read` tells.
+        """
         ...
 
     async def read(self, session: str, *, after: int = 0) -> list[Record]:
@@ -87,7 +82,7 @@ class Store(Protocol):
     async def find(self, *, text: str = "", parent: str = "", limit: int = 50) -> list[SessionInfo]:
         """Sessions, last used first; with `text` only those whose title, first words or messages hold it.
 
-        Sessions of subagents are shown only with their `parent`.
+        Sessions of subagents are shown only with their `parent`, as are its forks.
         """
         ...
 

@@ -1,0 +1,106 @@
+"""What a list of sessions shows, kept up to date entry by entry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from msgspec import Struct, structs
+
+from segue.conversation.plain import sayable
+from segue.sessions.entries import (
+    Adopted,
+    Entry,
+    ModelReplied,
+    NoteAdded,
+    SessionStarted,
+    SettingsChanged,
+    Switched,
+    UserSaid,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segue.conversation.message import Message
+    from segue.sessions.store import SessionInfo
+
+FIRST_WORDS: Final = 200
+
+
+@final
+class News(Struct, frozen=True, kw_only=True):
+    """What some entries change in the list. Nothing, or an empty text: that stays as it is."""
+
+    title: str | None = None
+    model: str = ""
+    turns: int = 0
+    first_words: str = ""
+    said: tuple[str, ...] = ()
+    """What user and model said, folded for the search."""
+
+
+def news_in(entries: Iterable[Entry]) -> News:
+    title: str | None = None
+    model = first_words = ""
+    turns = 0
+    said: list[str] = []
+    for entry in entries:
+        match entry:
+            case SessionStarted():
+                title, model = entry.title, entry.model
+            case SettingsChanged():
+                title = title if entry.title is None else entry.title
+            case Switched():
+                model = entry.model
+            case UserSaid(message):
+                model = entry.model or model
+                turns += 1
+                first_words = first_words or _first_words(message)
+                said.append(fold_text(message.text))
+            case ModelReplied(message) | NoteAdded(message):
+                said.append(fold_text(message.text))
+            case Adopted():
+                told = [message for message in entry.conversation.messages if message.speaker != "tool"]
+                asked = [message for message in told if message.speaker == "user" and not message.instruction]
+                turns += len(asked)
+                first_words = first_words or next((words for words in map(_first_words, asked) if words), "")
+                said.append(fold_text("\n".join(message.text for message in told)))
+            case _:
+                pass
+    return News(
+        title=None if title is None else sayable(title),
+        model=model,
+        turns=turns,
+        first_words=first_words,
+        said=tuple(text for text in said if text),
+    )
+
+
+def told(info: SessionInfo, news: News, *, entries: int, updated: float) -> SessionInfo:
+    """The line of the list after some more entries."""
+    return structs.replace(
+        info,
+        title=info.title if news.title is None else news.title,
+        model=news.model or info.model,
+        turns=info.turns + news.turns,
+        first_words=info.first_words or news.first_words,
+        entries=entries,
+        updated=updated,
+    )
+
+
+def is_shown(info: SessionInfo, parent: str) -> bool:
+    """Whether a list shows a session: subagents' only with their parent's name."""
+    link = info.parent
+    if parent:
+        return link is not None and link.session == parent
+    return link is None or not link.call
+
+
+def fold_text(text: str) -> str:
+    """A text as it is searched: without regard to case."""
+    return sayable(text).casefold()
+
+
+def _first_words(message: Message) -> str:
+    return " ".join(sayable(message.text[: 4 * FIRST_WORDS]).split())[:FIRST_WORDS]

@@ -1,0 +1,87 @@
+"""Who has a session open, and whether that process is still there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import final
+from uuid import uuid4
+
+from msgspec import Struct
+
+_PROC = Path("/proc")
+
+
+@final
+class Owner(Struct, frozen=True, omit_defaults=True):
+    """Who holds a session: enough for people to find it, and for us to see that it is gone."""
+
+    host: str
+    pid: int
+    token: str
+    """Different for every opening of a session."""
+    born: str = ""
+    """Boot, process space and start of the process, where the system tells: pids are used again."""
+
+
+def this_process() -> Owner:
+    pid = os.getpid()
+    return Owner(socket.gethostname(), pid, uuid4().hex, _birth(pid))
+
+
+def is_gone(owner: Owner) -> bool:
+    """Whether the owner's process has certainly ended. A process on another host is never known to."""
+    if owner.host != socket.gethostname():
+        return False
+    if owner.pid == os.getpid() and not owner.born:
+        return False
+    if owner.born:
+        return _has_ended(owner)
+    if sys.platform == "win32":  # there, signal 0 is not a question
+        return False
+    return not _answers(owner.pid)
+
+
+def _has_ended(owner: Owner) -> bool:
+    boot, space, start = owner.born.split(":")
+    here = _surroundings()
+    if not here or (boot == here[0] and space != here[1]):
+        return False  # a pid of another container says nothing here
+    return boot != here[0] or start != _start(owner.pid)
+
+
+def _birth(pid: int) -> str:
+    here = _surroundings()
+    start = _start(pid)
+    return f"{here[0]}:{here[1]}:{start}" if here and start else ""
+
+
+def _surroundings() -> tuple[str, str] | None:
+    """This boot and this space of pids."""
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        return boot, str((_PROC / "self/ns/pid").stat().st_ino)
+    except OSError:
+        return None
+
+
+def _start(pid: int) -> str:
+    """When a process began, in ticks since the boot. Nothing if it has ended, be it unburied."""
+    try:
+        # The name before the last bracket may hold anything, brackets and spaces included.
+        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def _answers(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,226 @@
+"""What the entries of a session come to, and the replay that tells it.
+
+The state is a fold: nothing in it was put there by anyone but an entry, so what is on disk is all there is to know.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never, final
+
+from msgspec import Struct, structs
+
+from segue.conversation.ids import next_ordinal
+from segue.conversation.interaction import Ledger
+from segue.conversation.message import Conversation, Message
+from segue.conversation.options import Options
+from segue.conversation.usage import Usage
+from segue.errors import JournalError
+from segue.sessions import refusals
+from segue.sessions.entries import (
+    Adopted,
+    CallBegun,
+    CallEnded,
+    CallsScheduled,
+    Compacted,
+    Entry,
+    ModelReplied,
+    NoteAdded,
+    Record,
+    Rewound,
+    SessionStarted,
+    SettingsChanged,
+    Switched,
+    ToolsAnswered,
+    TurnEnded,
+    UserSaid,
+)
+from segue.sessions.legality import refuse_misfits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@final
+class _Place(Struct, frozen=True):
+    """Somewhere one can go back to: the first `count` messages of a line of history."""
+
+    line: int
+    count: int
+    before: int
+    """The place before the turn that led here; 0 where there is none."""
+
+
+class State:
+    """A session's conversation and ledger, and what else its entries say."""
+
+    def __init__(self) -> None:
+        self.started = SessionStarted()
+        self.conversation = Conversation()
+        self.ledger = Ledger()
+        self.model = ""
+        self.title = ""
+        self.options = Options()
+        self.usage = Usage()
+        self.cost: float | None = None
+        self.turns = 0
+        """Turns that ever began here, undone ones included."""
+        self.last_seq = 0
+        self.in_turn = False
+        """A turn has begun and has no end yet."""
+        self.begun: set[str] = set()
+        """Calls whose tool was started."""
+        self._open: dict[str, None] = {}
+        self._places: dict[int, _Place] = {}
+        self._here = 0
+        self._undone: list[int] = []
+        """Where undo came from, the latest last: where redo goes."""
+        # Messages that were replaced, by line. A place is a length, not a copy: long sessions have many.
+        self._former: list[tuple[Message, ...]] = []
+
+    def apply(self, seq: int, entry: Entry) -> None:  # noqa: C901, PLR0912 - one case per entry, each a line or two
+        """Take in an entry that fits what happened before."""
+        self.last_seq = seq
+        match entry:
+            case SessionStarted():
+                self.started, self.model, self.title = entry, entry.model, entry.title
+                self.options = entry.options
+                self.conversation = Conversation(system=entry.system)
+                self._arrive(seq, before=0)
+            case Adopted():
+                self.ledger = Ledger((*self.ledger.values(), *entry.interactions))
+                self._become(entry.conversation)
+                self._arrive(seq, before=0)
+            case UserSaid(message, model):
+                self.turns += not self.in_turn
+                self.in_turn = True
+                self._undone.clear()
+                self.model = model or self.model
+                self._append(message)
+            case NoteAdded(message):
+                self._append(message)
+            case ModelReplied():
+                self._append(entry.message)
+                self._count(entry)
+            case CallsScheduled(calls):
+                for call in calls:
+                    if not self.ledger.schedule(call).finished:
+                        self._open[call.id] = None
+            case CallBegun(call_id):
+                self.begun.add(call_id)
+            case CallEnded(result):
+                self.ledger.settle(result)
+                self._open.pop(result.call_id, None)
+            case ToolsAnswered(call_ids):
+                self._append(self._answers(call_ids))
+            case TurnEnded():
+                if self.in_turn:
+                    self.in_turn = False
+                    self._arrive(seq, before=self._here)
+            case Switched():
+                self.model = entry.model
+            case Compacted():
+                self._become(entry.conversation)
+                if not self.in_turn:
+                    self._arrive(seq, before=self._places[self._here].before)
+            case Rewound(to):
+                self._rewind(to)
+            case SettingsChanged():
+                self._change(entry)
+            case _:
+                assert_never(entry)
+
+    def open_calls(self) -> tuple[str, ...]:
+        """Calls that were scheduled and have no end, in the order they were scheduled."""
+        return tuple(self._open)
+
+    def boundaries(self) -> tuple[int, ...]:
+        """The entries one can rewind to, oldest first: the start, ends of turns, compactions between turns."""
+        return tuple(sorted(self._places))
+
+    @property
+    def undo_to(self) -> int | None:
+        """The entry after which the last turn had not begun; nothing when there is no turn to undo."""
+        if self.in_turn or not self._here:
+            return None
+        return self._places[self._here].before or None
+
+    @property
+    def redo_to(self) -> int | None:
+        """The entry that the last undo left; nothing once a new turn has begun."""
+        return self._undone[-1] if self._undone and not self.in_turn else None
+
+    def conversation_after(self, seq: int) -> Conversation:
+        """The conversation as it was at a boundary, under today's system prompt."""
+        place = self._places.get(seq)
+        if place is None:
+            raise JournalError(
+                f"No turn ended at entry {seq}.",
+                code="no_boundary",
+                hint="Rewind to the end of a turn.",
+            )
+        line = self.conversation.messages if place.line == len(self._former) else self._former[place.line]
+        return structs.replace(self.conversation, messages=line[: place.count])
+
+    def _append(self, message: Message) -> None:
+        self.conversation = self.conversation.append(message)
+
+    def _arrive(self, seq: int, *, before: int) -> None:
+        self._here = seq
+        self._places[seq] = _Place(len(self._former), len(self.conversation.messages), before)
+
+    def _become(self, conversation: Conversation) -> None:
+        """Another conversation, in which no id that was given before is given again."""
+        minted = max(conversation.minted, self.conversation.minted)
+        for call in (call for message in conversation.messages for call in message.calls):
+            minted = max(minted, next_ordinal(0, call.id))
+        for call_id in self.ledger:
+            minted = max(minted, next_ordinal(0, call_id))
+        self._former.append(self.conversation.messages)
+        self.conversation = structs.replace(conversation, minted=minted)
+
+    def _rewind(self, to: int) -> None:
+        if self.redo_to == to:
+            self._undone.pop()
+        elif self._leads_here(to):
+            self._undone.append(self._here)
+        else:
+            self._undone.clear()
+        self._become(self.conversation_after(to))
+        self._here = to
+
+    def _leads_here(self, to: int) -> bool:
+        place = self._here
+        while place and place != to:
+            place = self._places[place].before
+        return place == to
+
+    def _answers(self, call_ids: tuple[str, ...]) -> Message:
+        results = (self.ledger[call_id].result for call_id in call_ids)
+        return Message("tool", tuple(result for result in results if result is not None))
+
+    def _change(self, entry: SettingsChanged) -> None:
+        self.title = self.title if entry.title is None else entry.title
+        self.options = self.options if entry.options is None else entry.options
+        if entry.system is not None:
+            self.conversation = structs.replace(self.conversation, system=entry.system)
+
+    def _count(self, entry: ModelReplied) -> None:
+        counted = {
+            field: (getattr(self.usage, field) or 0) + told
+            for field in Usage.__struct_fields__
+            if (told := getattr(entry.usage, field)) is not None
+        }
+        self.usage = structs.replace(self.usage, **counted)
+        if entry.cost is not None:
+            self.cost = (self.cost or 0.0) + entry.cost
+
+
+def replay(records: Iterable[Record]) -> State:
+    """The state of a session from its entries alone. Raises JournalError where they do not fit each other."""
+    state = State()
+    for record in records:
+        if record.seq != state.last_seq + 1:
+            raise refusals.damaged(f"entry {record.seq}", f"it follows entry {state.last_seq}")
+        refuse_misfits(state, (record.entry,))
+        state.apply(record.seq, record.entry)
+    return state
