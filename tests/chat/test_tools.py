@@ -312,7 +312,7 @@ def test_what_a_synchronous_tool_raises_is_raised_and_ends_nothing_else(error: B
     def fail() -> None:
         raise error
 
-    with pytest.raises(Exception, match="no|StopIteration|SystemExit|KeyboardInterrupt"):
+    with pytest.raises(Exception, match=r"no|StopIteration|SystemExit|KeyboardInterrupt"):
         run(as_tool(fail), {})
 
 
