@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from segue.dialects.all import proper_name
-from segue.providers.services.services import EmbeddingBatch, EmbeddingLimits, Services
+from segue.providers.services.services import EmbeddingBatch, Services
 
-__all__ = ["EmbeddingBatch", "EmbeddingLimits", "Services", "services_of"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["EmbeddingBatch", "Services", "services_of"]
 
 _MODULES: Final[Mapping[str, str]] = {
     "anthropic": "anthropic",

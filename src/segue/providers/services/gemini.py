@@ -1,10 +1,116 @@
-"""Placeholder of the record's shape until the functions are there."""
+"""Gemini's wire: models, embeddings, token counts."""
 
 from __future__ import annotations
 
-from segue.providers.services.services import Services
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from segue.providers.adapter import ModelInfo, ModelType
+from segue.providers.known import EmbeddingLimits, known, type_of
+from segue.providers.services.reading import in_path, text, told, whole
+from segue.providers.services.services import EmbeddingBatch, Services
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segue.providers.endpoint import Endpoint
+
+_PAGE = 1000
 
 
 def services(dialect: str) -> Services:
-    del dialect
-    return Services()
+    return Services(
+        list_models=list_models,
+        show_model=show_model,
+        embed=embed,
+        embedding_limits=known().embeddings.get(dialect, EmbeddingLimits()),
+        count_tokens=count_tokens,
+    )
+
+
+# Models (GEM-45)
+
+
+class _Page(Struct, rename="camel"):
+    models: list[dict[str, Any]] = []
+    next_page_token: str | None = None
+
+
+async def list_models(endpoint: Endpoint) -> list[ModelInfo]:
+    path = f"/models?pageSize={_PAGE}"
+    page = await told(endpoint, "GET", path, _Page)
+    entries = page.models
+    while page.next_page_token and page.models:
+        page = await told(endpoint, "GET", f"{path}&pageToken={quote(page.next_page_token, safe='')}", _Page)
+        entries = [*entries, *page.models]
+    return [_model_info(entry, endpoint) for entry in entries if entry.get("name")]
+
+
+async def show_model(endpoint: Endpoint, name: str) -> ModelInfo:
+    entry = await told(endpoint, "GET", f"/{_full_name(name)}", dict[str, Any])
+    return _model_info({**entry, "name": entry.get("name") or name}, endpoint)
+
+
+def _full_name(model: str) -> str:
+    return f"models/{in_path(model.removeprefix('models/'))}"
+
+
+def _model_info(entry: dict[str, Any], endpoint: Endpoint) -> ModelInfo:
+    name = str(entry["name"]).removeprefix("models/")
+    methods = entry.get("supportedGenerationMethods") or ()
+    kind = _type(name, methods if isinstance(methods, list) else [])
+    return ModelInfo(
+        id=name,
+        provider=endpoint.provider,
+        name=text(entry.get("displayName")) or name,
+        type=kind,
+        capabilities=("reasoning",) if entry.get("thinking") is True and kind == "chat" else (),
+        context=whole(entry.get("inputTokenLimit")),
+        output=whole(entry.get("outputTokenLimit")) if kind != "embedding" else None,
+        details={"methods": methods} if methods else {},
+    )
+
+
+def _type(name: str, methods: list[str]) -> ModelType:
+    """By what the model can be asked for; names tell images and sounds apart from words."""
+    if "generateContent" in methods or not methods:
+        return type_of(name)
+    return "embedding" if "embedContent" in methods else "other"
+
+
+# Embeddings (GEM-47)
+
+
+class _Vector(Struct):
+    values: list[float]
+
+
+class _Vectors(Struct):
+    embeddings: list[_Vector]
+
+
+async def embed(
+    endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
+) -> EmbeddingBatch:
+    name = _full_name(model)
+    wishes = {} if dimensions is None else {"outputDimensionality": dimensions}
+    requests = [{"model": name, "content": {"parts": [{"text": said}]}, **wishes} for said in texts]
+    answer = await told(endpoint, "POST", f"/{name}:batchEmbedContents", _Vectors, {"requests": requests})
+    return EmbeddingBatch([vector.values for vector in answer.embeddings])
+
+
+# Tokens (GEM-46)
+
+
+class _Count(Struct, rename="camel"):
+    total_tokens: int = 0
+
+
+async def count_tokens(endpoint: Endpoint, model: str, body: bytes) -> int:
+    name = _full_name(model)
+    request = {**msgspec.json.decode(body), "model": name}
+    answer = await told(endpoint, "POST", f"/{name}:countTokens", _Count, {"generateContentRequest": request})
+    return answer.total_tokens

@@ -1,10 +1,80 @@
-"""Placeholder of the record's shape until the functions are there."""
+"""Mistral's wire: models, which tell more than OpenAI's do, and embeddings. It counts no tokens."""
 
 from __future__ import annotations
 
-from segue.providers.services.services import Services
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from segue.providers.adapter import ModelInfo, ModelType
+from segue.providers.known import EmbeddingLimits, known, type_of
+from segue.providers.services.openai_like import embedded
+from segue.providers.services.reading import in_path, moment, text, told, whole
+from segue.providers.services.services import EmbeddingBatch, Services
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from segue.providers.endpoint import Endpoint
+
+_CAPABILITIES: Mapping[str, str] = {
+    "function_calling": "tools",
+    "vision": "vision",
+    "reasoning": "reasoning",
+}
 
 
 def services(dialect: str) -> Services:
-    del dialect
-    return Services()
+    return Services(
+        list_models=list_models,
+        show_model=show_model,
+        embed=embed,
+        embedding_limits=known().embeddings.get(dialect, EmbeddingLimits()),
+    )
+
+
+class _List(Struct):
+    data: list[dict[str, Any]]
+
+
+async def list_models(endpoint: Endpoint) -> list[ModelInfo]:
+    """MIS-18."""
+    answer = await told(endpoint, "GET", "/models", _List)
+    return [_model_info(entry, endpoint) for entry in answer.data if entry.get("id")]
+
+
+async def show_model(endpoint: Endpoint, name: str) -> ModelInfo:
+    entry = await told(endpoint, "GET", f"/models/{in_path(name)}", dict[str, Any])
+    return _model_info({**entry, "id": entry.get("id") or name}, endpoint)
+
+
+def _model_info(entry: dict[str, Any], endpoint: Endpoint) -> ModelInfo:
+    name = str(entry["id"])
+    told_of = entry.get("capabilities")
+    able = told_of if isinstance(told_of, dict) else {}
+    return ModelInfo(
+        id=name,
+        provider=endpoint.provider,
+        name=text(entry.get("name")) or name,
+        type=_type(name, able),
+        capabilities=tuple(sorted(ours for theirs, ours in _CAPABILITIES.items() if able.get(theirs))),
+        context=whole(entry.get("max_context_length")),
+        modified_at=moment(entry.get("created")),
+        details={"aliases": entry["aliases"]} if entry.get("aliases") else {},
+    )
+
+
+def _type(name: str, able: Mapping[str, Any]) -> ModelType:
+    if able.get("completion_chat") and not able.get("moderation"):
+        return "chat"
+    kind = type_of(name)
+    return kind if kind != "chat" or not able else "other"
+
+
+async def embed(
+    endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
+) -> EmbeddingBatch:
+    """MIS-17: the wire has its own word for dimensions."""
+    return await embedded(
+        endpoint, model, texts, {} if dimensions is None else {"output_dimension": dimensions}
+    )

@@ -1,10 +1,229 @@
-"""Placeholder of the record's shape until the functions are there."""
+"""Ollama's own wire: the models of a machine, their embeddings, and a window wide enough for what is asked."""
 
 from __future__ import annotations
 
-from segue.providers.services.services import Services
+from typing import TYPE_CHECKING, Any, Final, final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.conversation.usage import Usage
+from segue.dialects.ndjson import LineDecoder
+from segue.dialects.ollama.errors import refusal
+from segue.errors import TransportError
+from segue.providers.adapter import ChatRequest, ModelInfo, ModelType, PullProgress
+from segue.providers.estimates import estimate_request, family_of
+from segue.providers.known import EmbeddingLimits, known, type_of
+from segue.providers.services.reading import text, told, unreadable, whole
+from segue.providers.services.services import EmbeddingBatch, OnProgress, Services
+from segue.transports.transport import Timeouts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from segue.conversation.options import Options
+    from segue.dialects.card import ModelCard
+    from segue.providers.endpoint import Endpoint
+
+_CAPABILITIES: Final[Mapping[str, str]] = {"tools": "tools", "vision": "vision", "thinking": "reasoning"}
+_PULLING: Final = Timeouts(first_byte=60.0, idle=300.0)
+"""A download may stall for minutes while the server verifies what it has."""
 
 
 def services(dialect: str) -> Services:
-    del dialect
-    return Services()
+    return Services(
+        list_models=list_models,
+        show_model=show_model,
+        pull_model=pull_model,
+        delete_model=delete_model,
+        running_models=running_models,
+        embed=embed,
+        embedding_limits=known().embeddings.get(dialect, EmbeddingLimits()),
+        new_fitting=Windows,
+    )
+
+
+# Models
+
+
+class _List(Struct):
+    models: list[dict[str, Any]] | None = None
+
+
+async def list_models(endpoint: Endpoint) -> list[ModelInfo]:
+    """What is on the machine."""
+    answer = await told(endpoint, "GET", "/api/tags", _List)
+    return [_model_info(entry, endpoint) for entry in answer.models or () if _name(entry)]
+
+
+async def running_models(endpoint: Endpoint) -> list[ModelInfo]:
+    """What is in memory, with the window it was loaded with and how long it stays."""
+    answer = await told(endpoint, "GET", "/api/ps", _List)
+    running = []
+    for entry in answer.models or ():
+        info = _model_info(entry, endpoint)
+        kept = {key: entry[key] for key in ("expires_at", "size_vram") if key in entry}
+        running.append(
+            structs.replace(
+                info, context=whole(entry.get("context_length")), details={**info.details, **kept}
+            )
+        )
+    return running
+
+
+async def show_model(endpoint: Endpoint, name: str) -> ModelInfo:
+    """All about one model: also what it can do, and the window it was made for."""
+    entry = await told(endpoint, "POST", "/api/show", dict[str, Any], {"model": name})
+    facts = entry.get("model_info")
+    facts = facts if isinstance(facts, dict) else {}
+    architecture = text(facts.get("general.architecture"))
+    info = _model_info({**entry, "name": name}, endpoint)
+    is_embedding = info.type == "embedding"
+    return structs.replace(
+        info,
+        context=whole(facts.get(f"{architecture}.context_length")),
+        dimensions=whole(facts.get(f"{architecture}.embedding_length")) if is_embedding else None,
+    )
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    return text(entry.get("name")) or text(entry.get("model"))
+
+
+def _model_info(entry: Mapping[str, Any], endpoint: Endpoint) -> ModelInfo:
+    name = _name(entry)
+    details = entry.get("details")
+    told_of = entry.get("capabilities")
+    able = told_of if isinstance(told_of, list) else []
+    return ModelInfo(
+        id=name,
+        provider=endpoint.provider,
+        name=name,
+        type=_type(name, able),
+        capabilities=tuple(sorted(ours for theirs, ours in _CAPABILITIES.items() if theirs in able)),
+        context=whole(details.get("context_length")) if isinstance(details, dict) else None,
+        size_bytes=whole(entry.get("size")),
+        modified_at=text(entry.get("modified_at")),
+        details={
+            **(details if isinstance(details, dict) else {}),
+            **({"capabilities": able} if able else {}),
+        },
+    )
+
+
+def _type(name: str, able: Sequence[Any]) -> ModelType:
+    if "completion" in able:
+        return "chat"
+    if "embedding" in able:
+        return "embedding"
+    return "image" if "image" in able else type_of(name)
+
+
+class _Progress(Struct):
+    status: str = ""
+    completed: int | None = None
+    total: int | None = None
+    error: Any = None
+
+
+async def pull_model(endpoint: Endpoint, name: str, on_progress: OnProgress | None = None) -> None:
+    """Fetch a model. Over only when the server said so: what ends before is an error."""
+    body = msgspec.json.encode({"model": name, "stream": True})
+    lines, last = LineDecoder(), ""
+    async with endpoint.ask("POST", "/api/pull", body, timeouts=_PULLING) as answer:
+        async for portion in answer.portions():
+            for line in lines.feed(portion):
+                last = _tell(endpoint, line, on_progress)
+        for line in lines.close():
+            last = _tell(endpoint, line, on_progress)
+    if last != "success":
+        raise TransportError(
+            f'The download of "{name}" from {endpoint.provider} at {endpoint.base_url} ended before it was whole'
+            + (f', after "{last}".' if last else "."),
+            code="pull_incomplete",
+            hint="Pull it again: it goes on where it stopped.",
+        )
+
+
+def _tell(endpoint: Endpoint, line: bytes, on_progress: OnProgress | None) -> str:
+    """What one line says, told on; an error inside a stream counts as much as one in place of it."""
+    try:
+        progress = msgspec.json.decode(line, type=_Progress)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise unreadable(endpoint, "POST /api/pull", str(error)) from error
+    if progress.error is not None:
+        raise refusal(progress.error, body=line)
+    if on_progress is not None:
+        on_progress(PullProgress(progress.status, progress.completed, progress.total))
+    return progress.status
+
+
+async def delete_model(endpoint: Endpoint, name: str) -> None:
+    async with endpoint.ask("DELETE", "/api/delete", msgspec.json.encode({"model": name})) as answer:
+        await answer.read()
+
+
+# Embeddings
+
+
+class _Vectors(Struct):
+    embeddings: list[list[float]]
+    prompt_eval_count: int | None = None
+
+
+async def embed(
+    endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
+) -> EmbeddingBatch:
+    # Unasked, the server cuts off what is too long and says nothing.
+    body: dict[str, Any] = {"model": model, "input": list(texts), "truncate": False}
+    if dimensions is not None:
+        body["dimensions"] = dimensions
+    answer = await told(endpoint, "POST", "/api/embed", _Vectors, body)
+    return EmbeddingBatch(answer.embeddings, Usage(input_tokens=answer.prompt_eval_count))
+
+
+# The window (OLL-15, OLL-16)
+
+SMALLEST: Final = 4096
+"""What a small machine gives unasked."""
+_ANSWER: Final = 1024
+"""Room for an answer of which nobody said how long it may get."""
+
+
+@final
+class Windows:
+    """Asks for a window that holds the whole request, for the server drops what does not fit without a word.
+
+    A window that changes makes the server load the model anew, so it grows in steps and, within a session, never
+    shrinks.
+    """
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[str, str], int] = {}
+
+    def __call__(self, request: ChatRequest, card: ModelCard) -> Options:
+        options = request.options
+        if _asked(options):
+            return options
+        need = estimate_request(request, family_of(request.model)) + (options.max_tokens or _ANSWER)
+        of = (request.session, request.model)
+        window = window_for(need, card.context, self._given.get(of, 0))
+        if request.session:
+            self._given[of] = window
+        return structs.replace(options, extra={**(options.extra or {}), "num_ctx": window})
+
+
+def window_for(need: int, most: int | None, before: int = 0) -> int:
+    """The window for so many tokens: a power of two or one and a half of it, never less than before."""
+    window = SMALLEST
+    while window < need:
+        half = window + window // 2
+        window = half if half >= need else window * 2
+    window = max(window, before)
+    return window if most is None else min(window, most)
+
+
+def _asked(options: Options) -> bool:
+    extra = options.extra or {}
+    inside = extra.get("options")
+    return "num_ctx" in extra or (isinstance(inside, dict) and "num_ctx" in inside)

@@ -16,6 +16,7 @@ from segue.conversation.usage import Usage
 from segue.dialects.card import ModelCard
 from segue.providers.adapter import ChatRequest, ModelInfo, PullProgress
 from segue.providers.endpoint import Endpoint
+from segue.providers.known import EmbeddingLimits
 
 
 @final
@@ -24,16 +25,6 @@ class EmbeddingBatch(Struct, frozen=True):
 
     vectors: list[list[float]]
     usage: Usage = Usage()
-
-
-@final
-class EmbeddingLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much one request for vectors may hold, and how many may be on their way at a time."""
-
-    texts: int = 64
-    tokens: int | None = None
-    """Of all texts of one request; `None` where nobody counts."""
-    parallel: int = 4
 
 
 OnProgress: TypeAlias = Callable[[PullProgress], None]
@@ -60,8 +51,6 @@ class Services(Struct, frozen=True, kw_only=True):
     """Those in memory now; `context` is the window they were loaded with."""
     embed: Embed | None = None
     embedding_limits: EmbeddingLimits = EmbeddingLimits()
-    embedding_model: str = ""
-    """The one that is asked when nobody named one."""
     count_tokens: CountTokens | None = None
     new_fitting: Callable[[], FitOptions] | None = None
     """Makes the function that fits options to a request. It remembers what it gave to a session: one per provider."""
