@@ -22,6 +22,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     match: str = "*"
     dialects: tuple[str, ...] = ()
     """The dialects this card speaks for; none means all."""
+    wire: str = ""
+    """The dialect it needs to be asked in, of those its provider speaks; nothing: any will do."""
     context: int | None = None
     """Tokens the model can read and write in one exchange."""
     output: int | None = None

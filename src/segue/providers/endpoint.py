@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, final
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, final
 
 import msgspec
 from msgspec import Struct, structs
 
 from segue.dialects.dialect import Dialect
-from segue.errors import ProtocolError, TransportError
+from segue.errors import ProtocolError, ProviderError, SegueError, TransportError
 from segue.transports.transport import Answer, Timeouts, Transport, WireRequest
+
+SHORTEST_SECRET: Final = 8
+"""What is shorter may be a word."""
 
 
 @final
@@ -51,7 +56,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         )
         async with self.transport(request) as answer:
             if not 200 <= answer.status < 300:
-                raise self.dialect.decode_error(answer.status, answer.headers, await answer.read())
+                error = self.dialect.decode_error(answer.status, answer.headers, await answer.read())
+                if error.retry_after is None:
+                    error.retry_after = _seconds_until(answer.headers.get("retry-after", ""))
+                self.blot(error)
+                raise error
             yield answer
 
     async def json(
@@ -76,8 +85,31 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         joint = "&" if "?" in path else "?"
         return f"{self.base_url}{path}{joint + query if query else ''}"
 
+    def blot(self, error: SegueError) -> None:
+        """Take the key out of an error: some servers repeat what they were sent."""
+        try:
+            secrets = [value.removeprefix("Bearer ") for value in self.headers().values()]
+        except SegueError:  # without a key there is none to repeat
+            return
+        for secret in secrets:
+            if len(secret) >= SHORTEST_SECRET:
+                error.message = error.message.replace(secret, "[key]")
+                if isinstance(error, ProviderError):
+                    error.body = error.body.replace(secret.encode(), b"[key]")
+
     def at(self, base_url: str) -> Endpoint:
         return structs.replace(self, base_url=base_url.rstrip("/"))
+
+
+def _seconds_until(date: str) -> float | None:
+    """How long to wait for a date as HTTP writes it; the dialects, which have no clock, understand seconds only."""
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max((moment - datetime.now(UTC)).total_seconds(), 0.0)
 
 
 def unreachable(provider: str, base_url: str, why: str) -> TransportError:

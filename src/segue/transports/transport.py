@@ -37,8 +37,15 @@ class WireRequest(Struct, frozen=True, kw_only=True):
     body: bytes = b""
     timeouts: Timeouts = Timeouts()
 
+    @property
+    def place(self) -> str:
+        """The address as it may be shown: without its query, and without a name and password in it."""
+        scheme, separator, rest = self.url.partition("?")[0].partition("://")
+        host, slash, path = rest.partition("/")
+        return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
+
     def __repr__(self) -> str:
-        return f"WireRequest({self.method} {self.url.partition('?')[0]}, {len(self.body)} bytes)"
+        return f"WireRequest({self.method} {self.place}, {len(self.body)} bytes)"
 
 
 class Answer(Protocol):

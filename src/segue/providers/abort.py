@@ -1,0 +1,54 @@
+"""Waits that end when an abort is set."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar, final
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+Result = TypeVar("Result")
+
+
+class AbortedError(Exception):
+    """The abort was set. Never seen outside of a provider."""
+
+
+@final
+class Waiting:
+    """All waits of one exchange; `close` it at the end. Without an abort it costs nothing."""
+
+    def __init__(self, abort: asyncio.Event | None) -> None:
+        self._abort = abort
+        self._limit: asyncio.Timeout | None = None
+        self._watcher: asyncio.Task[bool] | None = None
+
+    @property
+    def aborted(self) -> bool:
+        return self._abort is not None and self._abort.is_set()
+
+    async def for_(self, result: Awaitable[Result]) -> Result:
+        """Wait for it, in this very task: what it holds open is closed before AbortedError is raised."""
+        if self._abort is None:
+            return await result
+        if self._watcher is None:
+            self._watcher = asyncio.ensure_future(self._abort.wait())
+            self._watcher.add_done_callback(self._end_wait)
+        try:
+            async with asyncio.timeout(0 if self.aborted else None) as self._limit:
+                return await result
+        except TimeoutError:
+            if self.aborted:
+                raise AbortedError from None
+            raise
+        finally:
+            self._limit = None
+
+    def _end_wait(self, watcher: asyncio.Task[bool]) -> None:
+        if self._limit is not None and not watcher.cancelled():
+            self._limit.reschedule(asyncio.get_running_loop().time())
+
+    def close(self) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()

@@ -1,0 +1,100 @@
+"""Where providers are reached, read from addresses.toml on first use, and how people write an address."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from typing import Literal, TypeAlias, final
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+from msgspec import Struct
+
+from segue.errors import UsageError
+
+AuthStyle: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "api-key"]
+"""The header that carries the key."""
+
+_USUAL_PATH = "openai_chat"
+
+
+@final
+class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that is known about reaching one provider."""
+
+    name: str
+    title: str
+    aliases: tuple[str, ...] = ()
+    dialects: tuple[str, ...]
+    """Those it speaks, its usual one first."""
+    base_url: str = ""
+    """Nothing where it is everyone's own."""
+    base_url_env: tuple[str, ...] = ()
+    base_path: str = ""
+    """Added to a base URL that somebody gave without any path."""
+    port: int | None = None
+    """Of a base URL that somebody gave as a host alone."""
+    key_env: tuple[str, ...] = ()
+    organization_env: str = ""
+    auth: AuthStyle = "bearer"
+    needs_key: bool = True
+    headers: Mapping[str, str] = {}
+    embedding_model: str = ""
+    start: str = ""
+    """The command that starts the server, where it is one's own."""
+    docs: str = ""
+    keys: str = ""
+    """Where one gets a key."""
+
+
+@final
+class Addresses(Struct, frozen=True):
+    """All of addresses.toml."""
+
+    paths: Mapping[str, str]
+    providers: Mapping[str, Address]
+
+
+@lru_cache(maxsize=1)
+def addresses() -> Addresses:
+    table = tomllib.loads(files(__package__).joinpath("addresses.toml").read_text("utf-8"))
+    providers = {name: {"name": name, **fields} for name, fields in table["providers"].items()}
+    return Addresses(table["paths"], msgspec.convert(providers, dict[str, Address]))
+
+
+def path_of(dialect: str) -> str:
+    """What follows the base URL for a chat in this dialect; `{model}` stands for the model."""
+    paths = addresses().paths
+    return paths.get(dialect) or paths[_USUAL_PATH]
+
+
+def find_address(name: str) -> Address | None:
+    """The address of a provider, by its name or by another that people type."""
+    known = addresses().providers
+    return known.get(name) or next((a for a in known.values() if name in a.aliases), None)
+
+
+def complete_url(told: str, address: Address) -> str:
+    """A base URL as people write it, in full: they leave out the scheme, the port, or the path of the version."""
+    written = told.strip().rstrip("/")
+    bare = "://" not in written
+    try:
+        parts = urlsplit(f"http://{written}" if bare else written)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(
+            f'"{written.rpartition("@")[2]}" is no address of a server.',
+            code="bad_url",
+            path=f"providers.{address.name}.base_url",
+            hint="Write it as http://host:port or https://host/path.",
+        )
+    netloc = parts.netloc
+    if bare and port is None and address.port is not None:
+        netloc = f"{netloc.rstrip(':')}:{address.port}"
+    if parts.hostname == "0.0.0.0":  # noqa: S104 - a server listens everywhere, but is called somewhere
+        netloc = netloc.replace("0.0.0.0", "127.0.0.1", 1)  # noqa: S104
+    return urlunsplit((parts.scheme, netloc, parts.path or address.base_path, parts.query, ""))

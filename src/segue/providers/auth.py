@@ -1,0 +1,245 @@
+"""Keys: where they may be found, in which order, and how a request carries them.
+
+The first source that has one counts: given outright, the configuration (the key itself, a variable's name, a command),
+the variables of the environment that people already have, the store of the operating system, a private file.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess  # the user's own command, split and run without a shell
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, NoReturn, final
+
+import msgspec
+from msgspec import Struct
+
+from segue.errors import CredentialsError, UsageError
+
+if TYPE_CHECKING:
+    from segue.providers.addresses import Address, AuthStyle
+
+KEYRING_SERVICE = "segue"
+COMMAND_SECONDS = 30.0
+
+
+@final
+class Secret:
+    """A text that shows itself to nobody but who asks for it."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+    __str__ = __repr__
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A secret is not written down.")
+
+
+@final
+class KeySources(Struct, frozen=True, kw_only=True):
+    """Where to look for the key of one provider."""
+
+    given: Secret | None = None
+    variable: str = ""
+    command: str = ""
+    variables: tuple[str, ...] = ()
+    environ: Mapping[str, str] = {}
+    keyring: bool = True
+    file: Path | None = None
+
+    def __repr__(self) -> str:
+        return "KeySources(***)"
+
+
+@final
+class FoundKey(Struct, frozen=True):
+    """A key, and where it was found, in words that may be shown."""
+
+    secret: Secret
+    source: str
+
+
+@final
+class Key:
+    """The key of one provider: looked for when it is first needed, then remembered."""
+
+    def __init__(self, address: Address, sources: KeySources) -> None:
+        self._address = address
+        self._sources = sources
+        self._found: FoundKey | None = None
+        self._looked = False
+        self._lock = Lock()
+
+    def __repr__(self) -> str:
+        return f"Key({self._address.name})"
+
+    @property
+    def known(self) -> bool:
+        """Whether asking for it costs no time."""
+        return self._looked
+
+    def find(self) -> FoundKey | None:
+        """May ask a command or the system's store, so it may take a while: call it in a thread."""
+        with self._lock:
+            if not self._looked:
+                self._found = find_key(self._address.name, self._sources)
+                self._looked = True
+            return self._found
+
+    def forget(self) -> None:
+        """The provider refused it: a command may have a newer one."""
+        self._looked = False
+
+    def headers(self) -> Mapping[str, str]:
+        """What a request carries; raises CredentialsError where a key is needed and there is none."""
+        found = self.find()
+        if found is not None:
+            return auth_header(self._address.auth, found.secret)
+        if self._address.needs_key:
+            raise missing_key(self._address, self._sources.variable)
+        return {}
+
+
+def auth_header(style: AuthStyle, secret: Secret) -> dict[str, str]:
+    if style == "bearer":
+        return {"authorization": f"Bearer {secret.reveal()}"}
+    return {style: secret.reveal()}
+
+
+def missing_key(address: Address, variable: str = "") -> CredentialsError:
+    """Says which variable to set and which command stores a key."""
+    names = (variable,) if variable else address.key_env
+    set_it = f"Set {' or '.join(names)}, or run" if names else "Run"
+    page = f" Keys are made at {address.keys}" if address.keys else ""
+    return CredentialsError(
+        f"There is no key for {address.title}.",
+        code="missing_key",
+        path=f"providers.{address.name}",
+        hint=f"{set_it}: segue keys set {address.name}.{page}",
+    )
+
+
+def find_key(name: str, sources: KeySources) -> FoundKey | None:
+    """The key of a provider and where it was found."""
+    looks: tuple[Callable[[], FoundKey | None], ...] = (
+        lambda: FoundKey(sources.given, "given") if sources.given else None,
+        lambda: _from_environ(sources, (sources.variable,)) if sources.variable else None,
+        lambda: _from_command(name, sources.command) if sources.command else None,
+        lambda: _from_environ(sources, sources.variables),
+        lambda: _from_keyring(name) if sources.keyring else None,
+        lambda: _from_file(name, sources.file) if sources.file is not None else None,
+    )
+    return next((found for look in looks if (found := look()) is not None), None)
+
+
+def _from_environ(sources: KeySources, names: tuple[str, ...]) -> FoundKey | None:
+    for name in names:
+        if value := _clean(sources.environ.get(name, "")):
+            return FoundKey(Secret(value), f"the variable {name}")
+    return None
+
+
+def _from_command(name: str, command: str) -> FoundKey:
+    # What the command prints is the key, so none of it may stand in an error.
+    place = f"providers.{name}.key_command"
+    try:
+        done = subprocess.run(  # noqa: S603
+            shlex.split(command), capture_output=True, timeout=COMMAND_SECONDS, check=False
+        )
+    except (OSError, ValueError) as error:
+        raise CredentialsError(
+            f"The key_command of {name} cannot be run: {type(error).__name__}.",
+            code="key_command_failed",
+            path=place,
+            hint="Check that the program exists and is written as in a shell.",
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise CredentialsError(
+            f"The key_command of {name} did not end within {COMMAND_SECONDS:g} s.",
+            code="key_command_failed",
+            path=place,
+            hint="Run it by hand: it may be waiting for an answer.",
+        ) from None
+    key = _clean(done.stdout.decode("utf-8", "replace"))
+    if done.returncode or not key:
+        why = f"ended with status {done.returncode}" if done.returncode else "printed nothing"
+        raise CredentialsError(
+            f"The key_command of {name} {why}.",
+            code="key_command_failed",
+            path=place,
+            hint="Run it by hand: it must print the key and nothing else.",
+        )
+    return FoundKey(Secret(key), "the key_command")
+
+
+def _from_keyring(name: str) -> FoundKey | None:
+    try:
+        import keyring  # noqa: PLC0415 - an optional package, slow to load
+
+        value = keyring.get_password(KEYRING_SERVICE, name)
+    except Exception:  # no package, no store, a locked store: none of them has a key
+        return None
+    return FoundKey(Secret(value), "the keyring") if value else None
+
+
+def _from_file(name: str, path: Path) -> FoundKey | None:
+    value = _clean(read_key_file(path).get(name, ""))
+    return FoundKey(Secret(value), f"the file {path.name}") if value else None
+
+
+def _clean(value: str) -> str:
+    return value.strip().strip("\"'")
+
+
+def read_key_file(path: Path) -> dict[str, str]:
+    """The keys in a private file, by provider; none if there is no such file. Refuses one that others can read."""
+    try:
+        mode = path.stat().st_mode
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    if os.name == "posix" and mode & 0o077:
+        raise UsageError(
+            f"Others can read the key file {path}.",
+            code="key_file_not_private",
+            hint=f"Run: chmod 600 {shlex.quote(str(path))}",
+        )
+    try:
+        return msgspec.json.decode(data or b"{}", type=dict[str, str])
+    except msgspec.DecodeError:
+        raise UsageError(
+            f"The key file {path} cannot be read: it must hold one JSON object of names and keys.",
+            code="bad_key_file",
+            hint="Remove it and store the keys again: segue keys set NAME.",
+        ) from None
+
+
+def write_key_file(path: Path, keys: Mapping[str, str]) -> None:
+    """Write a private file in one step: it is never there half, and never readable by others."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(dict(keys)), indent=2) + b"\n")
+    beside.replace(path)

@@ -1,0 +1,197 @@
+"""What may be said about a provider in a configuration, and everything that is wrong with it, told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Final, final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.dialects.all import proper_name
+from segue.errors import UsageError
+from segue.providers.adapter import Problem
+from segue.providers.addresses import Address, AuthStyle, complete_url, find_address
+from segue.providers.auth import Secret
+from segue.transports.transport import Timeouts
+
+_OWN: Final = "openai-compatible"
+"""What a name that nobody knows is taken for when it has a base URL and says no dialect."""
+_SECRETS: Final = frozenset({"api_key", "headers", "key_command"})
+
+
+@final
+class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One provider as its user wants it. Nothing said: what is known about it holds."""
+
+    base_url: str = ""
+    api_key: Secret | None = None
+    api_key_env: str = ""
+    """The variable that holds the key."""
+    key_command: str = ""
+    """A command that prints the key."""
+    headers: Mapping[str, str] = {}
+    query: Mapping[str, str] = {}
+    api_version: str = ""
+    organization: str = ""
+    project: str = ""
+    dialect: str = ""
+    auth: AuthStyle | None = None
+    timeouts: Timeouts = Timeouts()
+    model: str = ""
+    embedding_model: str = ""
+
+    def __repr__(self) -> str:
+        said = [name for name in self.__struct_fields__ if getattr(self, name) != getattr(_NOTHING, name)]
+        return f"ProviderConfig({', '.join(said)})"
+
+
+_NOTHING: Final = ProviderConfig()
+
+
+def read_provider_config(name: str, table: Mapping[str, Any]) -> tuple[ProviderConfig, list[Problem]]:
+    """The configuration in a parsed table, with what is sound in it, and all that is not."""
+    sound: dict[str, Any] = {}
+    problems: list[Problem] = []
+    types = {field.name: field.type for field in msgspec.structs.fields(ProviderConfig)}
+    for key, value in table.items():
+        if key not in types:
+            problems.append(_unknown(name, key, types))
+        elif key == "timeouts" and isinstance(value, Mapping):
+            sound[key] = _read_timeouts(name, value, problems)
+        else:
+            try:
+                sound[key] = _read(types[key], value)
+            except msgspec.ValidationError as error:
+                problems.append(_problem(name, key, value, f"{_plain(error)}.", "Correct its type."))
+    config = ProviderConfig(**sound)
+    problems += check_config(name, config)
+    return config, problems
+
+
+def check_config(name: str, config: ProviderConfig) -> list[Problem]:
+    """What of a configuration cannot work, without asking anybody."""
+    problems: list[Problem] = []
+    address = address_of(name, config)
+    if config.dialect:
+        try:
+            proper_name(config.dialect)
+        except UsageError as error:
+            problems.append(_problem(name, "dialect", config.dialect, error.message, error.hint))
+    if address is None:
+        remedy = "Give it a base_url, or use the name of a provider that is known."
+        problems.append(_problem(name, "base_url", "", f'Nobody knows the provider "{name}".', remedy))
+        return problems
+    if config.base_url:
+        try:
+            complete_url(config.base_url, address)
+        except UsageError as error:
+            problems.append(_problem(name, "base_url", config.base_url, error.message, error.hint))
+    elif not address.base_url:
+        variables = " or ".join(address.base_url_env)
+        remedy = f"Set base_url{f', or the variable {variables}' if variables else ''}."
+        problems.append(_problem(name, "base_url", "", f"{address.title} has no address of its own.", remedy))
+    return [*problems, *_check_keys(name, config), *_check_timeouts(name, config)]
+
+
+def _check_keys(name: str, config: ProviderConfig) -> list[Problem]:
+    problems: list[Problem] = []
+    ways = [way for way in ("api_key", "api_key_env", "key_command") if getattr(config, way)]
+    if len(ways) > 1:
+        message = f"The key is told in {len(ways)} ways: {', '.join(ways)}."
+        problems.append(_problem(name, ways[1], "***", message, f"Keep one; {ways[0]} would be used."))
+    if config.api_key is not None and not config.api_key:
+        problems.append(_problem(name, "api_key", "", "The key is empty.", "Remove it or fill it in."))
+    return problems + [
+        _problem(name, f"headers.{header}", "***", "This is no name of a header.", "Rename it.")
+        for header in config.headers
+        if not header.isascii() or not header.replace("-", "").replace("_", "").isalnum()
+    ]
+
+
+def _check_timeouts(name: str, config: ProviderConfig) -> list[Problem]:
+    return [
+        _problem(
+            name,
+            f"timeouts.{field}",
+            str(value),
+            "No time at all is no limit that can be kept.",
+            "Give seconds above 0.",
+        )
+        for field, value in structs.asdict(config.timeouts).items()
+        if value is not None and value <= 0
+    ]
+
+
+def address_of(name: str, config: ProviderConfig) -> Address | None:
+    """The address of a provider as its configuration changes it; a name of one's own needs a base URL."""
+    known = find_address(name)
+    if known is None:
+        if not config.base_url:
+            return None
+        like = next((a for a in map(find_address, (_like(config.dialect), _OWN)) if a is not None), None)
+        if like is None:
+            return None
+        known = structs.replace(
+            like, name=name, title=name, key_env=(_variable(name),), base_url_env=(), aliases=()
+        )
+    changed: dict[str, Any] = {}
+    if config.dialect:
+        try:
+            changed["dialects"] = (proper_name(config.dialect),)
+        except UsageError:
+            return known
+    if config.auth:
+        changed["auth"] = config.auth
+    if config.embedding_model:
+        changed["embedding_model"] = config.embedding_model
+    return structs.replace(known, **changed) if changed else known
+
+
+def _like(dialect: str) -> str:
+    """The provider whose manners (header of the key, version) a server of this dialect shares."""
+    try:
+        return f"{proper_name(dialect)}-compatible" if dialect else ""
+    except UsageError:
+        return ""
+
+
+def _variable(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name).upper() + "_API_KEY"
+
+
+def _read(wanted: Any, value: Any) -> Any:
+    if wanted == Secret | None:
+        return Secret(msgspec.convert(value, str))
+    return msgspec.convert(value, wanted, strict=True)
+
+
+def _read_timeouts(name: str, table: Mapping[str, Any], problems: list[Problem]) -> Timeouts:
+    fields = {field.name: field.type for field in msgspec.structs.fields(Timeouts)}
+    sound: dict[str, float | None] = {}
+    for key, value in table.items():
+        place = f"timeouts.{key}"
+        if key not in fields:
+            problems.append(_unknown(name, place, {f"timeouts.{known}": None for known in fields}))
+            continue
+        try:
+            sound[key] = msgspec.convert(value, float | None)
+        except msgspec.ValidationError as error:
+            problems.append(_problem(name, place, value, f"{_plain(error)}.", "Give seconds."))
+    return Timeouts(**sound)
+
+
+def _unknown(name: str, key: str, known: Mapping[str, Any]) -> Problem:
+    near = get_close_matches(key, known, 1)
+    remedy = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."
+    return _problem(name, key, "***", "There is no such setting.", remedy)
+
+
+def _problem(name: str, key: str, value: object, message: str, remedy: str) -> Problem:
+    shown = "***" if value and key.partition(".")[0] in _SECRETS else str(value)
+    return Problem(field=f"providers.{name}.{key}", message=message, value=shown[:200], remedy=remedy)
+
+
+def _plain(error: msgspec.ValidationError) -> str:
+    return str(error).partition(" - at `")[0]

@@ -1,0 +1,74 @@
+"""Whether a provider answers, and what to do when it does not. Never raises."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from segue.errors import SegueError, TransportError
+from segue.providers.adapter import Health
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from segue.errors import Remedy
+    from segue.providers.addresses import Address
+
+LIMIT_SECONDS: Final = 10.0
+_ADVICE: Final[Mapping[Remedy, str]] = {
+    "fix": "Check the address and the settings of this provider.",
+    "log_in": "The key is missing or refused.",
+    "pay": "The account has no credit or quota left: look at its billing page.",
+    "wait": "Wait a little and try again.",
+    "go_elsewhere": "The provider has trouble of its own: use another one for now.",
+    "shrink": "Send less.",
+    "report": "Please report this.",
+}
+
+
+async def check_health(
+    provider: str,
+    probe: Callable[[], Awaitable[object]],
+    address: Address | None = None,
+    *,
+    limit: float = LIMIT_SECONDS,
+) -> Health:
+    """Ask `probe`, which raises when something is wrong, and tell how it went."""
+    started = time.perf_counter()
+    timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+    failure: Exception | None = None
+    try:
+        async with asyncio.timeout(limit):
+            await probe()
+    except TimeoutError:
+        failure = TransportError(f"No answer within {limit:g} s.", code="health_timeout")
+    except Exception as error:  # health is a report, whatever happens
+        failure = error
+    latency = time.perf_counter() - started
+    if failure is None:
+        return Health(status="healthy", provider=provider, timestamp=timestamp, latency=latency)
+    return Health(
+        status="unhealthy",
+        provider=provider,
+        timestamp=timestamp,
+        latency=latency,
+        error=_told(failure),
+        advice=advice_for(failure, address),
+    )
+
+
+def advice_for(error: Exception, address: Address | None = None) -> str:
+    """What would help, as far as the kind of the error tells."""
+    if not isinstance(error, SegueError):
+        return _ADVICE["report"]
+    if error.code == "CONNECTION_FAILED" and address is not None and address.start:
+        return f"Is it running? Start it: {address.start}"
+    if error.remedy == "log_in" and address is not None:
+        return f"{_ADVICE['log_in']} Store a new one: segue keys set {address.name}"
+    return error.hint or _ADVICE[error.remedy]
+
+
+def _told(error: Exception) -> str:
+    return error.message if isinstance(error, SegueError) else type(error).__name__

@@ -1,0 +1,246 @@
+"""A provider: a dialect at an address, with a key. Asks there, and tells the reply while it arrives."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, aclosing, suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
+
+from msgspec import structs
+
+from segue.conversation.events import CallStarted, Event, Failed, Finished
+from segue.dialects.refusals import without_secrets
+from segue.errors import CredentialsError, ProtocolError, SegueError, TransportError, UsageError
+from segue.providers.abilities import abilities
+from segue.providers.abort import AbortedError, Waiting
+from segue.providers.adapter import ProviderAdapter
+from segue.providers.addresses import path_of
+from segue.providers.cards import card_for_model, default_model
+from segue.providers.health import check_health
+from segue.providers.services import services_of
+from segue.providers.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+
+    from segue.conversation.options import Options
+    from segue.dialects.card import ModelCard
+    from segue.dialects.dialect import Dialect
+    from segue.providers.adapter import ChatRequest, Health, Problem, Sent
+    from segue.providers.addresses import Address
+    from segue.providers.auth import Key
+    from segue.providers.endpoint import Endpoint
+    from segue.providers.writer import Written
+
+REST_SECONDS: Final = 0.2
+"""How long the end of an answer is waited for behind the end of the reply: its connection can then be used again."""
+_UNNAMED: Final = ("", "default")
+
+
+class _Prepared(NamedTuple):
+    """A request and where it goes."""
+
+    endpoint: Endpoint
+    path: str
+    written: Written
+
+
+class Provider(ProviderAdapter):
+    """Speaks one or several dialects at one address. What else it can do is there as methods, or is not."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        others: Sequence[Dialect] = (),
+        key: Key | None = None,
+        address: Address | None = None,
+        model: str = "",
+        problems: Callable[[], list[Problem]] = list,
+    ) -> None:
+        """`others`: dialects it speaks besides, for the models that need them. `model`: the one meant by no name."""
+        self.name = endpoint.provider
+        self.endpoint = endpoint
+        self.address = address
+        self.model = model
+        self._key = key
+        self._problems = problems
+        self._endpoints = {
+            dialect.name: structs.replace(endpoint, dialect=dialect)
+            for dialect in (endpoint.dialect, *others)
+        }
+        self._writers = {
+            name: Writer(at.dialect, self.name, endpoint.base_url) for name, at in self._endpoints.items()
+        }
+        services = services_of(endpoint.dialect.name)
+        self._fit = services.new_fitting() if services.new_fitting is not None else _as_asked
+        vars(self).update(abilities(endpoint, services, self._ready))
+        for at in self._endpoints.values():
+            count = services_of(at.dialect.name).count_tokens
+            if count is not None:
+                self._counting = at.dialect.name, count
+                self.count_tokens = self._count_tokens
+                break
+
+    def __repr__(self) -> str:
+        return f"Provider({self.name} at {self.endpoint!r})"
+
+    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
+        waiting = Waiting(request.abort)
+        last: Finished | Failed = Failed(_endless(self.name))
+        try:
+            async with aclosing(self._reply(request, waiting)) as events:
+                async for event in events:
+                    if isinstance(event, Finished | Failed):
+                        last = event
+                        break
+                    yield event
+                    if waiting.aborted:
+                        last = Finished("cancelled")
+                        break
+        except AbortedError:
+            last = Finished("cancelled")
+        except SegueError as error:
+            last = Failed(error)
+        except Exception as error:  # whatever it is, the process and the session live on
+            last = Failed(_unexpected(self.name, error))
+        finally:
+            waiting.close()
+        if isinstance(last, Failed):
+            self._mind(last.error)
+        yield last
+
+    def preview(self, request: ChatRequest) -> Sent:
+        """The request that would be sent. Raises what keeps it from being said."""
+        return self._prepare(request).written.sent
+
+    def card(self, model: str) -> ModelCard:
+        """What is known about a model, in the dialect in which it is asked here."""
+        name = self._model(model)
+        return card_for_model(name, self._endpoint_for(name).dialect.name)
+
+    async def _reply(self, request: ChatRequest, waiting: Waiting) -> AsyncGenerator[Event, None]:
+        """Raises what goes wrong. Ends with the end of the reply, after which the connection is free."""
+        await waiting.for_(self._ready())
+        endpoint, path, written = self._prepare(request)
+        if request.on_sent is not None:
+            request.on_sent(written.sent)
+        decoder = endpoint.dialect.new_decoder()
+        async with AsyncExitStack() as opened:
+            answer = await waiting.for_(
+                opened.enter_async_context(endpoint.ask("POST", path, written.sent.body))
+            )
+            portions = answer.portions()
+            silent = True
+            while portion := await waiting.for_(anext(portions, b"")):
+                silent = False
+                for event in _spoken(decoder.feed(portion), written.spoken):
+                    if isinstance(event, Finished | Failed):
+                        await _rest(portions)
+                    yield event
+        if silent:
+            raise ProtocolError(
+                "No response body",
+                code="empty_body",
+                hint=f"Check that {endpoint.base_url} is the right address.",
+            )
+        for event in _spoken(decoder.close(), written.spoken):
+            yield event
+
+    def _prepare(self, request: ChatRequest, wire: str = "") -> _Prepared:
+        asked = structs.replace(request, model=self._model(request.model))
+        endpoint = self._endpoints[wire] if wire else self._endpoint_for(asked.model)
+        dialect = endpoint.dialect.name
+        path = path_of(dialect).replace("{model}", quote(asked.model.removeprefix("models/"), safe=""))
+        card = card_for_model(asked.model, dialect)
+        options = structs.replace(self._fit(asked, card), model=asked.model, stream=True)
+        written = self._writers[dialect].write(asked, options, card, endpoint.url(path))
+        return _Prepared(endpoint, path, written)
+
+    def _endpoint_for(self, model: str) -> Endpoint:
+        """In the dialect that the catalog says the model needs, if it is spoken here."""
+        if len(self._endpoints) == 1:
+            return self.endpoint
+        wire = card_for_model(model, self.endpoint.dialect.name).wire
+        return self._endpoints.get(wire, self.endpoint)
+
+    def _model(self, model: str) -> str:
+        if model not in _UNNAMED:
+            return model
+        meant = self.model or default_model(self.endpoint.dialect.name)
+        if not meant:
+            raise UsageError(
+                f'No model is named, and provider "{self.name}" has no default one.',
+                code="no_model",
+                hint=f"Name one: {self.name}/MODEL, or set providers.{self.name}.model.",
+            )
+        return meant
+
+    async def _ready(self) -> None:
+        """A key may come from a command or from the system's store: that is waited for outside of the loop."""
+        if self._key is not None and not self._key.known:
+            await asyncio.to_thread(self._key.find)
+
+    def _mind(self, error: SegueError) -> None:
+        self.endpoint.blot(error)
+        if isinstance(error, CredentialsError) and self._key is not None:
+            self._key.forget()
+
+    def validate_config(self) -> list[Problem]:
+        return self._problems()
+
+    async def health(self) -> Health:
+        return await check_health(self.name, self._probe, self.address)
+
+    async def _probe(self) -> None:
+        await self._ready()
+        list_models = services_of(self.endpoint.dialect.name).list_models
+        if list_models is not None:
+            await list_models(self.endpoint)
+        else:
+            await self.endpoint.json("GET", "/models")
+
+    async def _count_tokens(self, request: ChatRequest) -> int:
+        await self._ready()
+        wire, count = self._counting
+        endpoint, _, written = self._prepare(request, wire)
+        return await count(endpoint, written.sent.origin.model, written.sent.body)
+
+
+def _spoken(events: list[Event], names: dict[str, str]) -> list[Event]:
+    """The events with tools called as the conversation calls them."""
+    if not names:
+        return events
+    return [
+        structs.replace(event, name=names.get(event.name, event.name))
+        if type(event) is CallStarted
+        else event
+        for event in events
+    ]
+
+
+async def _rest(portions: AsyncIterator[bytes]) -> None:
+    with suppress(TimeoutError, TransportError):
+        async with asyncio.timeout(REST_SECONDS):
+            async for _ in portions:
+                pass
+
+
+def _as_asked(request: ChatRequest, _: ModelCard) -> Options:
+    return request.options
+
+
+def _endless(name: str) -> ProtocolError:
+    return ProtocolError(f"The reply of {name} broke off before its end.", code="no_end")
+
+
+def _unexpected(name: str, error: Exception) -> ProtocolError:
+    why = without_secrets(f"{type(error).__name__}: {error}")[:300]
+    unexpected = ProtocolError(
+        f"Something unexpected happened while {name} was asked: {why}.",
+        code="unexpected",
+        hint="This is a fault in segue or in what it was given; please report it.",
+    )
+    unexpected.__cause__ = error
+    return unexpected
