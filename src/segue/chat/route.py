@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.conversation.options import Options
 from segue.errors import UsageError
+
+_UNSAID = Options()
 
 
 @final
@@ -23,6 +25,15 @@ class Route(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         return f"{self.provider}/{self.model}"
+
+    def with_defaults(self, options: Options) -> Route:
+        """The same route with these options wherever it says nothing itself."""
+        own = {
+            field: value
+            for field in Options.__struct_fields__
+            if (value := getattr(self.options, field)) != getattr(_UNSAID, field)
+        }
+        return structs.replace(self, options=structs.replace(options, **own))
 
 
 def parse_route(name: str, options: Options = Options()) -> Route:  # noqa: B008 - a frozen value

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from asyncio import Event as Abort
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
 
 from segue.conversation.blocks import Media, ToolCall
 from segue.conversation.tools import ToolSpec
+from segue.sessions.store import Store
+
+if TYPE_CHECKING:
+    from segue.providers.adapter import ProviderAdapter
 
 Effect: TypeAlias = Literal["read", "edit", "run", "fetch", "other"]
 """What a tool does to the world: looks at it, changes files, runs programs, asks the network, or nobody knows."""
@@ -24,6 +28,29 @@ class Output(Struct, frozen=True):
     error: str | None = None
 
 
+class Approves(Protocol):
+    """Says which calls may run; see `segue.chat.approval`."""
+
+    async def refusal(self, call: ToolCall, tool: Tool) -> str:
+        """Why the call may not run; nothing if it may."""
+        ...
+
+
+class Providers(Protocol):
+    """Finds providers by their names: a `ProviderRegistry`, or a plain dict."""
+
+    def get(self, name: str, /) -> ProviderAdapter | None: ...
+
+
+@final
+class Host(Struct, frozen=True, kw_only=True):
+    """What a session shares with the sessions that its tools begin."""
+
+    providers: Providers
+    store: Store
+    approval: Approves | None = None
+
+
 @final
 class Context(Struct, frozen=True, kw_only=True):
     """What a running tool may know of its surroundings."""
@@ -33,6 +60,8 @@ class Context(Struct, frozen=True, kw_only=True):
     """Set when the turn is cancelled; a tool that takes long should watch it."""
     progress: Callable[[str], None]
     session: str = ""
+    host: Host | None = None
+    """For tools that begin a session of their own."""
 
 
 Runner: TypeAlias = Callable[[dict[str, Any], Context], Awaitable[Any]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 
 @final
@@ -26,3 +26,12 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         if self.input_tokens is None and self.output_tokens is None:
             return None
         return (self.input_tokens or 0) + (self.output_tokens or 0)
+
+    def plus(self, other: Usage) -> Usage:
+        """Both together. What neither told stays unknown."""
+        sums = {
+            field: (getattr(self, field) or 0) + told
+            for field in self.__struct_fields__
+            if (told := getattr(other, field)) is not None
+        }
+        return structs.replace(self, **sums) if sums else self

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from asyncio import Event as Abort
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final, runtime_checkable
 
 from msgspec import Struct, structs
 
@@ -22,6 +22,9 @@ from segue.conversation.tools import ToolSpec
 from segue.dialects.response_view import as_response
 from segue.transcript.policy import Policy
 from segue.transcript.repairs import Repair
+
+if TYPE_CHECKING:
+    from segue.dialects.card import ModelCard
 
 
 @final
@@ -150,6 +153,20 @@ class CountsTokens(Protocol):
     """Can count the input tokens of a request."""
 
     async def count_tokens(self, request: ChatRequest) -> int: ...
+
+
+@runtime_checkable
+class Previews(Protocol):
+    """Can tell the request that it would send, without sending it."""
+
+    def preview(self, request: ChatRequest) -> Sent: ...
+
+
+@runtime_checkable
+class KnowsModels(Protocol):
+    """Can tell, without asking anybody, what is known about a model."""
+
+    def card(self, model: str) -> ModelCard: ...
 
 
 @runtime_checkable

@@ -99,7 +99,8 @@ class State:
             case NoteAdded(message):
                 self._append(message)
             case ModelReplied():
-                self._append(entry.message)
+                if entry.message.blocks:  # a reply may cost something and say nothing
+                    self._append(entry.message)
                 self._count(entry)
             case CallsScheduled(calls):
                 for call in calls:
@@ -205,12 +206,7 @@ class State:
             self.conversation = structs.replace(self.conversation, system=entry.system)
 
     def _count(self, entry: ModelReplied) -> None:
-        counted = {
-            field: (getattr(self.usage, field) or 0) + told
-            for field in Usage.__struct_fields__
-            if (told := getattr(entry.usage, field)) is not None
-        }
-        self.usage = structs.replace(self.usage, **counted)
+        self.usage = self.usage.plus(entry.usage)
         if entry.cost is not None:
             self.cost = (self.cost or 0.0) + entry.cost
 

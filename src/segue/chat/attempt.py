@@ -1,0 +1,146 @@
+"""One request to one provider: its events told as they arrive, and the reply that they make."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from segue.chat.events import ReasoningChunk, TextChunk
+from segue.chat.react import ReActReader, to_react
+from segue.conversation.blocks import Origin
+from segue.conversation.events import (
+    Event,
+    Failed,
+    Finished,
+    ReasoningDelta,
+    Reply,
+    TextDelta,
+    UsageReported,
+    fold,
+)
+from segue.errors import ProtocolError, SegueError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from segue.chat.scheduler import Emit
+    from segue.providers.adapter import ChatRequest, ProviderAdapter, Sent
+
+GRACE = 1.0
+"""Seconds that a provider has to end its stream when it is told to. Then it is cut off."""
+
+
+class Attempt:
+    """Made for one request and used once. It never raises: what goes wrong is the reply's error."""
+
+    def __init__(self, emit: Emit, abort: asyncio.Event) -> None:
+        self.shown = False
+        """Whether the user has seen anything of the reply."""
+        self.sent: Sent | None = None
+        self.seconds = 0.0
+        self.first_token: float | None = None
+        self._emit = emit
+        self._abort = abort
+        self._events: list[Event] = []
+        self._over = False
+        self._aborted = False
+        self._started = monotonic()
+
+    async def run(self, provider: ProviderAdapter, request: ChatRequest, *, react: bool = False) -> Reply:
+        """`react`: the model knows no tools, so they and its calls are put into words."""
+        request = structs.replace(request, abort=self._abort, on_sent=self._remember)
+        self._started = monotonic()
+        reader = ReActReader() if react else None
+        await self._until_stopped(provider, to_react(request) if react else request, reader)
+        self.seconds = monotonic() - self._started
+        if not self._over and not self._aborted:
+            self._events.append(Failed(_no_end(provider.name)))
+        origin = Origin(provider=provider.name, model=request.model)
+        under = ""
+        if self.sent is not None:
+            origin, under = self.sent.origin, self.sent.made_under
+        reply = fold(self._events, origin, made_under=under)
+        return structs.replace(reply, finish="cancelled", error=None) if self._aborted else reply
+
+    async def _until_stopped(
+        self, provider: ProviderAdapter, request: ChatRequest, reader: ReActReader | None
+    ) -> None:
+        if self._abort.is_set():
+            self._aborted = True
+            return
+        listening = asyncio.create_task(self._listen(provider, request, reader))
+        stopped = asyncio.ensure_future(self._abort.wait())
+        try:
+            await asyncio.wait({listening, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if not listening.done():
+                # What is said from now on is not heard, except for what it cost.
+                self._aborted = True
+                await asyncio.wait({listening}, timeout=GRACE)
+        finally:
+            stopped.cancel()
+            if not listening.done():
+                listening.cancel()
+                await asyncio.wait({listening}, timeout=GRACE)
+
+    async def _listen(
+        self, provider: ProviderAdapter, request: ChatRequest, reader: ReActReader | None
+    ) -> None:
+        stream: AsyncIterator[Event] | None = None
+        try:
+            stream = provider.chat_stream(request)
+            async for event in stream:
+                for told in (event,) if reader is None else reader.feed(event):
+                    self._hear(told)
+                if self._over:
+                    break
+        except SegueError as error:
+            self._hear(Failed(error))
+        except Exception as error:  # whatever a provider does, the chat stays usable
+            self._hear(Failed(unexpected(error)))
+        finally:
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
+
+    def _hear(self, event: Event) -> None:
+        if self._over or (self._aborted and type(event) is not UsageReported):
+            return
+        self._events.append(event)
+        if type(event) is TextDelta:
+            self._show(TextChunk(event.text))
+        elif type(event) is ReasoningDelta:
+            self._show(ReasoningChunk(event.text))
+        elif type(event) is Finished or type(event) is Failed:
+            self._over = True
+
+    def _show(self, chunk: TextChunk | ReasoningChunk) -> None:
+        if chunk.text:
+            if self.first_token is None:
+                self.first_token = monotonic() - self._started
+            self.shown = True
+            self._emit(chunk)
+
+    def _remember(self, sent: Sent) -> None:
+        self.sent = sent
+
+
+def unexpected(error: Exception) -> SegueError:
+    """An error that nobody foresaw, as one that can be told."""
+    told = SegueError(
+        f"Unexpected {type(error).__name__}: {error}",
+        code="unexpected",
+        hint="This is a defect of segue, of a provider or of a tool's code. The chat can go on.",
+    )
+    told.__cause__ = error
+    return told
+
+
+def _no_end(provider: str) -> ProtocolError:
+    return ProtocolError(
+        f"{provider} stopped in the middle of its reply.",
+        code="no_end",
+        hint="Ask again, or another provider.",
+    )

@@ -1,0 +1,394 @@
+"""The chat: what a user holds.
+
+    async with Chat("anthropic/claude-sonnet-4-6", tools=[weather]) as chat:
+        print(await chat.send("Do I need an umbrella in Oslo?"))
+        await chat.switch("openai/gpt-5.2")
+        async for event in chat.stream("And tomorrow?"):
+            ...
+
+The conversation is kept over all turns, models and providers. A turn that fails or is cancelled leaves a chat that
+can go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from msgspec import structs
+
+from segue.chat.attempt import unexpected
+from segue.chat.events import ChatEvent, Finish, Switch, Warned
+from segue.chat.facts import facts_from, provider_of
+from segue.chat.opening import (
+    Settings,
+    checked_tools,
+    default_providers,
+    default_store,
+    make_session,
+    open_journal,
+)
+from segue.chat.policies import SingleRouter
+from segue.chat.route import Route, parse_route
+from segue.chat.router import Router
+from segue.chat.session import Answer, Session
+from segue.chat.shortening import Compacting
+from segue.chat.tools import as_tool
+from segue.chat.turn import MAX_EXCHANGES
+from segue.conversation.blocks import Text
+from segue.conversation.document import encode_document
+from segue.conversation.message import Message, user
+from segue.conversation.options import Options
+from segue.conversation.plain import sayable
+from segue.errors import SegueError, UsageError
+from segue.providers.adapter import Previews
+from segue.sessions.entries import Switched
+from segue.transcript.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable
+
+    from segue.chat.compaction import Strategy
+    from segue.chat.events import Compaction
+    from segue.chat.tool import Approves, Providers, Tool
+    from segue.conversation.blocks import Block
+    from segue.conversation.interaction import Ledger
+    from segue.conversation.message import Conversation
+    from segue.conversation.usage import Usage
+    from segue.sessions.entries import Link
+    from segue.sessions.journal import Journal
+    from segue.sessions.store import Store
+    from segue.transcript.repairs import Repair
+
+Model: TypeAlias = str | Route | Router
+"""`provider/model`, a route, or a router that chooses one for each turn."""
+
+
+class Chat:
+    """A conversation with whichever model comes next. It takes one turn at a time."""
+
+    def __init__(  # noqa: PLR0913 - everything that a user may choose, all of it optional
+        self,
+        model: Model = "",
+        *,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        system: str = "",
+        session: str | None = None,
+        store: Store | None = None,
+        providers: Providers | None = None,
+        options: Options = Options(),  # noqa: B008 - a frozen value
+        max_turns: int = MAX_EXCHANGES,
+        approval: Approves | None = None,
+        policy: Policy = Policy(),  # noqa: B008 - a frozen value
+        compaction: Compacting = Compacting(),  # noqa: B008 - a frozen value
+        title: str = "",
+        directory: str = "",
+        parent: Link | None = None,
+        take_over: bool = False,
+    ) -> None:
+        """`session`: go on with that one, or begin it under this id. Without a `store` it ends with the process.
+
+        `max_turns`: exchanges with the model within one turn. `approval`: who may call what; without it functions run
+        that were written for this chat, and tools that read. `take_over`: also if another process has the session.
+        """
+        self._settings = Settings(
+            tools=checked_tools(as_tool(tool) for tool in tools),
+            system=sayable(system),
+            session=session,
+            store=store,
+            providers=providers,
+            options=options,
+            max_turns=max_turns,
+            approval=approval,
+            policy=policy,
+            compaction=compaction,
+            title=sayable(title),
+            directory=directory,
+            parent=parent,
+            take_over=take_over,
+        )
+        self._model: Model = parse_route(model) if isinstance(model, str) and model else model
+        self._session: Session | None = None
+        self._router: Router | None = None
+        self._wanted: Router | None = None
+        self._turn: _Turn | None = None
+        self._opening = asyncio.Lock()
+        self._resources = AsyncExitStack()
+        self.answer: Answer | None = None
+        """Of the last turn."""
+
+    # Begin and end
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Begin or go on with the session. `send` and `stream` do it too."""
+        async with self._opening:
+            if self._session is None:
+                self._session = await self._open()
+
+    async def _open(self) -> Session:
+        settings = self._settings
+        providers = settings.providers or default_providers()
+        named = self._model if isinstance(self._model, str) else self._model.name
+        journal = await open_journal(settings, settings.store or default_store(), named)
+        self._resources.push_async_callback(journal.close)
+        await self._resources.enter_async_context(journal.hold())
+        self._router = self._router_for(self._model or journal.state.model, providers)
+        return make_session(journal, settings, providers)
+
+    def _router_for(self, model: Model, providers: Providers) -> Router:
+        if isinstance(model, str):
+            model = parse_route(model)
+        return SingleRouter(model, facts_from(providers)) if isinstance(model, Route) else model
+
+    async def close(self) -> None:
+        """Cancel what runs, and let go of the session; it can be opened again."""
+        if self._turn is not None:
+            await self._turn.stop()
+        session, self._session = self._session, None
+        if session is not None:
+            await self._resources.aclose()
+
+    # Say something
+
+    async def send(self, *said: str | Block) -> Answer:
+        """Say something and wait for the end of the turn. An error is in the answer; `or_raise` raises it."""
+        turn = await self._begin(said, lambda _event: None)
+        await turn.over()
+        return turn.answer
+
+    async def stream(self, *said: str | Block) -> AsyncIterator[ChatEvent]:
+        """Say something and hear what happens while it does; the last event is `Finish`.
+
+        Who stops listening cancels the turn.
+        """
+        events: asyncio.Queue[ChatEvent] = asyncio.Queue()
+        turn = await self._begin(said, events.put_nowait)
+        try:
+            while True:
+                event = await events.get()
+                yield event
+                if type(event) is Finish:
+                    break
+        finally:
+            await turn.stop()
+
+    async def _begin(self, said: tuple[str | Block, ...], emit: Callable[[ChatEvent], None]) -> _Turn:
+        message = _message(said)
+        await self.open()
+        self._refuse_during_turn("say something")
+        self._turn = _Turn(emit)
+        self._turn.start(self._take(self._turn, message))
+        return self._turn
+
+    async def _take(self, turn: _Turn, message: Message) -> None:
+        session, router = self._parts()
+        answer = await session.take_turn(message, router, turn.emit, turn.abort)
+        if answer.model and answer.error is None:
+            session.shortening.narrator = parse_route(answer.model)
+        if self._wanted is not None:
+            try:
+                turn.emit(await self._go_to(self._wanted))
+            except Exception as error:  # the turn is over and its answer stands
+                told = error if isinstance(error, SegueError) else unexpected(error)
+                turn.emit(Warned(f"The switch failed. {told}", told.code))
+        # Whoever hears of the end may go on at once.
+        self.answer = turn.answer = answer
+        self._turn = None
+        turn.emit(Finish(answer.finish, answer.usage, answer.cost))
+
+    def cancel(self) -> bool:
+        """Stop the turn that runs, if one does. What was said and done until now is kept."""
+        if self._turn is None:
+            return False
+        self._turn.abort.set()
+        return True
+
+    # Change course
+
+    async def switch(self, model: Model) -> Switch | None:
+        """Let another model answer from the next turn on; nothing is told while a turn runs, whose end it waits for.
+
+        Of several switches asked for during a turn the last one holds.
+        """
+        await self.open()
+        session, _ = self._parts()
+        router = self._router_for(model, session.terms.providers)
+        for route in router.routes[:1]:
+            provider_of(route, session.terms.providers)
+        if self._turn is not None:
+            self._wanted = router
+            return None
+        return await self._go_to(router)
+
+    async def _go_to(self, router: Router) -> Switch:
+        session, previous = self._parts()
+        self._wanted = None
+        await session.journal.append(Switched(previous=previous.name, model=router.name))
+        self._router = router
+        return Switch(previous.name, router.name, "asked", self._losses(router))
+
+    def _losses(self, router: Router) -> tuple[Repair, ...]:
+        """What the new model cannot be told, found by making the request that it would get."""
+        session, _ = self._parts()
+        route = router.routes[0]
+        provider = provider_of(route, session.terms.providers)
+        if not isinstance(provider, Previews) or not self.conversation.messages:
+            return ()
+        sent = provider.preview(session.terms.request(session.journal.state, route))
+        return tuple(repair for repair in sent.repairs if repair.lossy)
+
+    async def undo(self) -> None:
+        """Take the last turn back. What its tools did to the world stays done."""
+        await (await self._at_rest("undo")).journal.undo()
+
+    async def redo(self) -> None:
+        await (await self._at_rest("redo")).journal.redo()
+
+    async def fork(self, *, session: str = "") -> Chat:
+        """A chat of its own that begins with all that was said here."""
+        here = await self._at_rest("fork")
+        journal = await here.journal.fork(session=session)
+        await journal.close()
+        forked = Chat(self._router or self._model)
+        forked._settings = structs.replace(
+            self._settings,
+            session=journal.session,
+            store=journal.store,
+            system="",
+            title="",
+            parent=None,
+            providers=here.terms.providers,
+        )
+        await forked.open()
+        return forked
+
+    async def compact(self, strategy: Strategy | None = None) -> Compaction | None:
+        """Make the conversation shorter now; nothing if there is nothing to leave out."""
+        session = await self._at_rest("compact")
+        _, router = self._parts()
+        if session.shortening.narrator is None:
+            session.shortening.narrator = router.routes[0]
+        return await session.shortening.shorten(None, "asked", lambda _event: None, strategy=strategy)
+
+    # Look at it
+
+    @property
+    def id(self) -> str:
+        """Of the session."""
+        return self.journal.session
+
+    @property
+    def model(self) -> str:
+        """Who answers next: `provider/model`, or the name of a router."""
+        return self._parts()[1].name
+
+    @property
+    def busy(self) -> bool:
+        return self._turn is not None
+
+    @property
+    def journal(self) -> Journal:
+        return self._parts()[0].journal
+
+    @property
+    def conversation(self) -> Conversation:
+        return self.journal.state.conversation
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.journal.state.ledger
+
+    @property
+    def usage(self) -> Usage:
+        """Of all turns ever taken in the session."""
+        return self.journal.state.usage
+
+    @property
+    def cost(self) -> float | None:
+        return self.journal.state.cost
+
+    def export(self) -> bytes:
+        """The conversation as a JSON document that `segue` and its tools read."""
+        session, _ = self._parts()
+        return encode_document(
+            self.conversation, self.ledger, tools=session.terms.tools, options=session.terms.options
+        )
+
+    def view(self, model: str = "") -> bytes:
+        """The request that a model would get now, as it would be sent: by default the one that answers next."""
+        session, router = self._parts()
+        route = parse_route(model) if model else router.routes[0]
+        provider = provider_of(route, session.terms.providers)
+        if not isinstance(provider, Previews):
+            raise UsageError(
+                f'Provider "{route.provider}" cannot tell what it would send.',
+                code="no_preview",
+                hint="Choose one that speaks over a wire.",
+            )
+        return provider.preview(session.terms.request(session.journal.state, route)).body
+
+    def _parts(self) -> tuple[Session, Router]:
+        if self._session is None or self._router is None:
+            raise UsageError(
+                "The chat is not open.",
+                code="not_open",
+                hint="Use `async with Chat(…)`, or await chat.open().",
+            )
+        return self._session, self._router
+
+    async def _at_rest(self, what: str) -> Session:
+        await self.open()
+        self._refuse_during_turn(what)
+        return self._parts()[0]
+
+    def _refuse_during_turn(self, what: str) -> None:
+        if self._turn is not None:
+            raise UsageError(
+                f"A turn is running: cannot {what} now.",
+                code="turn_in_flight",
+                hint="Wait for its end, or cancel it first.",
+            )
+
+
+class _Turn:
+    """A turn that runs in a task of its own, so that whoever waits for it may be cancelled without tearing it."""
+
+    def __init__(self, emit: Callable[[ChatEvent], None]) -> None:
+        self.emit = emit
+        self.abort = asyncio.Event()
+        self.answer = Answer(finish="cancelled")
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, work: Any) -> None:
+        self._task = asyncio.create_task(work)
+
+    async def over(self) -> None:
+        """Wait for the end. Who is cancelled meanwhile cancels the turn, and sees it end."""
+        try:
+            if self._task is not None:
+                await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        if self._task is not None and not self._task.done():
+            self.abort.set()
+            await asyncio.wait({self._task})
+
+
+def _message(said: tuple[str | Block, ...]) -> Message:
+    blocks = [Text(sayable(block)) if isinstance(block, str) else block for block in said]
+    if not any(type(block) is not Text or block.text.strip() for block in blocks):
+        raise UsageError(
+            "Nothing was said.", code="empty_prompt", hint="Give a text, an image or a document."
+        )
+    return user(*blocks)

@@ -1,0 +1,31 @@
+"""The driver: grants a turn its wishes, one after another, until it has none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from segue.chat.turn import Intent, Outcome, Turn
+    from segue.sessions.entries import TurnFinish
+
+
+async def drive(
+    turn: Turn, grant: Callable[[Intent], Awaitable[Outcome]], recorded: Iterable[Outcome] = ()
+) -> TurnFinish:
+    """How the turn ended. What was `recorded` is sent in first: nothing of it is done again.
+
+    Raises JournalError where the turn wishes for something else than was recorded.
+    """
+    try:
+        wish = next(turn)
+        for outcome in recorded:
+            wish = turn.send(outcome)
+        while True:
+            wish = turn.send(await grant(wish))
+    except StopIteration as ended:
+        finish: TurnFinish = ended.value
+        return finish
+    finally:
+        turn.close()

@@ -1,0 +1,193 @@
+"""One exchange of a turn: a request and its reply, tried again or elsewhere while nothing was shown.
+
+Each attempt is rendered anew by the provider that it goes to. What came of a reply that broke off is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol, final
+
+from msgspec import Struct, field, structs
+
+from segue.chat.attempt import Attempt
+from segue.chat.events import Repaired, Retrying, Switch, Warned
+from segue.chat.facts import provider_of
+from segue.chat.router import GiveUp, GoTo, Retry
+from segue.chat.tool import Providers
+from segue.conversation.blocks import ToolCall
+from segue.conversation.message import Message
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.conversation.usage import Usage
+from segue.providers.adapter import ChatRequest
+from segue.sessions.entries import ModelReplied, Switched
+from segue.transcript.policy import Policy
+from segue.transcript.repairs import Repair
+
+if TYPE_CHECKING:
+    from segue.chat.route import Route
+    from segue.chat.router import Routing
+    from segue.chat.scheduler import Emit
+    from segue.conversation.events import Reply
+    from segue.errors import SegueError
+    from segue.providers.adapter import Sent
+    from segue.sessions.journal import Journal, State
+
+TOOLS_UNSUPPORTED = "tools_unsupported"
+"""The code of a refusal that says: this model knows no tools."""
+
+
+@final
+class Terms(Struct, kw_only=True):
+    """What all requests of a session have in common."""
+
+    providers: Providers
+    session: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    options: Options = Options()
+    policy: Policy = Policy()
+    told: set[Repair] = field(default_factory=set)
+    """Repairs that somebody heard of already."""
+    without_tools: set[str] = field(default_factory=set)
+    """Routes to models that know no tools: theirs are put into words."""
+
+    def request(self, state: State, route: Route) -> ChatRequest:
+        """What a route would be asked now."""
+        return ChatRequest(
+            model=route.model,
+            conversation=state.conversation,
+            ledger=state.ledger,
+            tools=self.tools,
+            options=route.with_defaults(self.options).options,
+            policy=self.policy,
+        )
+
+
+class Shrink(Protocol):
+    """Makes the conversation shorter, if that can be done."""
+
+    async def __call__(self, route: Route, *, why: str) -> bool: ...
+
+
+class Exchanges:
+    """All exchanges of one turn, and what they cost together."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        routing: Routing,
+        terms: Terms,
+        *,
+        emit: Emit,
+        abort: asyncio.Event,
+        shrink: Shrink,
+    ) -> None:
+        self.error: SegueError | None = None
+        self.ran = False
+        """Whether a call of this turn has run: from then on it stays where it is."""
+        self.usage = Usage()
+        self.cost: float | None = None
+        self.latest = ModelReplied(Message("model", ()))
+        self._journal = journal
+        self._routing = routing
+        self._terms = terms
+        self._emit = emit
+        self._abort = abort
+        self._shrink = shrink
+        self._shrunk = False
+
+    @property
+    def route(self) -> Route:
+        return self._routing.route
+
+    async def ask(self) -> Reply:
+        """A reply, whole or cut off, as it now stands in the conversation."""
+        while True:
+            attempt = Attempt(self._emit, self._abort)
+            reply = await self._attempt(attempt)
+            if attempt.sent is not None:
+                self._tell_repairs(attempt.sent)
+            if reply.error is None or not await self._try_again(reply.error, shown=attempt.shown):
+                break
+        return await self._keep(reply, attempt)
+
+    async def _attempt(self, attempt: Attempt) -> Reply:
+        route, terms = self.route, self._terms
+        request = structs.replace(terms.request(self._journal.state, route), session=terms.session)
+        react = bool(terms.tools) and route.name in terms.without_tools
+        return await attempt.run(provider_of(route, terms.providers), request, react=react)
+
+    async def _try_again(self, error: SegueError, *, shown: bool) -> bool:
+        route = self.route
+        if not shown and error.code == TOOLS_UNSUPPORTED and route.name not in self._terms.without_tools:
+            self._terms.without_tools.add(route.name)
+            return True
+        if not shown and error.remedy == "shrink" and not self._shrunk:
+            self._shrunk = True
+            if await self._shrink(route, why=error.code):
+                return True
+        step = self._routing.failed(error, shown=shown, ran=self.ran)
+        if type(step) is Retry and not shown:
+            self._emit(Retrying(route.name, error, step.after))
+            return await self._pause(step.after)
+        if type(step) is GoTo and not shown and not self.ran:
+            await self._journal.append(
+                Switched(previous=route.name, model=step.route.name, reason="failover")
+            )
+            self._emit(Switch(route.name, step.route.name, "failover"))
+            return True
+        self.error = step.error if type(step) is GiveUp else error
+        return False
+
+    async def _pause(self, seconds: float) -> bool:
+        """Wait, unless the turn is cancelled; asking again will find that out."""
+        if seconds > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._abort.wait(), seconds)
+        return True
+
+    async def _keep(self, reply: Reply, attempt: Attempt) -> Reply:
+        message = reply.message if reply.finish in ("stop", "tool_calls") else _without_halves(reply.message)
+        # Minted here, so that the journal tells the ids that the conversation will have.
+        message = self._journal.state.conversation.append(message).messages[-1]
+        cost = _cost(self.route, reply.usage)
+        self.latest = ModelReplied(
+            message,
+            reply.finish,
+            reply.usage,
+            cost,
+            0 if attempt.sent is None else len(attempt.sent.repairs),
+        )
+        if message.blocks or reply.usage != Usage():
+            await self._journal.append(self.latest)
+        self.usage = self.usage.plus(reply.usage)
+        if cost is not None:
+            self.cost = (self.cost or 0.0) + cost
+        if reply.finish == "cancelled":
+            self._routing.aborted()
+        elif reply.error is None:
+            self._routing.answered(reply.usage, attempt.first_token, seconds=attempt.seconds, cost=cost)
+            if not message.blocks:
+                self._emit(Warned("The model answered with nothing.", "empty_reply"))
+        return structs.replace(reply, message=message, error=self.error)
+
+    def _tell_repairs(self, sent: Sent) -> None:
+        new = tuple(repair for repair in sent.repairs if repair not in self._terms.told)
+        if new:
+            self._terms.told.update(new)
+            self._emit(Repaired(new, self.route.name))
+
+
+def _without_halves(message: Message) -> Message:
+    """A reply that broke off, without calls whose arguments did: they are no wishes yet."""
+    whole = tuple(
+        block for block in message.blocks if type(block) is not ToolCall or block.arguments is not None
+    )
+    return structs.replace(message, blocks=whole)
+
+
+def _cost(route: Route, usage: Usage) -> float | None:
+    del route, usage
+    return None
