@@ -1,0 +1,90 @@
+"""A reply while it arrives, as plain records: text, tool_call, finish, error.
+
+A call is told once, when its arguments are complete: parsed, or with the text that could not be. Finish reasons are
+those of `segue.conversation.events`, but for `tool`, which is short for `tool_calls`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    UsageReported,
+    parse_arguments,
+)
+from segue.errors import ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from segue.conversation.events import Event
+    from segue.errors import SegueError
+
+
+class _Call:
+    __slots__ = ("id", "name", "pieces")
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.name = ""
+        self.pieces: list[str] = []
+
+    def told(self, index: int) -> dict[str, Any]:
+        raw = "".join(self.pieces)
+        arguments = parse_arguments(raw)
+        call: dict[str, Any] = {"id": self.id or f"call_{index}", "name": self.name, "args": arguments}
+        if not isinstance(arguments, dict):
+            call.update(args=None, raw=raw)
+        return {"type": "tool_call", "value": call}
+
+
+async def plain_events(events: AsyncIterator[Event]) -> AsyncIterator[dict[str, Any]]:
+    """The view of a stream for those who want no types of ours. Closing it closes the stream."""
+    calls: dict[int, _Call] = {}
+    try:
+        async for event in events:
+            for told in _told(event, calls):
+                yield told
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _told(event: Event, calls: dict[int, _Call]) -> Iterator[dict[str, Any]]:
+    match event:
+        case TextDelta(_, text):
+            yield {"type": "text", "value": text}
+        case ReasoningDelta(_, text):
+            yield {"type": "reasoning", "value": text}
+        case CallStarted(index, native_id, name):
+            call = calls.setdefault(index, _Call())
+            call.id, call.name = native_id or call.id, name or call.name
+        case ArgumentsDelta(index, text):
+            calls.setdefault(index, _Call()).pieces.append(text)
+        case UsageReported(usage):
+            yield {
+                "type": "usage",
+                "value": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
+            }
+        case Finished(reason):
+            if reason != "cancelled":
+                yield from (call.told(index) for index, call in enumerate(calls.values()))
+            yield {"type": "finish", "reason": "tool" if reason == "tool_calls" else reason}
+        case Failed(error):
+            yield {"type": "error", "error": plain_error(error)}
+        case _:  # seals and media have no place in this view
+            return
+
+
+def plain_error(error: SegueError) -> dict[str, str]:
+    """A refusal over HTTP is told with its status; everything else with its own code."""
+    if isinstance(error, ProviderError) and error.status is not None:
+        return {"message": f"HTTP {error.status}: {error.message}", "code": str(error.status)}
+    return {"message": error.message, "code": error.code}

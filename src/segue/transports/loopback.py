@@ -1,0 +1,165 @@
+"""An ASGI application in this process as the place that requests go to: no socket, no server, the same conduct.
+
+The application runs beside its reader and is slowed down by a slow one. Leaving before the end is a hang-up, of which
+it hears as it would from a server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from urllib.parse import unquote, urlsplit
+
+from segue.errors import TransportError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from segue.transports.transport import Answer, WireRequest
+
+Message: TypeAlias = MutableMapping[str, Any]
+Application: TypeAlias = Callable[
+    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+]
+
+AHEAD: Final = 8
+"""How many portions the application may be ahead of its reader."""
+GRACE_SECONDS: Final = 1.0
+"""How long it may go on after a hang-up."""
+
+
+@final
+class LoopbackTransport:
+    """Carries requests to an application in this process."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[Answer]:
+        return self._ask(request)
+
+    @asynccontextmanager
+    async def _ask(self, request: WireRequest) -> AsyncIterator[Answer]:
+        exchange = _Exchange(request)
+        running = asyncio.ensure_future(exchange.run(self._application))
+        try:
+            limits = request.timeouts
+            yield await exchange.answer(limits.first_byte, limits.idle)
+        finally:
+            exchange.hung_up.set()
+            await asyncio.wait({running}, timeout=GRACE_SECONDS)
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+
+class _Exchange:
+    """One request, seen from both sides."""
+
+    def __init__(self, request: WireRequest) -> None:
+        self._request = request
+        self._told: asyncio.Queue[Message] = asyncio.Queue(AHEAD)
+        self._asked = False
+        self.hung_up = asyncio.Event()
+
+    async def run(self, application: Application) -> None:
+        try:
+            await application(_scope(self._request), self._receive, self._send)
+            end: Message = {"type": "end"}
+        except Exception as error:  # a server would log it and close the connection
+            end = {"type": "end", "why": type(error).__name__}
+        with suppress(ConnectionError):
+            await self._send(end)
+
+    async def _receive(self) -> Message:
+        if not self._asked:
+            self._asked = True
+            return {"type": "http.request", "body": self._request.body, "more_body": False}
+        await self.hung_up.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        put = asyncio.ensure_future(self._told.put(message))
+        gone = asyncio.ensure_future(self.hung_up.wait())
+        try:
+            await asyncio.wait({put, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            put.cancel()
+        if self.hung_up.is_set():
+            raise ConnectionError("The client has gone.")
+
+    async def answer(self, first_byte: float | None, idle: float | None) -> _LoopbackAnswer:
+        start = await self.next(first_byte, "first_byte")
+        if start["type"] != "http.response.start":
+            raise self.broken(start)
+        return _LoopbackAnswer(self, start, idle)
+
+    async def next(self, seconds: float | None, what: str) -> Message:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._told.get()
+        except TimeoutError:
+            raise TransportError(
+                f"{self._request.place} said nothing for {seconds:g} s.",
+                code=f"{what}_timeout",
+                hint=f"Try again, or allow more time: timeouts.{what}.",
+            ) from None
+
+    def broken(self, message: Message) -> TransportError:
+        why = message.get("why") or "the application ended without an answer"
+        return TransportError(
+            f"The connection to {self._request.place} broke off: {why}.",
+            code="connection_broken",
+            hint="Try again.",
+        )
+
+
+@final
+class _LoopbackAnswer:
+    def __init__(self, exchange: _Exchange, start: Message, idle: float | None) -> None:
+        self.status: int = start["status"]
+        self.headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in start.get("headers", ())
+        }
+        self._exchange = exchange
+        self._idle = idle
+        self._over = False
+
+    async def portions(self) -> AsyncIterator[bytes]:
+        while not self._over:
+            message = await self._exchange.next(self._idle, "idle")
+            if message["type"] != "http.response.body":
+                raise self._exchange.broken(message)
+            self._over = not message.get("more_body", False)
+            if portion := message.get("body", b""):
+                yield portion
+
+    async def read(self) -> bytes:
+        return b"".join([portion async for portion in self.portions()])
+
+
+def _scope(request: WireRequest) -> Message:
+    parts = urlsplit(request.url)
+    headers = {
+        "host": parts.netloc.rpartition("@")[2],
+        "content-length": str(len(request.body)),
+        **request.headers,
+    }
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": parts.scheme or "http",
+        "path": unquote(parts.path),
+        "raw_path": parts.path.encode(),
+        "query_string": parts.query.encode(),
+        "root_path": "",
+        "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()],
+        "client": ("127.0.0.1", 0),
+        "server": (parts.hostname or "loopback", parts.port or 80),
+    }
