@@ -48,6 +48,14 @@ def _server(app: App) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
+def _listener(host: str, port: int) -> socket.socket:
+    # Only on a socket that says it speaks TCP does asyncio send small portions at once, not 40 ms later.
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((host, port))
+    return listener
+
+
 @contextmanager
 def serve(
     port: int = 0, *, host: str = "127.0.0.1", emulator: Emulator | None = None, root: str = ""
@@ -55,9 +63,7 @@ def serve(
     """Serve in a thread; the port is open when the block starts and closed when it ends."""
     app = App(emulator, root=root)
     server = _server(app)
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+    with _listener(host, port) as listener:
         listener.listen()
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
@@ -91,9 +97,7 @@ def run(
     if script_file is not None:
         script.perform(script.read_file(script_file), emulator)
     server = _server(App(emulator, root=provider))
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+    with _listener(host, port) as listener:
         # From here on a client that comes early waits instead of being turned away.
         listener.listen()
         announce(f"http://{host}:{listener.getsockname()[1]}")
