@@ -1,0 +1,1 @@
+"""A small model inside this process: no key, no server."""

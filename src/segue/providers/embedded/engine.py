@@ -1,0 +1,203 @@
+"""The engine: one model in memory with one slot. Requests wait for one another; each can be stopped between tokens.
+
+The engine blocks, so it lives in a thread of its own; what it says crosses into the event loop of whoever asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection, HTTPException
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from segue.dialects.openai_chat import DIALECTS
+from segue.errors import ProviderError, TransportError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+Purpose: TypeAlias = Literal["chat", "embedding"]
+INSTALL = "python -m pip install 'segue-llm[embedded]'"
+_BATCH = 64
+"""Tokens of a prompt that are read in one go: a request can be stopped between two batches, so they are small."""
+_KEPT_PROMPTS = 256
+"""Mebibytes for the prompts of other conversations, so that coming back to one does not read it all again."""
+_SECONDS = 10.0
+
+
+@final
+class EngineSettings(Struct, frozen=True, kw_only=True):
+    """How a model is run."""
+
+    model: str
+    """The name it answers by."""
+    path: Path
+    context: int
+    output: int
+    """Tokens of a reply at most, when the request names no limit: a small model may never find an end."""
+    threads: int = 1
+    """On a busy machine a second thread makes it several times slower: the two wait for each other."""
+    purpose: Purpose = "chat"
+
+
+@final
+class Engine:
+    """Loads its model when first asked, and keeps it until `close`."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.settings = settings
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"segue-{settings.model}")
+        self._server: Any = None
+        self._key = token_hex(16)
+
+    async def chat(self, body: bytes) -> AsyncGenerator[bytes, None]:
+        """The pieces of a streamed reply, each a JSON object. Closing it stops the model before its next token."""
+        loop = asyncio.get_running_loop()
+        pieces: asyncio.Queue[bytes | BaseException | None] = asyncio.Queue()
+        stopped = threading.Event()
+
+        def tell(piece: bytes | BaseException | None) -> bool:
+            try:
+                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+            except RuntimeError:  # the loop is gone, and whoever listened with it
+                stopped.set()
+            return stopped.is_set()
+
+        def run() -> None:
+            try:
+                if not stopped.is_set():
+                    self._loaded().handle_chat_completions(body, tell)
+            except Exception as error:  # raised again where somebody listens
+                tell(error)
+            tell(None)
+
+        job = self._worker.submit(run)
+        try:
+            while (piece := await pieces.get()) is not None:
+                if isinstance(piece, BaseException):
+                    raise _failure(piece, self.settings)
+                yield piece
+        finally:
+            stopped.set()
+            job.cancel()
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        """One vector for each text, of length 1."""
+        body = msgspec.json.encode({"input": texts, "model": self.settings.model})
+        answer = msgspec.json.decode(await self._do(lambda: self._loaded().handle_embeddings(body)))
+        if "error" in answer:
+            raise _refusal(answer["error"])
+        ordered = sorted(answer["data"], key=lambda item: item["index"])
+        return [item["embedding"] for item in ordered]
+
+    async def count(self, body: bytes) -> int:
+        """How many tokens the prompt of a request has. Nothing is generated, and no other request is waited for."""
+        if self._server is None:
+            await self._do(self._loaded)
+        answer = await asyncio.to_thread(self._post, "/v1/chat/completions/input_tokens", body)
+        if "error" in answer:
+            raise _refusal(answer["error"])
+        return int(answer["input_tokens"])
+
+    def close(self) -> None:
+        """Give the memory back. What still runs is heard to its end first."""
+        self._worker.shutdown(wait=True, cancel_futures=True)
+        self._server = None
+
+    async def _do(self, job: Callable[[], Any]) -> Any:
+        try:
+            return await asyncio.wrap_future(self._worker.submit(job))
+        except RuntimeError as error:
+            raise _failure(error, self.settings) from error
+
+    def _loaded(self) -> Any:
+        """Runs in the worker, so that a model is loaded once."""
+        if self._server is None:
+            self._server = _load(self.settings, self._key)
+        return self._server
+
+    def _post(self, path: str, body: bytes) -> Any:
+        """The engine counts tokens only at its own door: on loopback, behind a key that nobody else has."""
+        connection = HTTPConnection(urlsplit(self._server.listening_address).netloc, timeout=_SECONDS)
+        headers = {"content-type": "application/json", "authorization": f"Bearer {self._key}"}
+        try:
+            connection.request("POST", path, body, headers)
+            return msgspec.json.decode(connection.getresponse().read())
+        except (OSError, HTTPException, msgspec.DecodeError) as error:
+            raise TransportError(
+                f"The embedded engine did not answer: {error}.", code="engine_failed"
+            ) from error
+        finally:
+            connection.close()
+
+
+def is_installed() -> bool:
+    """Whether the engine could be loaded; it is not."""
+    return find_spec("xllamacpp") is not None
+
+
+def require_engine() -> Any:
+    """The module of the engine."""
+    try:
+        return import_module("xllamacpp")
+    except ImportError as error:
+        raise UsageError(
+            f"The embedded model needs the engine xllamacpp, which cannot be imported: {error}.",
+            code="engine_missing",
+            hint=f"Install it: {INSTALL}",
+        ) from error
+
+
+def _load(settings: EngineSettings, key: str) -> Any:
+    engine = require_engine()
+    params = engine.CommonParams()
+    params.model.path = str(settings.path)
+    params.model_alias = {settings.model}
+    params.n_ctx = settings.context
+    params.n_predict = settings.output
+    params.n_parallel = 1
+    params.cpuparams.n_threads = settings.threads
+    params.cpuparams_batch.n_threads = settings.threads
+    params.warmup = False
+    params.use_jinja = True
+    params.verbosity = -1
+    params.cache_ram_mib = _KEPT_PROMPTS
+    params.n_batch = params.n_ubatch = _BATCH
+    # It opens a port whether one wants it or not.
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.n_threads_http = 1
+    params.api_keys = [key]
+    params.ui = False
+    if settings.purpose == "embedding":
+        params.embedding = True
+        params.pooling_type = engine.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
+        params.n_batch = params.n_ubatch = settings.context  # a text is read in one go, or not at all
+    try:
+        return engine.Server(params)
+    except RuntimeError as error:
+        raise ProviderError(
+            f'The model "{settings.model}" cannot be loaded from {settings.path}: {error}',
+            code="engine_failed",
+            hint=f"Fetch it again: segue models pull embedded/{settings.model}",
+        ) from error
+
+
+def _failure(error: BaseException, settings: EngineSettings) -> BaseException:
+    if not isinstance(error, RuntimeError):
+        return error
+    return ProviderError(f'The engine of "{settings.model}" failed: {error}', code="engine_failed")
+
+
+def _refusal(told: Any) -> ProviderError:
+    status = told.get("code", 500) if isinstance(told, dict) else 500
+    return DIALECTS["llama_cpp"].decode_error(status, {}, msgspec.json.encode({"error": told}))

@@ -1,0 +1,202 @@
+"""The provider `embedded`: a small model in this process. No key, no server, no network once the weights are here."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import structs
+
+from segue.dialects.openai_chat import DIALECTS
+from segue.errors import UsageError
+from segue.providers.adapter import ModelInfo, ProviderAdapter
+from segue.providers.cards import card_for_model
+from segue.providers.embedded.engine import Engine, EngineSettings, is_installed, require_engine
+from segue.providers.embedded.forms import FORMS
+from segue.providers.embedded.pulling import Pull
+from segue.providers.embedded.transport import EngineTransport, in_plain_words, offered
+from segue.providers.embedded.weights import Folder
+from segue.providers.endpoint import Endpoint
+from segue.providers.health import check_health
+from segue.providers.provider import Provider
+from segue.providers.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
+
+    from segue.conversation.events import Event
+    from segue.providers.adapter import ChatRequest, Health, Problem, PullProgress
+    from segue.providers.embedded.engine import Purpose
+    from segue.providers.embedded.forms import FormName
+    from segue.providers.embedded.weights import Weights
+
+_DIALECT = DIALECTS["llama_cpp"]
+_ADDRESS = "embedded:"
+_TEXTS = 16
+"""Texts that are embedded in one go; between two goes other requests have their turn."""
+
+
+class EmbeddedProvider(ProviderAdapter):
+    """Runs the models of a folder. A model is loaded when first asked and kept until `close`."""
+
+    def __init__(
+        self,
+        *,
+        name: str = "embedded",
+        model: str = "",
+        folder: Path | None = None,
+        threads: int = 1,
+        context: int | None = None,
+        form: FormName = "json",
+    ) -> None:
+        """`model` is meant when a request names none; `form` is how the model is made to call tools."""
+        self.name = name
+        self._folder = Folder(folder)
+        self._model = model
+        self._threads = threads
+        self._context = context
+        self._form = FORMS[form]
+        self._engines: dict[tuple[str, Purpose], Engine] = {}
+        transport = EngineTransport(self._engine, form)
+        endpoint = Endpoint(provider=name, dialect=_DIALECT, base_url=_ADDRESS, transport=transport)
+        self._chat = Provider(endpoint, model=self.model)
+        self._writer = Writer(_DIALECT, name, _ADDRESS)
+
+    @property
+    def model(self) -> str:
+        """The model that is meant when none is named."""
+        return self._model or self._folder.default()
+
+    def is_available(self, model: str = "") -> bool:
+        """Whether engine and weights are here. Nothing is loaded."""
+        return is_installed() and self._folder.has(self._folder.find(model or self.model))
+
+    def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
+        return self._chat.chat_stream(structs.replace(request, model=self._named(request.model)))
+
+    async def count_tokens(self, request: ChatRequest) -> int:
+        """By the model's own tokenizer, tools and template included."""
+        asked = structs.replace(request, model=self._named(request.model))
+        options = structs.replace(asked.options, model=asked.model)
+        written = self._writer.write(asked, options, card_for_model(asked.model, _DIALECT.name))
+        body: dict[str, Any] = msgspec.json.decode(written.sent.body)
+        plain = in_plain_words(body, offered(body), self._form)
+        return await self._engine(asked.model).count(
+            msgspec.json.encode({"model": asked.model, "messages": plain["messages"]})
+        )
+
+    async def generate_embeddings(
+        self,
+        texts: Sequence[str],
+        *,
+        model: str = "",
+        dimensions: int | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> list[list[float]]:
+        """The mean of what the model makes of each token. Read docs/embedded.md before you rely on it."""
+        named = self._named(model)
+        known = self._folder.find(named).dimensions
+        if dimensions is not None and known is not None and dimensions != known:
+            raise UsageError(
+                f'The vectors of "{named}" have {known} dimensions, not {dimensions}.',
+                code="wrong_dimensions",
+                path="dimensions",
+                hint="Leave dimensions away.",
+            )
+        vectors: list[list[float]] = []
+        for start in range(0, len(texts), _TEXTS):
+            vectors += await self._engine(named, "embedding").embed(list(texts[start : start + _TEXTS]))
+            if on_progress is not None:
+                on_progress(len(vectors), len(texts))
+        return vectors
+
+    # Models
+
+    async def list_models(self, *, refresh: bool = False) -> list[ModelInfo]:
+        """All that can be used; `details["installed"]` tells which are here already."""
+        del refresh
+        return [self._info(weights) for weights in self._folder.all()]
+
+    async def show_model(self, name: str) -> ModelInfo:
+        return self._info(self._folder.find(name))
+
+    async def pull_model(self, name: str, on_progress: Callable[[PullProgress], None] | None = None) -> None:
+        """Fetch weights; one that was broken off goes on where it stopped. Cancelling it stops it at once."""
+        loop = asyncio.get_running_loop()
+
+        def tell(progress: PullProgress) -> None:
+            if on_progress is not None and not pull.stop.is_set():
+                loop.call_soon_threadsafe(on_progress, progress)
+
+        weights = self._folder.find(name)
+        if not weights.sha256:
+            raise UsageError(
+                f'"{name}" was put into the folder by hand: there is nowhere to pull it from.',
+                code="not_pullable",
+            )
+        pull = Pull(self._folder, weights, tell)
+        try:
+            await asyncio.to_thread(pull.run)
+        finally:
+            pull.stop.set()
+
+    async def delete_model(self, name: str) -> None:
+        weights = self._folder.find(name)
+        for key in [key for key in self._engines if key[0] == name]:
+            await asyncio.to_thread(self._engines.pop(key).close)
+        self._folder.delete(weights.name)
+
+    def _info(self, weights: Weights) -> ModelInfo:
+        file = self._folder.file(weights)
+        installed = self._folder.has(weights)
+        details = {"installed": installed, "license": weights.license, "file": str(file)}
+        return ModelInfo(
+            id=weights.name,
+            provider=self.name,
+            name=weights.title or weights.name,
+            capabilities=("embeddings", "json_schema", "streaming", "tools"),
+            context=self._context or weights.context,
+            output=weights.output,
+            dimensions=weights.dimensions,
+            size_bytes=weights.size or (file.stat().st_size if installed else None),
+            details={key: value for key, value in details.items() if value != ""},
+        )
+
+    # Health
+
+    async def health(self) -> Health:
+        """Whether engine and weights are here. Nothing is loaded."""
+        return await check_health(self.name, self._probe)
+
+    async def _probe(self) -> None:
+        if not is_installed():
+            require_engine()
+        self._folder.need(self.model)
+
+    def validate_config(self) -> list[Problem]:
+        return []
+
+    def close(self) -> None:
+        """Give back the memory of all models."""
+        while self._engines:
+            self._engines.popitem()[1].close()
+
+    def _named(self, model: str) -> str:
+        return self.model if model in ("", "default") else model
+
+    def _engine(self, model: str, purpose: Purpose = "chat") -> Engine:
+        found = self._engines.get((model, purpose))
+        if found is None:
+            weights = self._folder.find(model)
+            settings = EngineSettings(
+                model=model,
+                path=self._folder.need(model),
+                context=self._context or weights.context,
+                output=weights.output,
+                threads=self._threads,
+                purpose=purpose,
+            )
+            found = self._engines[model, purpose] = Engine(settings)
+        return found

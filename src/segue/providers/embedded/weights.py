@@ -1,0 +1,143 @@
+"""The weights of embedded models: which are known, which are here, and whether they are what they should be."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tomllib
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, final
+
+import msgspec
+from msgspec import Struct
+from platformdirs import user_data_path
+
+from segue.errors import UsageError
+
+FOLDER_VARIABLE = "SEGUE_MODELS"
+_ENDING = ".gguf"
+_PORTION = 1 << 22
+
+
+@final
+class Weights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model. Of a file that somebody put into the folder by hand only the name is known."""
+
+    name: str
+    title: str = ""
+    license: str = ""
+    sha256: str = ""
+    size: int = 0
+    context: int = 4096
+    output: int = 1024
+    dimensions: int | None = None
+    path: str = ""
+    package: str = ""
+    wheels: int = 1
+    wheel_bytes: int = 0
+    """What each wheel but the last holds of the file."""
+    ending: str = _ENDING
+
+
+@final
+class Shelf(Struct, frozen=True, forbid_unknown_fields=True):
+    """All of weights.toml."""
+
+    hub: str
+    default: str
+    model: tuple[Weights, ...]
+
+
+@lru_cache(maxsize=1)
+def shelf() -> Shelf:
+    table: dict[str, Any] = tomllib.loads(files(__package__).joinpath("weights.toml").read_text("utf-8"))
+    return msgspec.convert(table, Shelf, strict=True)
+
+
+@final
+class Folder:
+    """Where the weights lie, one file for each model."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or default_folder()
+
+    def file(self, weights: Weights) -> Path:
+        return self.path / f"{weights.name}{_ENDING}"
+
+    def unfinished(self, weights: Weights) -> Path:
+        """As much of the file as was fetched so far: always a beginning of it."""
+        return self.path / f"{weights.name}{_ENDING}.part"
+
+    def has(self, weights: Weights) -> bool:
+        """Whether the file is there, as far as its size tells."""
+        try:
+            size = self.file(weights).stat().st_size
+        except OSError:
+            return False
+        return size == weights.size if weights.size else size > 0
+
+    def all(self) -> list[Weights]:
+        """Those that can be pulled, and those that were put here by hand."""
+        known = {weights.name: weights for weights in shelf().model}
+        try:
+            here = sorted(self.path.glob(f"*{_ENDING}"))
+        except OSError:
+            here = []
+        return [*known.values(), *(Weights(name=file.stem) for file in here if file.stem not in known)]
+
+    def find(self, name: str) -> Weights:
+        models = {weights.name: weights for weights in self.all()}
+        if name in models:
+            return models[name]
+        near = get_close_matches(name, models, 1)
+        meant = f' Did you mean "{near[0]}"?' if near else ""
+        raise UsageError(
+            f'There is no embedded model "{name}".{meant}',
+            code="model_not_found",
+            path="model",
+            hint=f"Known are {', '.join(models)}; any other {_ENDING} file can be put into {self.path}.",
+        )
+
+    def need(self, name: str) -> Path:
+        """The file of a model, which must be there."""
+        weights = self.find(name)
+        if self.has(weights):
+            return self.file(weights)
+        there = self.file(weights).exists()
+        raise UsageError(
+            f'The weights of "{name}" {"are damaged" if there else "are not here"}: {self.file(weights)}.',
+            code="weights_damaged" if there else "weights_missing",
+            path="model",
+            hint=f"Fetch them: segue models pull embedded/{name}",
+        )
+
+    def default(self) -> str:
+        """The first known model that is here, else the one that is fetched soonest."""
+        return next((weights.name for weights in shelf().model if self.has(weights)), shelf().default)
+
+    def delete(self, name: str) -> None:
+        weights = self.find(name)
+        self.file(weights).unlink(missing_ok=True)
+        self.unfinished(weights).unlink(missing_ok=True)
+
+
+def default_folder() -> Path:
+    """Where the user said, else where the system keeps data of programs."""
+    told = os.environ.get(FOLDER_VARIABLE)
+    if told:
+        return Path(told).expanduser()
+    return user_data_path("segue", appauthor=False) / "models"
+
+
+def is_whole(file: Path, weights: Weights) -> bool:
+    """Whether the file is the one that its author published."""
+    if not weights.sha256:
+        return file.exists()
+    digest = hashlib.sha256()
+    with file.open("rb") as opened:
+        while portion := opened.read(_PORTION):
+            digest.update(portion)
+    return digest.hexdigest() == weights.sha256
