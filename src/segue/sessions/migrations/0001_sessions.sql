@@ -1,0 +1,42 @@
+-- One row per session. Who may write to it is decided by epoch and token, in the transaction that writes.
+CREATE TABLE sessions (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    title TEXT NOT NULL DEFAULT '',
+    model TEXT NOT NULL DEFAULT '',
+    directory TEXT NOT NULL DEFAULT '',
+    first_words TEXT NOT NULL DEFAULT '',
+    turns INTEGER NOT NULL DEFAULT 0,
+    head INTEGER NOT NULL DEFAULT 0,
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    parent TEXT NOT NULL DEFAULT '',
+    parent_call TEXT NOT NULL DEFAULT '',
+    parent_seq INTEGER NOT NULL DEFAULT 0,
+    epoch INTEGER NOT NULL DEFAULT 0,
+    token TEXT NOT NULL DEFAULT '',
+    host TEXT NOT NULL DEFAULT '',
+    pid INTEGER NOT NULL DEFAULT 0,
+    born TEXT NOT NULL DEFAULT '',
+    held_since REAL NOT NULL DEFAULT 0,
+    held_until REAL NOT NULL DEFAULT 0
+);
+
+CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent <> '';
+
+CREATE TABLE entries (
+    session INTEGER NOT NULL REFERENCES sessions (number) ON DELETE CASCADE,
+    seq INTEGER NOT NULL,
+    at REAL NOT NULL,
+    epoch INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (session, seq)
+);
+
+-- What user and model said, without regard to case: a search reads a tenth of what it would in the entries.
+CREATE TABLE said (
+    session INTEGER NOT NULL REFERENCES sessions (number) ON DELETE CASCADE,
+    words TEXT NOT NULL
+);
+
+CREATE INDEX said_by_session ON said (session);
