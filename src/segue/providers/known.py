@@ -64,12 +64,21 @@ class Kind(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @final
+class Prices(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose replies cost nothing, and how others call providers."""
+
+    free: tuple[str, ...]
+    names: dict[str, str]
+
+
+@final
 class Known(Struct, frozen=True, forbid_unknown_fields=True):
     """All of models.toml."""
 
     model: tuple[KnownModel, ...]
     kind: tuple[Kind, ...]
     embeddings: dict[str, EmbeddingLimits]
+    prices: Prices
 
 
 @lru_cache(maxsize=1)

@@ -60,7 +60,7 @@ def _model_info(entry: dict[str, Any], endpoint: Endpoint) -> ModelInfo:
         capabilities=tuple(sorted(ours for theirs, ours in _CAPABILITIES.items() if able.get(theirs))),
         context=whole(entry.get("max_context_length")),
         modified_at=moment(entry.get("created")),
-        details={"aliases": entry["aliases"]} if entry.get("aliases") else {},
+        details={key: entry[key] for key in ("aliases", "capabilities") if entry.get(key)},
     )
 
 

@@ -1,0 +1,182 @@
+"""Vectors for any number of texts: in order, in requests as large as the provider takes, a few at a time.
+
+A request that turns out to be too large after all is halved until it fits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+from segue.conversation.usage import Usage
+from segue.errors import InvalidRequestError, ProtocolError, SegueError, UsageError
+from segue.providers.blame import blamed
+from segue.providers.estimates import family_of, text_tokens
+from segue.providers.known import known, known_model
+from segue.providers.models import show_model
+from segue.providers.services.services import EmbeddingBatch
+
+if TYPE_CHECKING:
+    from segue.providers.endpoint import Endpoint
+    from segue.providers.known import EmbeddingLimits
+    from segue.providers.services.services import Embed, Services
+
+OnTexts: TypeAlias = Callable[[int, int], None]
+"""Hears how many texts are done, of how many."""
+
+_CAREFUL: Final = 0.7
+"""The share of a token limit that an estimated batch may fill: estimates are off by up to a third."""
+
+
+async def embed_all(
+    endpoint: Endpoint,
+    services: Services,
+    texts: Sequence[str],
+    *,
+    model: str = "",
+    dimensions: int | None = None,
+    on_progress: OnTexts | None = None,
+) -> EmbeddingBatch:
+    """The vectors of all texts, in their order and all equally long. Nothing is asked for no texts."""
+    if isinstance(texts, str):
+        raise UsageError(
+            "The texts to embed are one string, not a list of them.",
+            code="bad_texts",
+            path="texts",
+            hint='Write ["…"] for a single one.',
+        )
+    if not texts:
+        return EmbeddingBatch([])
+    embed, name = _meant(endpoint, services, model)
+    limits = services.embedding_limits
+    left = batches(texts, limits, name)
+    work = _Work(endpoint, embed, left, texts, name, dimensions, on_progress)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(max(1, limits.parallel)):
+                group.create_task(work.take_batches())
+    except BaseExceptionGroup as failures:
+        first = failures.exceptions[0]
+        raise first from first.__cause__
+    return EmbeddingBatch(work.vectors, work.usage)
+
+
+def _meant(endpoint: Endpoint, services: Services, model: str) -> tuple[Embed, str]:
+    """How vectors are made here, and by which model. Raises where there are none, or no model is named."""
+    if services.embed is None:
+        raise InvalidRequestError(
+            f'Provider "{endpoint.provider}" has no embeddings.',
+            code="unsupported",
+            hint=f"Use one that speaks a dialect which has: {', '.join(sorted(known().embeddings))}.",
+        )
+    meant = model or services.embedding_limits.model
+    if not meant:
+        raise UsageError(
+            f'No embedding model is named, and provider "{endpoint.provider}" has no default one.',
+            code="no_model",
+            hint=f"Name one, or set providers.{endpoint.provider}.embedding_model.",
+        )
+    return services.embed, meant
+
+
+async def embedding_dimensions(endpoint: Endpoint, services: Services, model: str = "") -> int:
+    """How long the vectors of a model are. Raises when its provider does not have the model."""
+    _, name = _meant(endpoint, services, model)
+    told = None
+    if services.show_model is not None:
+        told = (await show_model(endpoint, services, name)).dimensions
+    if told is None and (listed := known_model(endpoint.provider, name)) is not None:
+        told = listed.dimensions
+    if told is None:
+        told = len((await embed_all(endpoint, services, ["dimensions"], model=name)).vectors[0])
+    return told
+
+
+def batches(texts: Sequence[str], limits: EmbeddingLimits, model: str) -> Iterator[range]:
+    """The texts by place, in portions that one request may hold. A text that is too long stands alone."""
+    family = family_of(model)
+    most = limits.tokens * _CAREFUL if limits.tokens is not None else None
+    start, held = 0, 0.0
+    for place, text in enumerate(texts):
+        size = text_tokens(text, family) if most is not None else 0.0
+        full = place - start >= limits.texts or (most is not None and held + size > most)
+        if full and place > start:
+            yield range(start, place)
+            start, held = place, 0.0
+        held += size
+    yield range(start, len(texts))
+
+
+@final
+class _Work:
+    """What several tasks do together: each takes the next batch until none is left."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        embed: Embed,
+        left: Iterator[range],
+        texts: Sequence[str],
+        model: str,
+        dimensions: int | None,
+        on_progress: OnTexts | None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.embed = embed
+        self.model = model
+        self.texts = texts
+        self.dimensions = dimensions
+        self.on_progress = on_progress
+        self.vectors: list[list[float]] = [[]] * len(texts)
+        self.usage = Usage()
+        self._left = left
+        self._done = 0
+        self._length = dimensions
+
+    async def take_batches(self) -> None:
+        for places in self._left:
+            await self._fill(places)
+
+    async def _fill(self, places: range) -> None:
+        texts = self.texts[places.start : places.stop]
+        try:
+            batch = await self.embed(self.endpoint, self.model, texts, self.dimensions)
+        except SegueError as error:
+            if error.remedy == "shrink" and len(places) > 1:
+                middle = len(places) // 2
+                await self._fill(places[:middle])
+                await self._fill(places[middle:])
+                return
+            raise blamed(error, self._what(places)) from error
+        self._keep(places, batch)
+
+    def _keep(self, places: range, batch: EmbeddingBatch) -> None:
+        if len(batch.vectors) != len(places):
+            raise self._broken(places, f"it gave {len(batch.vectors)} vectors for {len(places)} texts")
+        for place, vector in zip(places, batch.vectors, strict=True):
+            if self._length is None:
+                self._length = len(vector)
+            if len(vector) != self._length or not vector:
+                raise self._broken(
+                    range(place, place + 1),
+                    f"a vector has {len(vector)} dimensions where {self._length} were expected",
+                )
+            self.vectors[place] = vector
+        self.usage = self.usage.plus(batch.usage)
+        self._done += len(places)
+        if self.on_progress is not None:
+            self.on_progress(self._done, len(self.texts))
+
+    def _broken(self, places: range, why: str) -> ProtocolError:
+        return ProtocolError(f"{self._what(places)}: {why}.", code="unexpected_answer")
+
+    def _what(self, places: range) -> str:
+        first, last = places.start + 1, places.stop
+        which = f"text {first}" if first == last else f"texts {first} to {last}"
+        empty = next((place + 1 for place in places if not self.texts[place].strip()), None)
+        remark = "" if empty is None else f" (text {empty} is empty)"
+        return (
+            f'Embedding {which} of {len(self.texts)}{remark} with the model "{self.model}" of '
+            f"{self.endpoint.provider} failed"
+        )
