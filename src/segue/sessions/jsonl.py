@@ -152,7 +152,7 @@ class JsonlStore:
             lines = read_lines(self._file(session))
         if lines.torn:
             report_torn(self._file(session), lines)
-        return [Record(line.seq, line.at, decode_entry(line.entry)) for line in lines.lines[after:]]
+        return [Record(line.seq, line.at, decode_entry(bytes(line.entry))) for line in lines.lines[after:]]
 
     def _find(self, text: str, parent: str, limit: int) -> list[SessionInfo]:
         found: list[SessionInfo] = []
@@ -174,7 +174,7 @@ class JsonlStore:
             hold = fence.hold if fence.hold is not None and fence.hold.lasts(fence.clock()) else None
         if not lines:
             raise refusals.unknown_session(session)
-        entries = [decode_entry(line.entry) for line in lines]
+        entries = [decode_entry(bytes(line.entry)) for line in lines]
         started = entries[0] if isinstance(entries[0], SessionStarted) else SessionStarted()
         info = SessionInfo(
             id=session,
@@ -252,7 +252,7 @@ def _first_entry(file: Path) -> SessionStarted | None:
             lines = read_lines(file, stream.readline()).lines
     except (OSError, JournalError):
         return None
-    entry = decode_entry(lines[0].entry) if lines else None
+    entry = decode_entry(bytes(lines[0].entry)) if lines else None
     return entry if isinstance(entry, SessionStarted) else None
 
 
