@@ -110,6 +110,8 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", omit_defaults
     native_id: str = ""
     reason: Reason | None = None
     """Set when there is no real result: why not."""
+    elided: bool = False
+    """A real result of which compaction left only a note: it stands, though the ledger holds all of it."""
 
 
 Block: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Media | Code

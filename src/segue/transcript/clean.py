@@ -137,4 +137,6 @@ def _pairs(
 
 def _knows_better(ledger: Mapping[str, Interaction], call: ToolCall, result: ToolResult) -> bool:
     known = ledger.get(call.id)
-    return known is not None and known.result is not None and not same_outcome(known.result, result)
+    if result.elided or known is None or known.result is None:
+        return False
+    return not same_outcome(known.result, result)

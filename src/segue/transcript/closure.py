@@ -1,8 +1,8 @@
 """Giving every call exactly one completion: complete pairs or nothing.
 
-A real result is never replaced. The ledger's real result comes first, then a success from the history, then a
-failure, each the earliest of its kind; only where no tool ever answered stands a neutral note, with the reason if it
-is known.
+A real result is never replaced. The ledger's real result comes first, unless compaction left a note of it in the
+history; then a success from the history, then a failure, each the earliest of its kind. Only where no tool ever
+answered stands a neutral note, with the reason if it is known.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ def settle(
     if known is None and len(results) == 1 and draft.answered:
         return results[0].result
     if known is not None and known.result is not None and is_real(known.result):
+        for found in results:
+            if found.result.elided:
+                return found.result
         return _from_ledger(draft, known.result, notes)
     if draft.answered:
         return _best_of(draft, notes)
