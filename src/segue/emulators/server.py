@@ -43,7 +43,13 @@ def _server(app: App) -> uvicorn.Server:
     import uvicorn  # noqa: PLC0415 - only who opens a port needs it
 
     config = uvicorn.Config(
-        app, log_level="critical", access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=1
+        app,
+        log_level="critical",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=1,
+        server_header=False,  # an emulated API names its own
     )
     return uvicorn.Server(config)
 
