@@ -29,6 +29,8 @@ _BY_STATUS: Mapping[int, type[ProviderError]] = {
     425: OverloadError,
     429: RateLimitError,
 }
+TOOLS_UNSUPPORTED = "tools_unsupported"
+"""The code of the error for tools offered to a model that cannot take any: they can still be told in words."""
 _REQUEST_IDS = ("request-id", "x-request-id", "apim-request-id", "cf-ray")
 
 _SECRETS = re.compile(

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from segue.dialects.all import ALIASES, DIALECTS
 from segue.dialects.card import UNKNOWN, ModelCard
+from segue.dialects.refusals import TOOLS_UNSUPPORTED
 from segue.errors import InvalidRequestError, SegueError
 from segue.providers.adapter import ModelInfo
 from segue.providers.blame import blamed
@@ -129,7 +130,7 @@ def tools_unsupported(provider: str, model: str) -> InvalidRequestError:
     """The error for tools that are offered to a model which is known to take none."""
     return InvalidRequestError(
         f'The model "{model}" of {provider} does not support tools.',
-        code="tools_unsupported",
+        code=TOOLS_UNSUPPORTED,
         hint="Describe them in words instead (ReAct), or use a model that calls tools.",
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.dialects.refusals import (
+    TOOLS_UNSUPPORTED,
     class_of_status,
     clean_body,
     excerpt,
@@ -111,6 +112,8 @@ def refusal(
         found = QuotaError
     if any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
         found = CredentialsError
+    if "function calling is not enabled for" in message.lower():
+        word = TOOLS_UNSUPPORTED
     return found(
         message or excerpt(body, status or 0),
         code=word.lower() if isinstance(word, str) else "",

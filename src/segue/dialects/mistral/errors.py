@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.dialects.refusals import (
+    TOOLS_UNSUPPORTED,
     class_of_status,
     clean_body,
     excerpt,
@@ -103,6 +104,8 @@ def refusal(
         found = BY_TYPE.get(kind)
     if found is None:
         found = class_of_status(status) if status is not None else OverloadError
+    if "function calling is not enabled for" in message.lower():
+        kind = TOOLS_UNSUPPORTED
     named = error.get("request_id")
     return found(
         without_secrets(message) or excerpt(body, status or 0),

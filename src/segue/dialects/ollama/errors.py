@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.dialects.refusals import (
+    TOOLS_UNSUPPORTED,
     class_of_status,
     clean_body,
     excerpt,
@@ -88,6 +89,7 @@ def refusal(
     found = _by_phrase(message) or (class_of_status(status) if status is not None else OverloadError)
     return found(
         message or excerpt(body, status or 0),
+        code=TOOLS_UNSUPPORTED if "does not support tools" in message.lower() else "",  # OLL-07
         status=status,
         request_id=request,
         retry_after=wait,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from segue.dialects.refusals import TOOLS_UNSUPPORTED
 from segue.errors import (
     ContentPolicyError,
     ContextLengthError,
@@ -111,6 +112,13 @@ _KEY = re.compile(
 )
 _RATE = re.compile(r"rate[ -]limit|too many requests", re.IGNORECASE)
 _BUSY = re.compile(r"overloaded|at capacity|currently loading|temporarily unavailable", re.IGNORECASE)
+_NO_TOOLS = re.compile(
+    r"does not support (tools|tool use|tool calling|function calling)|no endpoints found that support tool use"
+    r"|requires --enable-auto-tool-choice|tools param requires --jinja|tool calling.{0,20} not supported"
+    r"|tools is not supported in this model",
+    re.IGNORECASE,
+)
+"""OLL-07, ORT-02, and what servers say that were started without tools."""
 BY_WORDS: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (_CONTEXT, ContextLengthError),
     (_QUOTA, QuotaError),
@@ -159,7 +167,7 @@ def decode_error(variant: Variant, status: int, headers: Mapping[str, str], body
     kind = _classify(variant, refusal, message, refusal.status or status)
     return kind(
         _without_secrets(message),
-        code=_without_secrets(refusal.code),
+        code=TOOLS_UNSUPPORTED if _NO_TOOLS.search(message) else _without_secrets(refusal.code),
         path=refusal.param,
         status=status,
         request_id=next((headers[name] for name in _REQUEST_IDS if headers.get(name)), refusal.request_id),
@@ -175,7 +183,7 @@ def error_in_reply(variant: Variant, told: Any) -> ProviderError:
     kind = _classify(variant, refusal, message, refusal.status)
     return kind(
         _without_secrets(message),
-        code=_without_secrets(refusal.code),
+        code=TOOLS_UNSUPPORTED if _NO_TOOLS.search(message) else _without_secrets(refusal.code),
         path=refusal.param,
         status=refusal.status or None,
         request_id=refusal.request_id,
@@ -266,6 +274,8 @@ def _text(value: Any) -> str:
 def _classify(variant: Variant, refusal: _Refusal, message: str, status: int) -> Kind:
     if _TOO_LARGE.search(message):
         return ContextLengthError
+    if _NO_TOOLS.search(message):
+        return InvalidRequestError
     own = BY_VARIANT.get(variant.name, {})
     for word in refusal.words:
         kind = own.get(word) or BY_CODE.get(word.lower()) or BY_CODE.get(word.lower().partition(".")[0])
