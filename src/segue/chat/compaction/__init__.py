@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from segue.chat.compaction.compact import Shortened, Strategy, Summarise, compact, needs_compaction
+from segue.chat.compaction.compact import (
+    Shortened,
+    Strategy,
+    Summarise,
+    budget_for,
+    compact,
+    needs_compaction,
+)
 
-__all__ = ["Shortened", "Strategy", "Summarise", "compact", "needs_compaction"]
+__all__ = ["Shortened", "Strategy", "Summarise", "budget_for", "compact", "needs_compaction"]

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.conversation.interaction import Ledger
+from segue.chat.compaction.cutting import cut, elide, truncate
+from segue.chat.compaction.retelling import request_for_summary
+from segue.chat.compaction.units import last_prompt, recall, units_of
 from segue.conversation.message import Conversation
+
+if TYPE_CHECKING:
+    from segue.conversation.interaction import Ledger
+    from segue.conversation.message import Message
 
 Strategy: TypeAlias = Literal["summarise", "middle_out", "truncate", "elide_results"]
 Summarise: TypeAlias = Callable[[Conversation], Awaitable[str]]
 """Asks a model: the conversation is plain text, ends with the request for a summary, and offers no tools."""
+
+SUMMARY = "[Earlier messages were left out here to save space. What they said, summed up:]\n\n"
+_HEAD_SHARE = 0.2
+_TAIL_SHARE = 0.4
+"""Of the budget: what stays as it is at the front and at the end, around what is summed up."""
 
 
 @final
@@ -21,20 +32,30 @@ class Shortened(Struct, frozen=True, kw_only=True):
 
     conversation: Conversation
     strategy: Strategy
-    """The one that did it: another than asked for where that failed."""
+    """The one that did it: another than asked for where that failed or was not enough."""
     tokens_before: int
     tokens_after: int
     dropped: int
     """Messages that are told no more, or only in the summary."""
     fits: bool
-    """Whether it is within the budget. Where not, nothing that may be left out is left in."""
+    """Whether it is within the budget. Where not, all was left out that may be."""
     problem: str = ""
     """Why the strategy asked for could not be used."""
 
 
 def needs_compaction(tokens: int, limit: int | None, output: int | None = None, share: float = 0.85) -> bool:
     """Whether a request of so many tokens fills its share of what a window leaves for input."""
-    raise NotImplementedError
+    return limit is not None and tokens > share * _room(limit, output)
+
+
+def budget_for(limit: int, output: int | None = None, share: float = 0.5) -> int:
+    """How many tokens to compact to. It is far below where compaction begins: each time costs the provider's cache."""
+    return max(1, int(share * _room(limit, output)))
+
+
+def _room(limit: int, output: int | None) -> int:
+    # A window may be as small as the longest answer; half of it always counts as room for input.
+    return limit - min(output or 0, limit // 2)
 
 
 async def compact(
@@ -47,8 +68,119 @@ async def compact(
     summarise: Summarise | None = None,
     window: int | None = None,
 ) -> Shortened | None:
-    """Shorten to at most `budget` tokens, as `count` counts them; nothing if there is nothing to leave out.
+    """Shorten to at most `budget` tokens, as `count` counts them; nothing if it fits or nothing may be left out.
 
-    `window`: tokens that a request to `summarise` may have, where that is less than the whole conversation.
+    System prompt and last user prompt stay as they are, no call is parted from its result, and the ledger is only
+    read. `window`: tokens that a request to `summarise` may have.
     """
-    raise NotImplementedError
+    if not conversation.messages or (before := count(conversation)) <= budget:
+        return None
+    whole = recall(conversation, ledger)
+
+    def fits(tried: Conversation) -> bool:
+        return count(tried) <= budget
+
+    shorter, done, problem = whole, strategy, ""
+    if strategy == "elide_results":
+        shorter = elide(whole, fits)
+    elif strategy != "truncate":
+        head = _head(whole, count, budget) if strategy == "middle_out" else 0
+        if summarise is not None:
+            plan = _Plan(whole, head, budget, count)
+            shorter, problem = await _sum_up(plan, summarise, window)
+        elif strategy == "middle_out":
+            shorter = truncate(whole, fits, head=head)
+        else:
+            problem = "There is nobody to write a summary."
+    if not fits(shorter):
+        shorter, done = truncate(shorter, fits), "truncate"
+    if not fits(shorter):
+        shorter = elide(shorter, fits, spare_newest=False)
+    after = count(shorter)
+    if after >= before:
+        return None
+    return Shortened(
+        conversation=shorter,
+        strategy=done,
+        tokens_before=before,
+        tokens_after=after,
+        dropped=_dropped(whole, shorter),
+        fits=after <= budget,
+        problem=problem,
+    )
+
+
+def _dropped(whole: Conversation, shorter: Conversation) -> int:
+    known = {id(message) for message in whole.messages}
+    notes = sum(message.instruction and id(message) not in known for message in shorter.messages)
+    return len(whole.messages) - (len(shorter.messages) - notes)
+
+
+def _head(conversation: Conversation, count: Callable[[Conversation], int], budget: int) -> int:
+    """How many units at the front stay as they are."""
+    messages, units = conversation.messages, units_of(conversation.messages)
+
+    def small(head: int) -> bool:
+        return count(Conversation(messages[: units[head - 1].stop])) <= _HEAD_SHARE * budget
+
+    return _most(len(units) - 1, small)
+
+
+def _most(limit: int, small: Callable[[int], bool]) -> int:
+    """How many of `limit` are still small enough; none is asked about 0."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if small(middle) else (low, middle - 1)
+    return low
+
+
+@final
+class _Plan:
+    """What of a conversation is to be summed up, and what it becomes with the summary in its place."""
+
+    def __init__(
+        self, conversation: Conversation, head: int, budget: int, count: Callable[[Conversation], int]
+    ) -> None:
+        self.conversation = conversation
+        self.count = count
+        self.budget = budget
+        messages, units = conversation.messages, units_of(conversation.messages)
+
+        def small(tail: int) -> bool:
+            return count(Conversation(messages[units[-tail].start :])) <= _TAIL_SHARE * budget
+
+        tail = max(1, _most(len(units) - head, small))
+        prompt = last_prompt(messages)
+        self.units = units
+        self.gone = [number for number in range(head, len(units) - tail) if prompt not in units[number]]
+
+    @property
+    def told(self) -> list[Message]:
+        return [self.conversation.messages[place] for number in self.gone for place in self.units[number]]
+
+    def with_summary(self, summary: str) -> Conversation | None:
+        """Nothing where the summary leaves no room for what must stay."""
+        shorter = cut(self.conversation, self.units, self.gone, note=SUMMARY + summary)
+        place = self.units[self.gone[0]].start
+        shorter = truncate(shorter, self._fits, keep=(place,))
+        return shorter if self._fits(shorter) else None
+
+    def _fits(self, tried: Conversation) -> bool:
+        return self.count(tried) <= self.budget
+
+
+async def _sum_up(plan: _Plan, summarise: Summarise, window: int | None) -> tuple[Conversation, str]:
+    """The conversation with a summary; itself, and why, where that is not to be had."""
+    if not plan.gone:
+        return plan.conversation, "There is nothing to sum up before what must stay."
+    try:
+        summary = await summarise(request_for_summary(plan.told, plan.count, window))
+    except Exception as error:  # whatever went wrong there, the history is whole and can be truncated
+        return plan.conversation, f"The summary failed: {error}"
+    if not summary.strip():
+        return plan.conversation, "The summary was empty."
+    shorter = plan.with_summary(summary.strip())
+    if shorter is None:
+        return plan.conversation, "The summary was too long."
+    return shorter, ""
