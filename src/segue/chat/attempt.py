@@ -25,8 +25,9 @@ from segue.conversation.events import (
 from segue.errors import ProtocolError, SegueError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
+    from segue.chat.react import Parsed
     from segue.chat.scheduler import Emit
     from segue.providers.adapter import ChatRequest, ProviderAdapter, Sent
 
@@ -37,14 +38,19 @@ GRACE = 1.0
 class Attempt:
     """Made for one request and used once. It never raises: what goes wrong is the reply's error."""
 
-    def __init__(self, emit: Emit, abort: asyncio.Event) -> None:
+    def __init__(
+        self, emit: Emit, abort: asyncio.Event, on_sent: Callable[[Sent], None] | None = None
+    ) -> None:
         self.shown = False
         """Whether the user has seen anything of the reply."""
         self.sent: Sent | None = None
         self.seconds = 0.0
         self.first_token: float | None = None
+        self.misread: Parsed | None = None
+        """What a model that is asked in words said, where that is no proper action."""
         self._emit = emit
         self._abort = abort
+        self._on_sent = on_sent
         self._events: list[Event] = []
         self._over = False
         self._aborted = False
@@ -59,6 +65,8 @@ class Attempt:
         self.seconds = monotonic() - self._started
         if not self._over and not self._aborted:
             self._events.append(Failed(_no_end(provider.name)))
+        if reader is not None and reader.parsed.problem is not None:
+            self.misread = reader.parsed
         origin = Origin(provider=provider.name, model=request.model)
         under = ""
         if self.sent is not None:
@@ -97,6 +105,8 @@ class Attempt:
                     self._hear(told)
                 if self._over:
                     break
+            for told in () if reader is None else reader.close():
+                self._hear(told)
         except SegueError as error:
             self._hear(Failed(error))
         except Exception as error:  # whatever a provider does, the chat stays usable
@@ -125,6 +135,8 @@ class Attempt:
 
     def _remember(self, sent: Sent) -> None:
         self.sent = sent
+        if self._on_sent is not None:
+            self._on_sent(sent)
 
 
 def unexpected(error: Exception) -> SegueError:

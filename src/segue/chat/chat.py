@@ -32,13 +32,11 @@ from segue.chat.opening import (
 from segue.chat.policies import SingleRouter
 from segue.chat.route import Route, parse_route
 from segue.chat.router import Router
-from segue.chat.session import Answer, Session
+from segue.chat.running import RunningTurn, spoken
 from segue.chat.shortening import Compacting
 from segue.chat.tools import as_tool
 from segue.chat.turn import MAX_EXCHANGES
-from segue.conversation.blocks import Text
 from segue.conversation.document import encode_document
-from segue.conversation.message import Message, user
 from segue.conversation.options import Options
 from segue.conversation.plain import sayable
 from segue.errors import SegueError, UsageError
@@ -47,14 +45,16 @@ from segue.sessions.entries import Switched
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncGenerator, Callable, Iterable
 
+    from segue.chat.blocking import BlockingChat
     from segue.chat.compaction import Strategy
     from segue.chat.events import Compaction
+    from segue.chat.session import Answer, Session
     from segue.chat.tool import Approves, Providers, Tool
     from segue.conversation.blocks import Block
     from segue.conversation.interaction import Ledger
-    from segue.conversation.message import Conversation
+    from segue.conversation.message import Conversation, Message
     from segue.conversation.usage import Usage
     from segue.sessions.entries import Link
     from segue.sessions.journal import Journal
@@ -112,7 +112,7 @@ class Chat:
         self._session: Session | None = None
         self._router: Router | None = None
         self._wanted: Router | None = None
-        self._turn: _Turn | None = None
+        self._turn: RunningTurn | None = None
         self._opening = asyncio.Lock()
         self._resources = AsyncExitStack()
         self.answer: Answer | None = None
@@ -164,7 +164,7 @@ class Chat:
         await turn.over()
         return turn.answer
 
-    async def stream(self, *said: str | Block) -> AsyncIterator[ChatEvent]:
+    async def stream(self, *said: str | Block) -> AsyncGenerator[ChatEvent, None]:
         """Say something and hear what happens while it does; the last event is `Finish`.
 
         Who stops listening cancels the turn.
@@ -180,29 +180,27 @@ class Chat:
         finally:
             await turn.stop()
 
-    async def _begin(self, said: tuple[str | Block, ...], emit: Callable[[ChatEvent], None]) -> _Turn:
-        message = _message(said)
+    async def _begin(self, said: tuple[str | Block, ...], emit: Callable[[ChatEvent], None]) -> RunningTurn:
+        message = spoken(said)
         await self.open()
         self._refuse_during_turn("say something")
-        self._turn = _Turn(emit)
+        self._turn = RunningTurn(emit)
         self._turn.start(self._take(self._turn, message))
         return self._turn
 
-    async def _take(self, turn: _Turn, message: Message) -> None:
+    async def _take(self, turn: RunningTurn, message: Message) -> None:
         session, router = self._parts()
-        answer = await session.take_turn(message, router, turn.emit, turn.abort)
-        if answer.model and answer.error is None:
-            session.shortening.narrator = parse_route(answer.model)
-        if self._wanted is not None:
-            try:
+        try:
+            turn.answer = await session.take_turn(message, router, turn.emit, turn.abort)
+            if self._wanted is not None:
                 turn.emit(await self._go_to(self._wanted))
-            except Exception as error:  # the turn is over and its answer stands
-                told = error if isinstance(error, SegueError) else unexpected(error)
-                turn.emit(Warned(f"The switch failed. {told}", told.code))
-        # Whoever hears of the end may go on at once.
-        self.answer = turn.answer = answer
-        self._turn = None
-        turn.emit(Finish(answer.finish, answer.usage, answer.cost))
+        except Exception as error:  # of the switch: the turn is over and its answer stands
+            told = error if isinstance(error, SegueError) else unexpected(error)
+            turn.emit(Warned(f"The switch failed. {told}", told.code))
+        finally:
+            # Whoever hears of the end may go on at once.
+            self.answer, self._turn = turn.answer, None
+            turn.emit(Finish(turn.answer.finish, turn.answer.usage, turn.answer.cost))
 
     def cancel(self) -> bool:
         """Stop the turn that runs, if one does. What was said and done until now is kept."""
@@ -257,26 +255,37 @@ class Chat:
         here = await self._at_rest("fork")
         journal = await here.journal.fork(session=session)
         await journal.close()
-        forked = Chat(self._router or self._model)
-        forked._settings = structs.replace(
-            self._settings,
-            session=journal.session,
-            store=journal.store,
-            system="",
-            title="",
-            parent=None,
-            providers=here.terms.providers,
-        )
+        inherited = structs.asdict(self._settings) | {
+            "session": journal.session,
+            "store": journal.store,
+            "providers": here.terms.providers,
+            "system": "",
+            "title": "",
+            "take_over": False,
+        }
+        forked = Chat(self._router or self._model, **inherited)
         await forked.open()
         return forked
 
     async def compact(self, strategy: Strategy | None = None) -> Compaction | None:
         """Make the conversation shorter now; nothing if there is nothing to leave out."""
         session = await self._at_rest("compact")
-        _, router = self._parts()
-        if session.shortening.narrator is None:
-            session.shortening.narrator = router.routes[0]
-        return await session.shortening.shorten(None, "asked", lambda _event: None, strategy=strategy)
+        route = self._parts()[1].routes[0]
+        self._turn = busy = RunningTurn(lambda _event: None)
+        try:
+            return await session.shortening.shorten(
+                route, None, "asked", busy.emit, busy.abort, strategy=strategy
+            )
+        finally:
+            self._turn = None
+            if self._wanted is not None:
+                await self._go_to(self._wanted)
+
+    def blocking(self) -> BlockingChat:
+        """The same chat for programs without an event loop."""
+        from segue.chat.blocking import BlockingChat  # noqa: PLC0415 - it knows this module
+
+        return BlockingChat(self)
 
     # Look at it
 
@@ -356,39 +365,3 @@ class Chat:
                 code="turn_in_flight",
                 hint="Wait for its end, or cancel it first.",
             )
-
-
-class _Turn:
-    """A turn that runs in a task of its own, so that whoever waits for it may be cancelled without tearing it."""
-
-    def __init__(self, emit: Callable[[ChatEvent], None]) -> None:
-        self.emit = emit
-        self.abort = asyncio.Event()
-        self.answer = Answer(finish="cancelled")
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self, work: Any) -> None:
-        self._task = asyncio.create_task(work)
-
-    async def over(self) -> None:
-        """Wait for the end. Who is cancelled meanwhile cancels the turn, and sees it end."""
-        try:
-            if self._task is not None:
-                await asyncio.shield(self._task)
-        except asyncio.CancelledError:
-            await self.stop()
-            raise
-
-    async def stop(self) -> None:
-        if self._task is not None and not self._task.done():
-            self.abort.set()
-            await asyncio.wait({self._task})
-
-
-def _message(said: tuple[str | Block, ...]) -> Message:
-    blocks = [Text(sayable(block)) if isinstance(block, str) else block for block in said]
-    if not any(type(block) is not Text or block.text.strip() for block in blocks):
-        raise UsageError(
-            "Nothing was said.", code="empty_prompt", hint="Give a text, an image or a document."
-        )
-    return user(*blocks)

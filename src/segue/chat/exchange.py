@@ -13,20 +13,23 @@ from msgspec import Struct, field, structs
 
 from segue.chat.attempt import Attempt
 from segue.chat.events import Repaired, Retrying, Switch, Warned
-from segue.chat.facts import provider_of
+from segue.chat.facts import facts_from, provider_of
+from segue.chat.react import MAX_CORRECTIONS, correction
 from segue.chat.router import GiveUp, GoTo, Retry
 from segue.chat.tool import Providers
 from segue.conversation.blocks import ToolCall
-from segue.conversation.message import Message
+from segue.conversation.message import Message, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
 from segue.providers.adapter import ChatRequest
-from segue.sessions.entries import ModelReplied, Switched
+from segue.providers.estimates import Estimator
+from segue.sessions.entries import ModelReplied, NoteAdded, Switched
 from segue.transcript.policy import Policy
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
+    from segue.chat.react import Parsed
     from segue.chat.route import Route
     from segue.chat.router import Routing
     from segue.chat.scheduler import Emit
@@ -52,6 +55,11 @@ class Terms(Struct, kw_only=True):
     """Repairs that somebody heard of already."""
     without_tools: set[str] = field(default_factory=set)
     """Routes to models that know no tools: theirs are put into words."""
+
+    estimator: Estimator = field(default_factory=Estimator)
+
+    def knows_tools(self, route: Route) -> bool:
+        return route.name not in self.without_tools and facts_from(self.providers)(route).tools
 
     def request(self, state: State, route: Route) -> ChatRequest:
         """What a route would be asked now."""
@@ -97,6 +105,7 @@ class Exchanges:
         self._abort = abort
         self._shrink = shrink
         self._shrunk = False
+        self._corrections = 0
 
     @property
     def route(self) -> Route:
@@ -105,23 +114,32 @@ class Exchanges:
     async def ask(self) -> Reply:
         """A reply, whole or cut off, as it now stands in the conversation."""
         while True:
-            attempt = Attempt(self._emit, self._abort)
+            attempt = Attempt(self._emit, self._abort, self._tell_repairs)
             reply = await self._attempt(attempt)
-            if attempt.sent is not None:
-                self._tell_repairs(attempt.sent)
-            if reply.error is None or not await self._try_again(reply.error, shown=attempt.shown):
-                break
-        return await self._keep(reply, attempt)
+            if reply.error is not None and await self._try_again(reply.error, shown=attempt.shown):
+                continue
+            kept = await self._keep(reply, attempt)
+            if reply.finish != "stop" or attempt.misread is None or not await self._correct(attempt.misread):
+                return kept
 
     async def _attempt(self, attempt: Attempt) -> Reply:
         route, terms = self.route, self._terms
         request = structs.replace(terms.request(self._journal.state, route), session=terms.session)
-        react = bool(terms.tools) and route.name in terms.without_tools
+        terms.estimator.estimate(request)
+        react = bool(terms.tools) and not terms.knows_tools(route)
         return await attempt.run(provider_of(route, terms.providers), request, react=react)
+
+    async def _correct(self, misread: Parsed) -> bool:
+        """Ask a model that has to write its calls down to do it properly; not for ever."""
+        if self._corrections >= MAX_CORRECTIONS:
+            return False
+        self._corrections += 1
+        await self._journal.append(NoteAdded(user(correction(misread))))
+        return True
 
     async def _try_again(self, error: SegueError, *, shown: bool) -> bool:
         route = self.route
-        if not shown and error.code == TOOLS_UNSUPPORTED and route.name not in self._terms.without_tools:
+        if not shown and error.code == TOOLS_UNSUPPORTED and self._terms.knows_tools(route):
             self._terms.without_tools.add(route.name)
             return True
         if not shown and error.remedy == "shrink" and not self._shrunk:
@@ -163,6 +181,8 @@ class Exchanges:
         if message.blocks or reply.usage != Usage():
             await self._journal.append(self.latest)
         self.usage = self.usage.plus(reply.usage)
+        if reply.usage.input_tokens:
+            self._terms.estimator.correct(self.route.model, reply.usage.input_tokens)
         if cost is not None:
             self.cost = (self.cost or 0.0) + cost
         if reply.finish == "cancelled":

@@ -70,7 +70,7 @@ async def open_journal(settings: Settings, store: Store, model: str) -> Journal:
 def make_session(journal: Journal, settings: Settings, providers: Providers) -> Session:
     """A session with the one scheduler that it will ever have."""
     approval = settings.approval or own_functions_only(settings.tools)
-    host = Host(providers=providers, store=journal.store, approval=approval)
+    host = Host(providers=providers, store=journal.store, approval=settings.approval)
     terms = Terms(
         providers=providers,
         session=journal.session,
@@ -81,7 +81,7 @@ def make_session(journal: Journal, settings: Settings, providers: Providers) -> 
     return Session(
         journal,
         terms,
-        Scheduler(journal, {tool.name: tool for tool in settings.tools}, host),
+        Scheduler(journal, {tool.name: tool for tool in settings.tools}, host, approval),
         Shortening(journal, terms, settings.compaction),
         max_exchanges=settings.max_turns,
     )

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from segue.chat.events import ChatEvent, ToolCallResult, ToolCallStart, ToolProgress
 from segue.chat.outputs import output_of
-from segue.chat.tool import Context, Host, Tool
+from segue.chat.tool import Approves, Context, Host, Tool
 from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.conversation.plain import sayable
@@ -46,10 +46,13 @@ class _Ready(Struct, frozen=True):
 class Scheduler:
     """Runs batches of calls for one session, one batch at a time."""
 
-    def __init__(self, journal: Journal, tools: Mapping[str, Tool], host: Host) -> None:
+    def __init__(
+        self, journal: Journal, tools: Mapping[str, Tool], host: Host, approval: Approves | None = None
+    ) -> None:
         self.tools = dict(tools)
-        self._journal = journal
-        self._host = host
+        self.journal = journal
+        self.host = host
+        self.approval = approval
         self._one_batch = asyncio.Lock()
 
     async def run(
@@ -60,22 +63,21 @@ class Scheduler:
         `closed`: none of them runs, all end with this reason.
         """
         async with self._one_batch:
-            return await _Batch(self, self._journal, self._host, calls, emit, abort).run(closed)
+            return await _Batch(self, calls, emit, abort).run(closed)
 
 
 class _Batch:
     def __init__(
         self,
         scheduler: Scheduler,
-        journal: Journal,
-        host: Host,
         calls: tuple[ToolCall, ...],
         emit: Emit,
         abort: asyncio.Event,
     ) -> None:
         self._tools = scheduler.tools
-        self._journal = journal
-        self._host = host
+        self._journal = scheduler.journal
+        self._host = scheduler.host
+        self._approval = scheduler.approval
         self._calls = calls
         self._emit = emit
         self._abort = abort
@@ -115,9 +117,11 @@ class _Batch:
             return ToolResult(call.id, call.name, error=f'Tool "{call.name}" not found')
         if problem := _problem_with(call, tool):
             return ToolResult(call.id, call.name, error=problem)
-        if self._host.approval is None or stopped.done():
-            return tool if not stopped.done() else _cancelled(call)
-        asked = asyncio.ensure_future(self._host.approval.refusal(call, tool))
+        if stopped.done():
+            return _cancelled(call)
+        if self._approval is None:
+            return tool
+        asked = asyncio.ensure_future(self._approval.refusal(call, tool))
         await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if not asked.done():
             await _stop(asked)

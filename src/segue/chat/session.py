@@ -131,7 +131,10 @@ class _Taken:
             abort=self._abort,
             shrink=self._shrink,
         )
-        return await drive(take_turn(max_exchanges), self._grant)
+        finish = await drive(take_turn(max_exchanges), self._grant)
+        if self.error is None:
+            session.shortening.narrator = self._exchanges.route
+        return finish
 
     async def _shrink(self, route: Route, *, why: str) -> bool:
         return await self._session.shortening.shrink(route, why, self._emit, self._abort)

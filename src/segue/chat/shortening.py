@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from segue.chat.compaction import Strategy, Summarise, compact, needs_compaction
+from segue.chat.attempt import Attempt
+from segue.chat.compaction import Strategy, compact, needs_compaction
 from segue.chat.events import Compaction, Warned
 from segue.chat.facts import facts_from, has_images, provider_of
 from segue.chat.router import Need
-from segue.conversation.blocks import Origin
-from segue.conversation.events import fold
 from segue.errors import SegueError
-from segue.providers.adapter import ChatRequest
+from segue.providers.adapter import ChatRequest, CountsTokens
+from segue.providers.estimates import estimate_request, family_of
+from segue.providers.tokens import WARNING_THRESHOLD, TokenCounter
 from segue.sessions.entries import Compacted
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
+    from segue.chat.compaction import Summarise
     from segue.chat.exchange import Terms
     from segue.chat.route import Route
     from segue.chat.router import Router, Routing
@@ -50,52 +53,56 @@ class Shortening:
         self._terms = terms
         self._facts = facts_from(terms.providers)
 
-    async def open_route(
-        self, router: Router, said: Message, emit: Emit, abort: asyncio.Event | None = None
-    ) -> Routing:
-        """Where the turn goes, with a conversation that fits there."""
-        limit = router.context_limit
-        need = self._need(said)
-        if self.settings.automatic and self._is_full(need, limit):
-            await self.shorten(limit, "full", emit, abort)
-            need = self._need(said)
+    async def open_route(self, router: Router, said: Message, emit: Emit, abort: asyncio.Event) -> Routing:
+        """Where the turn goes, with a conversation that fits there. Raises why it cannot go anywhere."""
+        route, limit = router.routes[0], router.context_limit
+        need = await self._need(route, said, limit)
+        if self._is_full(need, limit) and await self.shorten(route, limit, "full", emit, abort):
+            need = await self._need(route, said, limit)
+        if need.tokens and limit and limit >= need.tokens >= limit * WARNING_THRESHOLD:
+            emit(Warned(f"The conversation fills {need.tokens} of {limit} tokens.", "near_limit"))
         try:
             return router.open(need)
         except SegueError as error:
             window = getattr(error, "limit", None)
-            if error.remedy != "shrink" or not await self.shorten(window, error.code, emit, abort):
+            if error.remedy != "shrink" or not self.settings.automatic:
                 raise
-            return router.open(self._need(said))
+            if not await self.shorten(route, window, error.code, emit, abort):
+                raise
+            return router.open(await self._need(route, said, limit))
 
     async def shrink(self, route: Route, why: str, emit: Emit, abort: asyncio.Event) -> bool:
         """A model says that the conversation is too long for it, whatever we counted."""
-        tokens = self.count(self._journal.state.conversation)
-        window = self._facts(route).context
-        limit = tokens if window is None else min(window, tokens)
-        return await self.shorten(limit, why, emit, abort) is not None
+        if not self.settings.automatic:
+            return False
+        tokens = self._counting(route.model)(self._journal.state.conversation)
+        limit = min(tokens, self._facts(route).context or tokens)
+        return await self.shorten(route, limit, why, emit, abort) is not None
 
     async def shorten(
         self,
+        route: Route,
         limit: int | None,
         why: str,
         emit: Emit,
-        abort: asyncio.Event | None = None,
+        abort: asyncio.Event,
         *,
         strategy: Strategy | None = None,
     ) -> Compaction | None:
-        """Make the conversation shorter; nothing if there is nothing to leave out."""
+        """Make the conversation shorter for a route; nothing if there is nothing to leave out."""
         state = self._journal.state
-        whole = limit or self.count(state.conversation)
+        count = self._counting(route.model)
+        narrator = self.narrator or route
         shorter = await compact(
             state.conversation,
             state.ledger,
             strategy=strategy or self.settings.strategy,
-            budget=max(1, int(whole * self.settings.target)),
-            count=self.count,
-            summarise=None if self.narrator is None else self._summariser(self.narrator, abort),
-            window=None if self.narrator is None else self._facts(self.narrator).context,
+            budget=max(1, int((limit or count(state.conversation)) * self.settings.target)),
+            count=count,
+            summarise=self._summariser(narrator, abort),
+            window=self._facts(narrator).context,
         )
-        if shorter is None or (abort is not None and abort.is_set()):
+        if shorter is None or abort.is_set():
             return None
         await self._journal.append(
             Compacted(
@@ -111,31 +118,38 @@ class Shortening:
             emit(Warned(shorter.problem, "compaction_fell_back"))
         return told
 
-    def count(self, conversation: Conversation) -> int:
-        """An estimate of the tokens of a request: it need not be exact, only never far too low."""
-        return 1 + sum(len(str(block)) for message in conversation.messages for block in message.blocks) // 4
-
-    def _need(self, said: Message) -> Need:
-        conversation = self._journal.state.conversation.append(said)
-        return Need(
-            tokens=self.count(conversation),
-            images=has_images(conversation),
-            tools=bool(self._terms.tools),
-        )
+    async def _need(self, route: Route, said: Message, limit: int | None) -> Need:
+        """What the turn asks of a model. Where an estimate comes near the limit, a provider that counts is asked."""
+        terms, state = self._terms, self._journal.state
+        conversation = state.conversation.append(said)
+        request = structs.replace(terms.request(state, route), conversation=conversation)
+        tokens = terms.estimator.estimate(request)
+        if limit is not None and tokens > limit * self.settings.share:
+            provider = provider_of(route, terms.providers)
+            if isinstance(provider, CountsTokens):
+                tokens = await TokenCounter(provider).estimate_tokens(request)
+        return Need(tokens=tokens, images=has_images(conversation), tools=bool(terms.tools))
 
     def _is_full(self, need: Need, limit: int | None) -> bool:
-        if need.tokens is None or limit is None or not self._journal.state.conversation.messages:
+        if need.tokens is None or limit is None or not self.settings.automatic:
             return False
         return needs_compaction(need.tokens, limit, self._terms.options.max_tokens, self.settings.share)
 
-    def _summariser(self, route: Route, abort: asyncio.Event | None) -> Summarise:
+    def _counting(self, model: str) -> Callable[[Conversation], int]:
+        """Tokens of a request to a model, estimated: nobody is asked."""
+        family = family_of(model)
+
+        def count(conversation: Conversation) -> int:
+            request = ChatRequest(model=model, conversation=conversation, tools=self._terms.tools)
+            return estimate_request(request, family)
+
+        return count
+
+    def _summariser(self, route: Route, abort: asyncio.Event) -> Summarise:
         async def summarise(conversation: Conversation) -> str:
-            provider = provider_of(route, self._terms.providers)
-            request = ChatRequest(
-                model=route.model, conversation=conversation, options=route.options, abort=abort
-            )
-            events = [event async for event in provider.chat_stream(request)]
-            reply = fold(events, Origin(provider=route.provider, model=route.model))
+            request = ChatRequest(model=route.model, conversation=conversation, options=route.options)
+            attempt = Attempt(lambda _event: None, abort)
+            reply = await attempt.run(provider_of(route, self._terms.providers), request)
             if reply.error is not None:
                 raise reply.error
             return reply.message.text

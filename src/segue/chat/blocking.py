@@ -1,0 +1,127 @@
+"""The chat for programs without an event loop: the same chat, driven from a loop in a thread of its own.
+
+with Chat("anthropic/claude-sonnet-4-6").blocking() as chat:
+    print(chat.send("Hello!"))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import aclosing, suppress
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Self, TypeVar, final
+
+from segue.chat.events import Finish
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+    from concurrent.futures import Future
+
+    from segue.chat.chat import Chat, Model
+    from segue.chat.compaction import Strategy
+    from segue.chat.events import ChatEvent, Compaction, Switch
+    from segue.chat.session import Answer
+    from segue.conversation.blocks import Block
+
+T = TypeVar("T")
+
+
+@final
+class BlockingChat:
+    """A chat whose methods wait. Ctrl-C cancels the turn that runs, and is raised once the turn has ended."""
+
+    def __init__(self, chat: Chat, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self.chat = chat
+        """The chat itself, to look at. What it does happens in the other thread."""
+        self._owns_loop = loop is None
+        self._loop = asyncio.new_event_loop() if loop is None else loop
+        self._thread: threading.Thread | None = None
+        if self._owns_loop:
+            self._thread = threading.Thread(target=self._loop.run_forever, name="segue-chat", daemon=True)
+            self._thread.start()
+
+    def __enter__(self) -> Self:
+        self._wait(self.chat.open())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Cancel what runs, let go of the session, and end the thread."""
+        if self._loop.is_closed():
+            return
+        self._wait(self.chat.close())
+        if self._thread is not None:
+            self._wait(self._loop.shutdown_asyncgens())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def send(self, *said: str | Block) -> Answer:
+        return self._wait(self.chat.send(*said))
+
+    def stream(self, *said: str | Block) -> Iterator[ChatEvent]:
+        """What happens while it does. Who stops listening cancels the turn."""
+        events: SimpleQueue[ChatEvent | None] = SimpleQueue()
+
+        async def listen() -> None:
+            try:
+                async with aclosing(self.chat.stream(*said)) as told:
+                    async for event in told:
+                        events.put(event)
+            finally:
+                events.put(None)
+
+        listening = asyncio.run_coroutine_threadsafe(listen(), self._loop)
+        finished = False
+        try:
+            while (event := events.get()) is not None:
+                finished = type(event) is Finish
+                yield event
+        finally:
+            if not finished:
+                self.cancel()
+            self._outlast(listening)
+        listening.result()
+
+    def cancel(self) -> None:
+        """Stop the turn that runs, from any thread."""
+        self._loop.call_soon_threadsafe(self.chat.cancel)
+
+    def switch(self, model: Model) -> Switch | None:
+        return self._wait(self.chat.switch(model))
+
+    def undo(self) -> None:
+        self._wait(self.chat.undo())
+
+    def redo(self) -> None:
+        self._wait(self.chat.redo())
+
+    def fork(self, *, session: str = "") -> BlockingChat:
+        """Another chat in the same thread: close it before this one."""
+        return BlockingChat(self._wait(self.chat.fork(session=session)), self._loop)
+
+    def compact(self, strategy: Strategy | None = None) -> Compaction | None:
+        return self._wait(self.chat.compact(strategy))
+
+    def export(self) -> bytes:
+        return self.chat.export()
+
+    def view(self, model: str = "") -> bytes:
+        return self.chat.view(model)
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result()
+        except KeyboardInterrupt:
+            self.cancel()
+            self._outlast(running)
+            raise
+
+    def _outlast(self, running: Future[Any]) -> None:
+        """Wait for the end of what was cancelled; what became of it is no matter here."""
+        with suppress(Exception):
+            running.result()
