@@ -1,0 +1,63 @@
+"""Every provider keeps every promise, against a strict stand-in of its service over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from segue.emulators.server import Served, serve
+from segue.providers.auth import Secret
+from segue.providers.config import ProviderConfig
+from segue.providers.registry import default_registry
+from segue.testing.check_provider import Report, check_provider
+from segue.testing.stage import EmulatedStage
+
+KEY = "sk-conformance-0123456789"
+PLACES = (
+    ("openai", "openai", "/v1", "gpt-4.1"),
+    ("openai", "openai", "/v1", "gpt-5.6"),
+    ("anthropic", "anthropic", "", "claude-sonnet-4-6"),
+    ("anthropic", "anthropic", "", "claude-opus-5-5"),
+    ("gemini", "gemini", "/v1beta", "gemini-3.5-flash"),
+    ("gemini", "gemini", "/v1beta", "gemini-2.5-flash"),
+    ("mistral", "mistral", "/v1", "mistral-large-latest"),
+    ("kimi", "kimi", "/v1", "kimi-k2.6"),
+    ("deepseek", "deepseek", "", "deepseek-v4-flash"),
+    ("ollama", "ollama", "", "qwen3"),
+    ("openai-compatible", "openai", "/v1", "gpt-4.1"),
+    ("anthropic-compatible", "anthropic", "", "claude-sonnet-4-6"),
+)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serve() as running:
+        yield running
+
+
+@pytest.mark.requirement(
+    "Property 10",
+    "Property 11",
+    "Property 16",
+    "Scenario: Chat Completion",
+    "Scenario: Chat Completion with Tools",
+    "Scenario: Tool Call Response Format",
+    "Scenario: Tool Call Arguments Parsing",
+)
+@pytest.mark.parametrize(("name", "service", "path", "model"), PLACES, ids=lambda value: value.strip("/"))
+def test_a_provider_keeps_every_promise(
+    served: Served, name: str, service: str, path: str, model: str
+) -> None:
+    stage = EmulatedStage(served, service)
+    config = ProviderConfig(base_url=stage.url + path, api_key=Secret(KEY))
+
+    async def check() -> Report:
+        provider = default_registry(configs={name: config}, environ={}).get(name)
+        assert provider is not None
+        return await check_provider(lambda: provider, model=model, stage=stage)
+
+    report = asyncio.run(check())
+    assert report.passed, str(report)
+    assert not any(outcome.skipped for outcome in report.outcomes), str(report)
