@@ -67,6 +67,11 @@ class Journal:
         Whoever is cancelled while waiting finds them written all the same: a state that lags behind the disk would
         be wrong from then on.
         """
+        if not self._one_at_a_time().locked():
+            await self._append(entries)
+            return
+        # Others are writing: the wait for our turn must not be cut short either. A task of its own for every entry
+        # would take as long as all the rest that is done here.
         writing = asyncio.ensure_future(self._append(entries))
         try:
             await asyncio.shield(writing)
@@ -130,16 +135,18 @@ class Journal:
             except JournalError as error:
                 self.fenced = error.code == "fenced"
                 raise
+            except asyncio.CancelledError:
+                await _outlast(asyncio.ensure_future(self._catch_up()))
+                raise
             if last - len(kept) != self.state.last_seq:
-                # A write that was reported as failed had reached the disk after all.
-                await self._catch_up(before=last - len(kept) + 1)
+                await self._catch_up()  # a write that was reported as failed had reached the disk after all
+                return
             for seq, entry in enumerate(kept, last - len(kept) + 1):
                 self.state.apply(seq, entry)
 
-    async def _catch_up(self, before: int) -> None:
+    async def _catch_up(self) -> None:
         for record in await self.store.read(self.session, after=self.state.last_seq):
-            if record.seq < before:
-                self.state.apply(record.seq, record.entry)
+            self.state.apply(record.seq, record.entry)
 
     async def _rewind(self, to: int | None, what: str) -> None:
         if to is None:
