@@ -138,7 +138,7 @@ def test_no_key_of_ours_reaches_a_command(shell: Tool, monkeypatch: pytest.Monke
 
 
 def test_secrets_are_known_by_their_names_and_by_passwords_in_addresses() -> None:
-    secret = (
+    taken = (
         "OPENAI_API_KEY OPENAIAPIKEY GH_TOKEN AWS_SECRET_ACCESS_KEY DB_PASSWORD PGPASSWORD GITHUB_PAT MY_KEY"
     )
     taken += " SIGNING_KEY_2 GOOGLE_APPLICATION_CREDENTIALS SENTRY_DSN NPM_AUTH aws_session_token"
