@@ -10,6 +10,7 @@ import asyncio
 import os
 from contextlib import asynccontextmanager
 from functools import lru_cache
+from io import BytesIO
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, TraceConfig
 
     from segue.transports.transport import Answer, Timeouts, WireRequest
+
+LARGE_BODY: Final = 2**20
+"""Bytes above which a body is sent in portions: written in one go it would hold up all other requests."""
 
 _Wait: TypeAlias = Literal["connect", "first_byte", "idle", "total"]
 _TOO_LONG: Final[Mapping[_Wait, str]] = {
@@ -74,7 +78,7 @@ class HttpTransport:
                     request.method,
                     URL(request.url, encoded=True),
                     headers=request.headers,
-                    data=request.body or None,
+                    data=BytesIO(request.body) if len(request.body) > LARGE_BODY else request.body or None,
                     timeout=aiohttp.ClientTimeout(total=None, connect=request.timeouts.connect),
                     proxy=_proxy_for(request.url),
                     allow_redirects=False,  # a key goes where it was meant to go and nowhere else

@@ -1,0 +1,304 @@
+"""Vectors for any number of texts, from every provider that has them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.conversation.usage import Usage
+from segue.emulators.faults import Fault
+from segue.emulators.server import Served
+from segue.errors import (
+    ContextLengthError,
+    InvalidRequestError,
+    ProtocolError,
+    RateLimitError,
+    TransportError,
+    UsageError,
+)
+from segue.providers.embeddings import batches, embed_all, embedding_dimensions
+from segue.providers.endpoint import Endpoint
+from segue.providers.estimates import family_of, text_tokens
+from segue.providers.known import EmbeddingLimits, known
+from segue.providers.services import EmbeddingBatch, Services, services_of
+from strategies.places import closing, emulated, endpoint_at
+
+WIRES = ("openai_chat", "gemini", "mistral", "ollama", "ollama_v1")
+NOWHERE = endpoint_at("http://127.0.0.1:9", "openai_chat")
+
+
+def embed(served: Served, dialect: str, texts: Sequence[str], **wishes: Any) -> EmbeddingBatch:
+    async def main() -> EmbeddingBatch:
+        return await closing(
+            emulated(served, dialect), lambda at: embed_all(at, services_of(dialect), texts, **wishes)
+        )
+
+    return asyncio.run(main())
+
+
+def alike(one: list[float], other: list[float]) -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True)) / math.dist(one, [0.0] * len(one))
+
+
+@pytest.mark.parametrize("dialect", WIRES)
+@pytest.mark.requirement("Scenario: Embedding Generation")
+def test_every_text_gets_its_vector_and_all_are_equally_long(
+    dialect: str, segue_emulator_server: Served
+) -> None:
+    texts = ["the cat sat", "a dog barked", "the cat sat again"]
+    vectors = embed(segue_emulator_server, dialect, texts).vectors
+    assert len(vectors) == len(texts)
+    assert len({len(vector) for vector in vectors}) == 1
+    assert alike(vectors[0], vectors[2]) > alike(vectors[0], vectors[1])
+
+
+@pytest.mark.parametrize("dialect", WIRES)
+@pytest.mark.requirement("Scenario: Batch Embedding Generation")
+def test_many_texts_are_sent_in_as_many_requests_as_it_takes_and_come_back_in_order(
+    dialect: str, segue_emulator_server: Served
+) -> None:
+    texts = [f"text number {number}" for number in range(230)]
+    heard: list[tuple[int, int]] = []
+    wishes: dict[str, Any] = {} if dialect == "mistral" else {"dimensions": 8}
+    batch = embed(
+        segue_emulator_server,
+        dialect,
+        texts,
+        on_progress=lambda done, of: heard.append((done, of)),
+        **wishes,
+    )
+    alone = embed(segue_emulator_server, dialect, [texts[217]], **wishes)
+    assert len(batch.vectors) == 230
+    assert batch.vectors[217] == alone.vectors[0]
+    assert heard[-1] == (230, 230)
+    assert [done for done, _ in heard] == sorted(done for done, _ in heard)
+    most = known().embeddings[dialect].texts
+    asked = [entry for entry in segue_emulator_server.emulator.log if entry.status == 200]
+    assert len(asked) - 1 == -(-230 // most)
+
+
+def test_openai_takes_no_more_than_2048_texts_at_once(segue_emulator_server: Served) -> None:
+    texts = [f"t{number}" for number in range(2100)]
+    assert len(embed(segue_emulator_server, "openai_chat", texts, dimensions=4).vectors) == 2100
+    assert len(segue_emulator_server.emulator.log) == 2
+
+
+def test_a_token_limit_of_all_texts_together_is_kept(segue_emulator_server: Served) -> None:
+    texts = ["word " * 6000 for _ in range(50)]  # 6000 tokens each: 300,000 and a bit
+    batch = embed(segue_emulator_server, "openai_chat", texts, dimensions=4)
+    assert len(batch.vectors) == 50
+    assert {entry.status for entry in segue_emulator_server.emulator.log} == {200}
+
+
+def test_a_request_that_is_too_large_after_all_is_halved(segue_emulator_server: Served) -> None:
+    """However good the estimate: the provider has the last word on what is too much."""
+    texts = ["0123456789" * 700] * 240  # 1750 tokens each: 420,000
+    services = services_of("openai_chat")
+    generous = EmbeddingLimits(model="text-embedding-3-small", texts=2048, tokens=10_000_000)
+
+    async def main() -> EmbeddingBatch:
+        several = msgspec.structs.replace(services, embedding_limits=generous)
+        return await closing(
+            emulated(segue_emulator_server, "openai_chat"),
+            lambda at: embed_all(at, several, texts, dimensions=4),
+        )
+
+    assert len(asyncio.run(main()).vectors) == 240
+    assert [entry.status for entry in segue_emulator_server.emulator.log] == [400, 200, 200]
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "mistral", "ollama"])
+def test_what_was_used_is_added_up(dialect: str, segue_emulator_server: Served) -> None:
+    texts = ["four"] * 600
+    assert embed(segue_emulator_server, dialect, texts).usage == Usage(input_tokens=600)
+
+
+def test_no_texts_are_no_request() -> None:
+    assert asyncio.run(embed_all(NOWHERE, services_of("openai_chat"), [])) == EmbeddingBatch([])
+
+
+def test_one_string_is_no_list_of_texts() -> None:
+    with pytest.raises(UsageError, match="not a list"):
+        asyncio.run(embed_all(NOWHERE, services_of("openai_chat"), "text"))
+
+
+@pytest.mark.requirement("Property 11")
+@pytest.mark.parametrize("dialect", ["anthropic", "deepseek", "kimi", "groq", "xai", "minimax"])
+def test_a_provider_without_embeddings_says_so(dialect: str) -> None:
+    assert services_of(dialect).embed is None
+    with pytest.raises(InvalidRequestError, match="has no embeddings"):
+        asyncio.run(embed_all(NOWHERE, services_of(dialect), ["text"]))
+
+
+def test_a_place_without_a_default_model_asks_for_one() -> None:
+    with pytest.raises(UsageError, match="No embedding model is named"):
+        asyncio.run(embed_all(NOWHERE, services_of("vllm"), ["text"]))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "model", "dimensions"),
+    [
+        ("openai_chat", "", 1536),
+        ("openai_chat", "text-embedding-3-large", 3072),
+        ("gemini", "", 3072),
+        ("mistral", "", 1024),
+        ("ollama", "", 768),
+    ],
+)
+@pytest.mark.requirement("Scenario: Embedding Configuration")
+def test_the_dimensions_of_a_model_are_known(
+    dialect: str, model: str, dimensions: int, segue_emulator_server: Served
+) -> None:
+    async def main() -> int:
+        return await closing(
+            emulated(segue_emulator_server, dialect),
+            lambda at: embedding_dimensions(at, services_of(dialect), model),
+        )
+
+    assert asyncio.run(main()) == dimensions
+
+
+@pytest.mark.requirement("Scenario: Embedding Configuration")
+def test_a_model_that_nobody_knows_is_measured(segue_emulator_server: Served) -> None:
+    async def measure(at: Endpoint) -> int:
+        services = msgspec.structs.replace(services_of("gemini"), show_model=None)
+        return await embedding_dimensions(at, services, "gemini-embedding-exp")
+
+    async def main() -> int:
+        return await closing(emulated(segue_emulator_server, "gemini"), measure)
+
+    assert asyncio.run(main()) == 3072
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "gemini", "ollama"])
+@pytest.mark.requirement("Scenario: Embedding Configuration")
+def test_a_model_that_is_not_available_is_refused(dialect: str, segue_emulator_server: Served) -> None:
+    async def main() -> int:
+        return await closing(
+            emulated(segue_emulator_server, dialect),
+            lambda at: embedding_dimensions(at, services_of(dialect), "no-such-model"),
+        )
+
+    with pytest.raises(InvalidRequestError, match="no-such-model"):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("dialect", WIRES)
+@pytest.mark.requirement("Scenario: Embedding Error Handling")
+def test_an_error_names_provider_model_and_reason_and_keeps_its_remedy(
+    dialect: str, segue_emulator_server: Served
+) -> None:
+    segue_emulator_server.emulator.faults.append(Fault(status=429, retry_after=7.0))
+    with pytest.raises(RateLimitError) as caught:
+        embed(segue_emulator_server, dialect, ["text"])
+    error = caught.value
+    assert (error.remedy, error.status) == ("wait", 429)
+    assert error.retry_after is not None
+    assert isinstance(error.__cause__, RateLimitError)
+    for part in (dialect.partition("_")[0], known().embeddings[dialect].model, error.__cause__.message):
+        assert part in str(error)
+
+
+@pytest.mark.requirement("Scenario: Embedding Error Handling")
+def test_an_error_names_the_text_that_is_too_long(segue_emulator_server: Served) -> None:
+    texts = ["short", "long " * 9000, "short"]
+    with pytest.raises(ContextLengthError, match=r"text 2 of 3 .*maximum context length"):
+        embed(segue_emulator_server, "openai_chat", texts)
+    with pytest.raises(ContextLengthError, match="exceeds the context length"):
+        embed(segue_emulator_server, "ollama", texts)
+
+
+def test_an_error_tells_of_an_empty_text(segue_emulator_server: Served) -> None:
+    with pytest.raises(InvalidRequestError, match="text 2 is empty"):
+        embed(segue_emulator_server, "openai_chat", ["one", ""])
+
+
+def test_nobody_listening_is_told_with_provider_and_address() -> None:
+    async def main() -> EmbeddingBatch:
+        return await closing(NOWHERE, lambda at: embed_all(at, services_of("openai_chat"), ["text"]))
+
+    with pytest.raises(TransportError, match=r"openai.*127\.0\.0\.1:9"):
+        asyncio.run(main())
+
+
+def _giving(*lengths: int) -> Services:
+    async def make(_: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> EmbeddingBatch:
+        del model, texts, dimensions
+        return EmbeddingBatch([[1.0] * length for length in lengths])
+
+    return Services(embed=make, embedding_limits=EmbeddingLimits(model="m"))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "dimensions", "why"),
+    [
+        ((4, 5), None, "5 dimensions where 4"),
+        ((4, 4), 8, "4 dimensions where 8"),
+        ((4,), None, "1 vectors for 2"),
+    ],
+)
+def test_vectors_that_do_not_fit_are_refused(
+    lengths: tuple[int, ...], dimensions: int | None, why: str
+) -> None:
+    with pytest.raises(ProtocolError, match=why):
+        asyncio.run(embed_all(NOWHERE, _giving(*lengths), ["a", "b"], dimensions=dimensions))
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_no_more_requests_are_on_their_way_than_allowed(parallel: int) -> None:
+    under_way, most = 0, 0
+
+    async def make(_: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> EmbeddingBatch:
+        nonlocal under_way, most
+        del model, dimensions
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.001 * (len(texts[0]) % 3))  # the later may be the faster
+        under_way -= 1
+        return EmbeddingBatch([[float(text)] for text in texts])
+
+    services = Services(embed=make, embedding_limits=EmbeddingLimits(model="m", texts=2, parallel=parallel))
+    batch = asyncio.run(embed_all(NOWHERE, services, [str(number) for number in range(21)]))
+    assert batch.vectors == [[float(number)] for number in range(21)]
+    assert most == parallel
+
+
+def test_one_failure_ends_the_others() -> None:
+    asked: list[str] = []
+
+    async def make(_: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> EmbeddingBatch:
+        del model, dimensions
+        asked.append(texts[0])
+        if texts[0] == "0":
+            raise InvalidRequestError("No.")
+        await asyncio.sleep(30)
+        return EmbeddingBatch([[1.0]])
+
+    services = Services(embed=make, embedding_limits=EmbeddingLimits(model="m", texts=1, parallel=2))
+    with pytest.raises(InvalidRequestError, match=r"text 1 of 9 .*No\."):
+        asyncio.run(embed_all(NOWHERE, services, [str(number) for number in range(9)]))
+    assert len(asked) == 2
+
+
+@given(
+    texts=st.lists(st.text(max_size=60), max_size=40),
+    most=st.integers(1, 10),
+    tokens=st.none() | st.integers(1, 60),
+)
+def test_batches_hold_every_text_once_in_order_and_no_more_than_allowed(
+    texts: list[str], most: int, tokens: int | None
+) -> None:
+    limits = EmbeddingLimits(texts=most, tokens=tokens)
+    portions = list(batches(texts, limits, "m")) if texts else []
+    assert [place for portion in portions for place in portion] == list(range(len(texts)))
+    for portion in portions:
+        assert 0 < len(portion) <= most
+        size = sum(text_tokens(texts[place], family_of("m")) for place in portion)
+        assert tokens is None or len(portion) == 1 or size <= tokens

@@ -1,0 +1,54 @@
+"""Places to ask, all of them emulators on this machine, reached over real HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from segue.dialects.all import DIALECTS
+from segue.emulators.server import Served
+from segue.providers.endpoint import Endpoint
+from segue.transports.http import HttpTransport
+
+T = TypeVar("T")
+
+PATHS: Mapping[str, str] = {
+    "openai_chat": "openai/v1",
+    "openai_responses": "openai/v1",
+    "anthropic": "anthropic",
+    "gemini": "gemini/v1beta",
+    "mistral": "mistral/v1",
+    "ollama": "ollama",
+    "ollama_v1": "ollama/v1",
+    "kimi": "kimi/v1",
+    "deepseek": "deepseek",
+}
+KEYS: Mapping[str, str] = {
+    "authorization": "Bearer sk-emulated-0123456789",
+    "x-api-key": "sk-emulated-0123456789",
+    "x-goog-api-key": "sk-emulated-0123456789",
+    "anthropic-version": "2023-06-01",
+}
+
+
+def endpoint_at(base_url: str, dialect: str, provider: str = "") -> Endpoint:
+    return Endpoint(
+        provider=provider or dialect.partition("_")[0],
+        dialect=DIALECTS[dialect],
+        base_url=base_url,
+        headers=lambda: KEYS,
+        transport=HttpTransport(),
+    )
+
+
+def emulated(served: Served, dialect: str) -> Endpoint:
+    return endpoint_at(f"{served.base_url}/{PATHS[dialect]}", dialect)
+
+
+async def closing(endpoint: Endpoint, use: Callable[[Endpoint], Awaitable[T]]) -> T:
+    """Use an endpoint and close its connections."""
+    try:
+        return await use(endpoint)
+    finally:
+        transport: Any = endpoint.transport
+        await transport.close()
