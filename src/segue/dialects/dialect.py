@@ -61,6 +61,9 @@ class RequestEncoder(Protocol):
 class ReplyDecoder(Protocol):
     """A streamed reply, bytes in and events out. Where the bytes are cut makes no difference."""
 
+    unread: list[bytes]
+    """What arrived whole and could not be read, as it came. The rest of the reply is told nevertheless."""
+
     def feed(self, data: bytes) -> list[Event]: ...
 
     def close(self) -> list[Event]:

@@ -42,6 +42,7 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     needs_key: bool = True
     headers: Mapping[str, str] = {}
     embedding_model: str = ""
+    """As somebody configured it; else it is known for the dialect."""
     start: str = ""
     """The command that starts the server, where it is one's own."""
     docs: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 REST_SECONDS: Final = 0.2
 """How long the end of an answer is waited for behind the end of the reply: its connection can then be used again."""
 _UNNAMED: Final = ("", "default")
+_CALL_MARKS: Final = (b'"tool_calls"', b"tool_use", b"input_json", b"function_call", b"functionCall")
+"""One of them stands in every line that tells of a call, on every wire."""
+_LOG: Final = logging.getLogger(__name__)
 
 
 class _Prepared(NamedTuple):
@@ -75,7 +79,8 @@ class Provider(ProviderAdapter):
         }
         services = services_of(endpoint.dialect.name)
         self._fit = services.new_fitting() if services.new_fitting is not None else _as_asked
-        vars(self).update(abilities(endpoint, services, self._ready))
+        usual = address.embedding_model if address is not None else ""
+        vars(self).update(abilities(endpoint, services, self._ready, embedding_model=usual))
         for at in self._endpoints.values():
             count = services_of(at.dialect.name).count_tokens
             if count is not None:
@@ -123,6 +128,8 @@ class Provider(ProviderAdapter):
     async def _reply(self, request: ChatRequest, waiting: Waiting) -> AsyncGenerator[Event, None]:
         """Raises what goes wrong. Ends with the end of the reply, after which the connection is free."""
         await waiting.for_(self._ready())
+        if waiting.aborted:
+            raise AbortedError
         endpoint, path, written = self._prepare(request)
         if request.on_sent is not None:
             request.on_sent(written.sent)
@@ -132,10 +139,14 @@ class Provider(ProviderAdapter):
                 opened.enter_async_context(endpoint.ask("POST", path, written.sent.body))
             )
             portions = answer.portions()
-            silent = True
+            silent, gaps = True, 0
             while portion := await waiting.for_(anext(portions, b"")):
                 silent = False
-                for event in _spoken(decoder.feed(portion), written.spoken):
+                events = decoder.feed(portion)
+                if len(decoder.unread) > gaps:
+                    _mind_gaps(self.name, decoder.unread[gaps:])
+                    gaps = len(decoder.unread)
+                for event in _spoken(events, written.spoken):
                     if isinstance(event, Finished | Failed):
                         await _rest(portions)
                     yield event
@@ -206,6 +217,17 @@ class Provider(ProviderAdapter):
         wire, count = self._counting
         endpoint, _, written = self._prepare(request, wire)
         return await count(endpoint, written.sent.origin.model, written.sent.body)
+
+
+def _mind_gaps(name: str, unread: list[bytes]) -> None:
+    """A line that cannot be read is left out, and the log says so; but a call with a gap in it must not be run."""
+    _LOG.warning("%s: %d line(s) of a reply could not be read and were left out", name, len(unread))
+    if any(mark in line for line in unread for mark in _CALL_MARKS):
+        raise ProtocolError(
+            f"A tool call in the reply of {name} could not be read.",
+            code="malformed_call",
+            hint="Ask again.",
+        )
 
 
 def _spoken(events: list[Event], names: dict[str, str]) -> list[Event]:

@@ -61,7 +61,7 @@ class ReplyDecoder:
         """Blocks of the provider's own tools, and their arguments in pieces."""
         self._reason: str | None = None
         self._called = False
-        self._unread = 0
+        self.unread: list[bytes] = []
         self._over = False
         self._head = b""
         """What stands before the text in a portion that goes on with the last one; nothing if none is expected."""
@@ -92,7 +92,7 @@ class ReplyDecoder:
         if self._reason is not None:  # all was said; only the goodbye is missing
             events.append(finished(self._reason, called=self._called))
             return events
-        unread = f" {self._unread} events of it could not be read." if self._unread else ""
+        unread = f" {len(self.unread)} events of it could not be read." if self.unread else ""
         events.append(Failed(ProtocolError(f"The stream broke off before the reply had ended.{unread}")))
         return events
 
@@ -137,7 +137,7 @@ class ReplyDecoder:
         try:
             chunk = wire.CHUNKS.decode(data)
         except _UNREADABLE:
-            self._unread += 1
+            self.unread.append(data)
             return
         if chunk.type == "content_block_delta" and chunk.delta is not None:
             self._read_delta(chunk.index, chunk.delta, events)

@@ -106,7 +106,7 @@ class Telling:
         self._started = False
         self._called = False
         self.over = False
-        self.unread = 0
+        self.unread: list[bytes] = []
 
     def hear(self, data: bytes, events: list[Event]) -> None:
         try:
@@ -117,7 +117,7 @@ class Telling:
                     return
             chunk = wire.CHUNKS.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self.unread += 1
+            self.unread.append(data)
             return
         if chunk.error is not None:  # GEM-57
             self._fail(chunk.error, events)
@@ -159,7 +159,7 @@ class Telling:
         self._close_call(events)
         self._tell_counts(events)
         self.over = True
-        unread = f" {self.unread} chunks of it could not be read." if self.unread else ""
+        unread = f" {len(self.unread)} chunks of it could not be read." if self.unread else ""
         events.append(Failed(ProtocolError(f"The reply broke off before its end.{unread}")))
 
     def _hear_part(self, part: wire.Part, events: list[Event]) -> None:

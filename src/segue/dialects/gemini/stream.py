@@ -45,6 +45,7 @@ class ReplyDecoder:
 
     def __init__(self) -> None:
         self._telling = Telling()
+        self.unread = self._telling.unread
         self._frames: sse.FrameDecoder | None = None
         self._objects: _ObjectCutter | None = None
 

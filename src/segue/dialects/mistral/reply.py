@@ -79,7 +79,7 @@ class Telling:
         self._started = False
         self.heard = False
         self.over = False
-        self.unread = 0
+        self.unread: list[bytes] = []
 
     def hear(self, data: bytes, events: list[Event]) -> None:
         try:
@@ -90,7 +90,7 @@ class Telling:
                     return
             chunk = wire.CHUNKS.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self.unread += 1
+            self.unread.append(data)
             return
         if chunk.choices is None and (chunk.object == "error" or chunk.error or chunk.detail):
             self._fail(data, events)
@@ -125,7 +125,7 @@ class Telling:
         if done:
             events.append(Finished("tool_calls" if self._last >= 0 else "stop"))
             return
-        unread = f" {self.unread} chunks of it could not be read." if self.unread else ""
+        unread = f" {len(self.unread)} chunks of it could not be read." if self.unread else ""
         events.append(Failed(ProtocolError(why or f"The reply broke off before its end.{unread}")))
 
     def _hear_said(self, said: wire.Delta, events: list[Event]) -> None:

@@ -39,6 +39,7 @@ class ReplyDecoder:
     def __init__(self) -> None:
         self._frames = sse.FrameDecoder()
         self._telling = Telling()
+        self.unread = self._telling.unread
 
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []

@@ -70,7 +70,7 @@ class Telling:
         self._called = False
         self.heard = False
         self.over = False
-        self.unread = 0
+        self.unread: list[bytes] = []
 
     def hear(self, data: bytes, events: list[Event]) -> None:
         try:
@@ -82,13 +82,13 @@ class Telling:
                     return
             line = wire.LINES.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self.unread += 1
+            self.unread.append(data)
             return
         if line.error is not None:  # OLL-23
             self._fail(line.error, events)
             return
         if line.message is None and line.done is None:
-            self.unread += 1
+            self.unread.append(data)
             return
         if not self.heard:
             self.heard = True
@@ -113,7 +113,7 @@ class Telling:
     def end(self, events: list[Event]) -> None:
         if not self.over:
             self.over = True
-            unread = f" {self.unread} lines of it could not be read." if self.unread else ""
+            unread = f" {len(self.unread)} lines of it could not be read." if self.unread else ""
             events.append(Failed(ProtocolError(f"The reply broke off before its end.{unread}")))
 
     def finish(self, reason: str, events: list[Event]) -> None:

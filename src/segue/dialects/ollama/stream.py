@@ -36,6 +36,7 @@ class ReplyDecoder:
     def __init__(self) -> None:
         self._lines = LineDecoder()
         self._telling = Telling()
+        self.unread = self._telling.unread
 
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []

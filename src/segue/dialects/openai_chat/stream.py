@@ -43,7 +43,7 @@ class ReplyDecoder:
         self._variant = variant
         self._frames = sse.FrameDecoder()
         self._hearing = Hearing(variant)
-        self._unreadable = 0
+        self.unread: list[bytes] = []
         self._head: bytes | None = b""
         """What came before the first frame: perhaps no stream at all, but an error as plain JSON."""
 
@@ -70,7 +70,7 @@ class ReplyDecoder:
             if chunk is not None:
                 self._hearing.take(chunk, events, whole=True)
                 self._hearing.end(events, proper=True)
-        why = f"{self._unreadable} of its lines could not be read." if self._unreadable else ""
+        why = f"{len(self.unread)} of its lines could not be read." if self.unread else ""
         self._hearing.end(events, proper=False, why=why)
         return events
 
@@ -99,7 +99,7 @@ class ReplyDecoder:
             told = chunk.error if chunk is not None and chunk.error else data.decode("utf-8", "replace")
             self._hearing.fail(error_in_reply(self._variant, told), events)
         elif data.strip():
-            self._unreadable += 1
+            self.unread.append(data)
 
 
 class ReplyEncoder:

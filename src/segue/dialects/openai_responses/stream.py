@@ -60,7 +60,7 @@ class ReplyDecoder:
         """Item id → place, for items whose beginning or end was seen."""
         self._done: set[Any] = set()
         self._begun = False
-        self._unread = 0
+        self.unread: list[bytes] = []
         self._over = False
 
     def feed(self, portion: bytes) -> list[Event]:
@@ -89,7 +89,7 @@ class ReplyDecoder:
         events = self.feed(sse.END)
         if not self._over:
             self._over = True
-            unread = f" {self._unread} events of it could not be read." if self._unread else ""
+            unread = f" {len(self.unread)} events of it could not be read." if self.unread else ""
             events.append(Failed(ProtocolError(f"The stream broke off before the reply had ended.{unread}")))
         return events
 
@@ -99,7 +99,7 @@ class ReplyDecoder:
         try:
             chunk = wire.CHUNKS.decode(data)
         except _UNREADABLE:
-            self._unread += 1
+            self.unread.append(data)
             return
         place = chunk.output_index if chunk.output_index is not None else chunk.item_id
         event: Event | None = None
