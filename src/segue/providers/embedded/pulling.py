@@ -27,13 +27,19 @@ from segue.errors import ProtocolError, SegueError, TransportError, UsageError
 from segue.providers.adapter import PullProgress
 from segue.providers.embedded.weights import is_whole, shelf
 
+try:
+    import fcntl
+except ImportError:  # Windows; two pulls at a time end with a wrong hash there
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     from segue.providers.embedded.weights import Folder, Weights
 
 HUB_VARIABLE = "SEGUE_HUB"
 """Another address of the hub, or `off`."""
 _PORTION = 1 << 20
-_CONNECT_SECONDS = 5.0
+_WAIT_SECONDS = 5.0
+"""For a connection, and for each portion of an answer."""
 _LOOK_SECONDS = 0.2
 _SPARE_BYTES = 64 << 20
 _INDEX_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
@@ -58,12 +64,26 @@ class Pull:
 
     def run(self) -> None:
         try:
-            self._run()
+            self._folder.path.mkdir(parents=True, exist_ok=True)
+            with self._part.with_suffix(".lock").open("ab") as lock:
+                self._wait_for(lock)
+                self._run()
         except OSError as error:
             raise _disk_error(error, self._folder.path) from error
 
+    def _wait_for(self, lock: IO[bytes]) -> None:
+        """Two processes may pull the same model: the second waits, and then finds it done."""
+        while fcntl is not None:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._say("waiting for another pull", self._have())
+                if self.stop.wait(_LOOK_SECONDS):
+                    raise StoppedError from None
+            else:
+                return
+
     def _run(self) -> None:
-        self._folder.path.mkdir(parents=True, exist_ok=True)
         whole = self._folder.file(self._weights)
         if self._folder.has(self._weights):
             self._say("checking", self._weights.size)
@@ -111,7 +131,7 @@ class Pull:
         ranges = {"Range": f"bytes={begun}-"} if begun else {}
         request = Request(address, headers=ranges)  # noqa: S310 - the scheme was looked at
         try:
-            with urlopen(request, timeout=_CONNECT_SECONDS) as answer:  # noqa: S310 - as above
+            with urlopen(request, timeout=_WAIT_SECONDS) as answer:  # noqa: S310 - as above
                 # A server that knows no ranges sends all of it again.
                 self._append(answer, "pulling from the hub", skip=0 if answer.status == 206 else begun)
         except HTTPError as error:
