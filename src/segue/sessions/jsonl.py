@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from segue.sessions.owners import Owner
 
+# The size counts as data; the time of the last write, which fsync waits for as well, does not matter.
+_SYNC: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -262,7 +265,7 @@ def _write_all(descriptor: int, data: bytes, at: int) -> None:
         done = 0
         while done < len(data):
             done += os.pwrite(descriptor, data[done:], at + done)
-        os.fsync(descriptor)
+        _SYNC(descriptor)
     except BaseException:
         os.ftruncate(descriptor, at)
         raise

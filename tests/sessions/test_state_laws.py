@@ -1,0 +1,155 @@
+"""Laws of a session's memory, over everything that may happen to one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from laws.legality import complaints
+from segue.conversation.blocks import ToolCall, ToolResult, is_real
+from segue.conversation.message import user
+from segue.sessions.encoding import decode_entry, encode_entry
+from segue.sessions.entries import Entry, ModelReplied, Record, Rewound, SessionStarted
+from segue.sessions.journal import Journal
+from segue.sessions.memory import MemoryStore
+from segue.sessions.recovery import closing_entries
+from segue.sessions.state import State, replay
+from segue.transcript.render import render
+from sessions.happenings import happenings
+from strategies.targets import TARGETS
+
+requirement = pytest.mark.requirement
+
+
+def records(entries: list[Entry]) -> list[Record]:
+    return [Record(seq, 0.0, entry) for seq, entry in enumerate(entries, 1)]
+
+
+def everything(state: State) -> dict[str, Any]:
+    return vars(state)
+
+
+def recovered(state: State) -> State:
+    for seq, entry in enumerate(closing_entries(state), state.last_seq + 1):
+        state.apply(seq, entry)
+    return state
+
+
+def called(state: State) -> list[str]:
+    return [call.id for message in state.conversation.messages for call in message.calls]
+
+
+@given(entries=happenings())
+def test_an_entry_is_read_back_as_it_was_written(entries: list[Entry]) -> None:
+    for entry in entries:
+        assert decode_entry(encode_entry(entry)) == entry
+
+
+@given(entries=happenings())
+def test_what_is_remembered_after_a_crash_is_what_was_remembered_before(entries: list[Entry]) -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        started = entries[0]
+        assert isinstance(started, SessionStarted)
+        journal = await Journal.start(store, started, "s")
+        for entry in entries[1:]:
+            await journal.append(entry)
+        again = replay(await store.read("s"))
+        assert everything(again) == everything(journal.state)
+
+    asyncio.run(main())
+
+
+@requirement("REQ-915-046")
+@settings(max_examples=30)  # each is cut at some twenty places, and each cut rendered for every target
+@given(entries=happenings(max_turns=3))
+def test_a_crash_between_any_two_entries_leaves_a_session_that_goes_on(entries: list[Entry]) -> None:
+    for cut in range(1, len(entries) + 1):
+        state = recovered(replay(records(entries[:cut])))
+        assert not state.in_turn
+        assert state.open_calls() == ()
+        assert closing_entries(state) == []  # once is enough
+        asked = state.conversation.append(user("Go on."))
+        for rules in TARGETS.values():
+            transcript = render(asked, state.ledger, rules)
+            assert list(complaints(transcript, rules)) == []
+
+
+@given(entries=happenings())
+def test_what_recovery_writes_is_read_back_to_the_same_state(entries: list[Entry]) -> None:
+    for cut in range(1, len(entries) + 1):
+        state = replay(records(entries[:cut]))
+        closing = closing_entries(state)
+        assert everything(replay(records([*entries[:cut], *closing]))) == everything(recovered(state))
+
+
+@given(entries=happenings())
+def test_no_real_result_is_lost_in_a_crash(entries: list[Entry]) -> None:
+    for cut in range(1, len(entries) + 1):
+        before = replay(records(entries[:cut]))
+        real = {
+            call_id: interaction.result
+            for call_id, interaction in before.ledger.items()
+            if interaction.result is not None and is_real(interaction.result)
+        }
+        after = recovered(before)
+        assert {call_id: after.ledger[call_id].result for call_id in real} == real
+
+
+@given(entries=happenings())
+def test_a_started_call_may_have_had_effects_and_another_has_not(entries: list[Entry]) -> None:
+    for cut in range(1, len(entries) + 1):
+        before = replay(records(entries[:cut]))
+        pending = before.open_calls()
+        after = recovered(before)
+        for call_id in pending:
+            result = after.ledger[call_id].result
+            assert isinstance(result, ToolResult)
+            assert result.reason == "interrupted"
+            assert (result.output is None) is (call_id in after.begun)
+
+
+@given(entries=happenings())
+def test_an_id_is_never_given_to_a_second_call(entries: list[Entry]) -> None:
+    given_to: dict[str, int] = {}
+    state = State()
+    for seq, entry in enumerate(entries, 1):
+        known = set(called(state)) | set(given_to) | set(state.ledger)
+        state.apply(seq, entry)
+        if isinstance(entry, ModelReplied):
+            new = [
+                block.id for block in state.conversation.messages[-1].blocks if isinstance(block, ToolCall)
+            ]
+            assert not known & set(new)
+            given_to |= dict.fromkeys(new, seq)
+
+
+@given(entries=happenings())
+def test_a_rewound_conversation_is_what_it_was_under_the_prompt_of_today(entries: list[Entry]) -> None:
+    state = State()
+    after: dict[int, Any] = {}
+    for seq, entry in enumerate(entries, 1):
+        state.apply(seq, entry)
+        if seq in state.boundaries():
+            after[seq] = state.conversation.messages
+        if isinstance(entry, Rewound):
+            assert state.conversation.messages == after[entry.to]
+    for place in state.boundaries():
+        assert state.conversation_after(place).messages == after[place]
+        assert state.conversation_after(place).system == state.conversation.system
+
+
+@given(entries=happenings())
+def test_redo_is_the_opposite_of_undo(entries: list[Entry]) -> None:
+    state = replay(records(entries))
+    trail = []
+    while (to := state.undo_to) is not None:
+        trail.append(state.conversation.messages)
+        state.apply(state.last_seq + 1, Rewound(to))
+    for messages in reversed(trail):
+        assert state.redo_to is not None
+        state.apply(state.last_seq + 1, Rewound(state.redo_to))
+        assert state.conversation.messages == messages
