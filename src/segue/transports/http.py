@@ -88,12 +88,12 @@ class HttpTransport:
             raise waits.too_long("connect") from error
         except TimeoutError as error:
             raise waits.too_long("first_byte") from error
-        except (aiohttp.InvalidURL, ValueError) as error:
+        except aiohttp.ClientConnectorError as error:
+            raise _unreachable(waits.place, error) from error
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:
             raise UsageError(
                 f'"{waits.place}" is no address.', code="bad_url", hint="Write it as http://host:port/path."
             ) from error
-        except aiohttp.ClientConnectorError as error:
-            raise _unreachable(waits.place, error) from error
         except (aiohttp.ClientError, OSError) as error:
             raise _broken(waits.place, error) from error
 

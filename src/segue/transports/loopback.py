@@ -62,6 +62,7 @@ class _Exchange:
         self._request = request
         self._told: asyncio.Queue[Message] = asyncio.Queue(AHEAD)
         self._asked = False
+        self._lost = False
         self.hung_up = asyncio.Event()
 
     async def run(self, application: Application) -> None:
@@ -89,7 +90,10 @@ class _Exchange:
             gone.cancel()
             put.cancel()
         if self.hung_up.is_set():
-            raise ConnectionError("The client has gone.")
+            # As on a socket: what is sent first into the void is lost, and only then sending fails.
+            if self._lost:
+                raise ConnectionError("The client has gone.")
+            self._lost = True
 
     async def answer(self, first_byte: float | None, idle: float | None) -> _LoopbackAnswer:
         start = await self.next(first_byte, "first_byte")

@@ -1,0 +1,385 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from segue.errors import SegueError, TransportError, UsageError
+from segue.transports.http import HttpTransport, default_transport
+from segue.transports.transport import Timeouts, WireRequest
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n"
+
+
+@asynccontextmanager
+async def server(answer: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await answer(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    listening = await asyncio.start_server(served, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield f"http{'s' if tls else ''}://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    finally:
+        listening.close()
+
+
+async def head_of(reader: asyncio.StreamReader) -> bytes:
+    return await reader.readuntil(b"\r\n\r\n")
+
+
+async def ask(url: str, **fields: Any) -> bytes:
+    async with default_transport()(WireRequest(url=url, **fields)) as answer:
+        return await answer.read()
+
+
+async def refusal(url: str, **fields: Any) -> SegueError:
+    with pytest.raises(SegueError) as caught:
+        await ask(url, **fields)
+    return caught.value
+
+
+def test_one_connection_carries_one_request_after_another() -> None:
+    connections = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        while True:
+            await head_of(reader)
+            writer.write(OK + b"content-length: 2\r\n\r\nhi")
+
+    async def main() -> None:
+        async with server(answer) as url:
+            assert [await ask(url, method="GET") for _ in range(5)] == [b"hi"] * 5
+
+    asyncio.run(main())
+    assert connections == 1
+
+
+def test_one_transport_serves_one_loop_after_another_and_leaves_nothing_open() -> None:
+    transport = HttpTransport()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(OK + b"content-length: 2\r\n\r\nhi")
+        await reader.read()
+
+    async def main() -> None:
+        async with server(answer) as url, transport(WireRequest(url=url, method="GET")) as told:
+            assert await told.read() == b"hi"
+
+    for _ in range(3):
+        asyncio.run(main())  # an unclosed session or socket would be a warning, and so an error
+    assert not transport._pools
+
+
+def test_a_closed_transport_can_be_used_again() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(OK + b"connection: close\r\n\r\nhi")
+
+    async def main() -> None:
+        transport = HttpTransport()
+        async with server(answer) as url:
+            for _ in range(2):
+                async with transport(WireRequest(url=url, method="GET")) as told:
+                    assert await told.read() == b"hi"
+                await transport.close()
+
+    asyncio.run(main())
+
+
+def test_leaving_before_the_end_hangs_up_at_once() -> None:
+    async def main() -> None:
+        gone = asyncio.Event()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await head_of(reader)
+            writer.write(OK + b"transfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+            assert await reader.read() == b""
+            gone.set()
+
+        async with server(answer) as url:
+            async with default_transport()(WireRequest(url=url, method="GET")) as told:
+                assert await anext(told.portions()) == b"first"
+            await asyncio.wait_for(gone.wait(), 1)
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_wait_hangs_up_at_once() -> None:
+    async def main() -> None:
+        asked, gone = asyncio.Event(), asyncio.Event()
+
+        async def answer(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+            await head_of(reader)
+            asked.set()
+            assert await reader.read() == b""
+            gone.set()
+
+        async with server(answer) as url:
+            asking = asyncio.ensure_future(ask(url, method="GET"))
+            await asked.wait()
+            asking.cancel()
+            await asyncio.wait_for(gone.wait(), 1)
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+
+    asyncio.run(main())
+
+
+@pytest.mark.requirement("Property 16")
+def test_nobody_listening_is_told_with_the_address_but_without_what_may_be_secret_in_it() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        error = asyncio.run(refusal(f"http://me:secret@127.0.0.1:{port}/v1/chat?key=secret"))
+    assert isinstance(error, TransportError)
+    assert error.code == "CONNECTION_FAILED"
+    assert f"http://127.0.0.1:{port}/v1/chat" in error.message
+    assert "secret" not in str(error)
+
+
+def test_an_unknown_host_cannot_be_connected_to() -> None:
+    error = asyncio.run(refusal("http://nobody.invalid/v1"))
+    assert error.code == "CONNECTION_FAILED"
+
+
+@pytest.mark.parametrize("url", ["", "ollama", "ftp://host/x", "http://"])
+def test_what_is_no_address_is_refused_before_anything_is_sent(url: str) -> None:
+    error = asyncio.run(refusal(url))
+    assert isinstance(error, UsageError)
+    assert error.code == "bad_url"
+
+
+def test_a_connection_that_is_not_taken_up_times_out() -> None:
+    # A server whose queue is full: the kernel answers nobody else.
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen(0)
+        port = busy.getsockname()[1]
+        waiting = [socket.socket() for _ in range(3)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", port))
+        error = asyncio.run(refusal(f"http://127.0.0.1:{port}/", timeouts=Timeouts(connect=0.2)))
+        for one in waiting:
+            one.close()
+    assert error.code == "connect_timeout"
+    assert "timeouts.connect" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("told", "timeouts", "code"),
+    [
+        (b"", Timeouts(first_byte=0.1), "first_byte_timeout"),
+        (OK + b"transfer-encoding: chunked\r\n\r\n", Timeouts(first_byte=0.1), "first_byte_timeout"),
+        (
+            OK + b"transfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n",
+            Timeouts(first_byte=5, idle=0.1),
+            "idle_timeout",
+        ),
+        (OK + b"transfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n", Timeouts(total=0.1), "total_timeout"),
+        (b"", Timeouts(total=0.1), "total_timeout"),
+    ],
+)
+def test_each_wait_has_a_limit_of_its_own(told: bytes, timeouts: Timeouts, code: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(told)
+        await reader.read()
+
+    async def main() -> SegueError:
+        async with server(answer) as url:
+            return await refusal(url, method="GET", timeouts=timeouts)
+
+    error = asyncio.run(main())
+    assert error.code == code
+    assert error.remedy == "wait"
+
+
+def test_a_slow_but_steady_answer_is_waited_for() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(OK + b"transfer-encoding: chunked\r\n\r\n")
+        for _ in range(8):
+            await asyncio.sleep(0.05)
+            writer.write(b"1\r\nx\r\n")
+        writer.write(b"0\r\n\r\n")
+
+    async def main() -> bytes:
+        async with server(answer) as url:
+            return await ask(url, method="GET", timeouts=Timeouts(first_byte=0.25, idle=0.25))
+
+    assert asyncio.run(main()) == b"x" * 8
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\ncontent-le",
+        OK + b"content-length: 100\r\n\r\nonly this",
+        OK + b"transfer-encoding: chunked\r\n\r\n64\r\nonly this",
+        b"SSH-2.0-OpenSSH_9.9\r\n",
+    ],
+)
+def test_an_answer_that_breaks_off_is_no_answer(told: bytes) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(told)
+
+    async def main() -> SegueError:
+        async with server(answer) as url:
+            return await refusal(url, method="GET")
+
+    error = asyncio.run(main())
+    assert isinstance(error, TransportError)
+    assert error.code == "connection_broken"
+
+
+def test_a_compressed_answer_is_unpacked() -> None:
+    packed = gzip.compress(b"hello " * 100)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert b"gzip" in await head_of(reader)
+        writer.write(OK + b"content-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(packed) + packed)
+
+    async def main() -> bytes:
+        async with server(answer) as url:
+            return await ask(url, method="GET")
+
+    assert asyncio.run(main()) == b"hello " * 100
+
+
+def test_a_redirect_is_not_followed_for_it_would_carry_the_key_along() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(b"HTTP/1.1 307 There\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n")
+
+    async def main() -> int:
+        async with server(answer) as url, default_transport()(WireRequest(url=url)) as told:
+            return told.status
+
+    assert asyncio.run(main()) == 307
+
+
+def test_the_proxy_of_the_environment_is_used_unless_the_host_is_exempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heads: list[bytes] = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await head_of(reader))
+        writer.write(OK + b"connection: close\r\n\r\nby proxy")
+
+    async def direct(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(OK + b"connection: close\r\n\r\ndirect")
+
+    async def main() -> None:
+        async with server(proxy) as proxy_url, server(direct) as url:
+            monkeypatch.setenv("HTTP_PROXY", proxy_url.removeprefix("http://"))
+            monkeypatch.delenv("NO_PROXY", raising=False)
+            monkeypatch.delenv("no_proxy", raising=False)
+            assert await ask("http://api.example.test/v1?x=1", method="GET") == b"by proxy"
+            assert heads[0].startswith(b"GET http://api.example.test/v1?x=1 ")
+            monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+            assert await ask(url, method="GET") == b"direct"
+
+    asyncio.run(main())
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for this machine that nobody vouches for, and its key."""
+    pytest.importorskip("cryptography")
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / "certificate.pem", folder / "key.pem"
+    files[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    files[1].write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return files
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+def test_the_certificates_of_the_environment_are_trusted_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    file, key = certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file, key)
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(OK + b"connection: close\r\n\r\nhi")
+
+    async def get(url: str) -> bytes:
+        async with HttpTransport()(WireRequest(url=url, method="GET")) as told:
+            return await told.read()
+
+    async def main() -> None:
+        async with server(answer, context) as url:
+            with pytest.raises(TransportError) as caught:
+                await get(url)
+            assert caught.value.code == "CONNECTION_FAILED"
+            monkeypatch.setenv(variable, str(file))
+            assert await get(url) == b"hi"
+
+    asyncio.run(main())
+
+
+def test_certificates_that_cannot_be_read_are_an_error_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
+
+    async def main() -> SegueError:
+        with pytest.raises(UsageError) as caught:
+            async with HttpTransport()(WireRequest(url="https://127.0.0.1:9/")):
+                pass
+        return caught.value
+
+    error = asyncio.run(main())
+    assert error.code == "bad_certificates"
+    assert "SSL_CERT_FILE" in error.hint
+
+
+def test_a_request_shows_neither_its_headers_nor_its_query() -> None:
+    request = WireRequest(
+        url="https://me:pass@host/v1?key=secret", headers={"authorization": "Bearer secret"}, body=b"secret"
+    )
+    assert repr(request) == "WireRequest(POST https://host/v1, 6 bytes)"
