@@ -6,14 +6,16 @@ The provider's own counter is preferred. Where there is none, or it fails, four 
 from __future__ import annotations
 
 import asyncio
+from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
 from msgspec import Struct
 
 from segue.conversation.blocks import Code, Reasoning, Text, ToolCall, ToolResult
 from segue.errors import ContextLengthError, SegueError
-from segue.providers.adapter import CountsTokens, ListsModels, ShowsModel
-from segue.providers.cards import card_for_model, dialect_of_model
+from segue.providers.adapter import CountsTokens, KnowsModels, ListsModels, ShowsModel
+from segue.providers.cards import catalog
 from segue.providers.estimates import json_text
 
 if TYPE_CHECKING:
@@ -82,6 +84,13 @@ def _characters(block: Block) -> int:
     return 0
 
 
+@lru_cache(maxsize=4096)
+def _context_of(model: str) -> int | None:
+    """What the catalog says of a model, whoever serves it."""
+    name = model.rpartition("/")[2].lower()
+    return next((card.context for card in catalog().cards if fnmatchcase(name, card.match)), None)
+
+
 @final
 class TokenCounter:
     """Counts requests for one provider and holds them against the limits of its models."""
@@ -131,8 +140,12 @@ class TokenCounter:
         return check
 
     def _known_limit(self, model: str) -> int | None:
-        configured = self._limits.get(model)
-        return configured or self._told.get(model) or card_for_model(model, dialect_of_model(model)).context
+        return self._limits.get(model) or self._told.get(model) or self._on_a_card(model)
+
+    def _on_a_card(self, model: str) -> int | None:
+        if isinstance(self._provider, KnowsModels):
+            return self._provider.card(model).context
+        return _context_of(model)
 
     async def _ask(self, model: str) -> int | None:
         """What the provider says, where it says anything in time."""

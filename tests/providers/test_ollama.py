@@ -1,0 +1,284 @@
+"""Ollama's models and windows: what the machine has, what it fetches, and how much of a request it reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.conversation.message import Conversation, model, user
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.dialects.all import DIALECTS
+from segue.dialects.card import ModelCard
+from segue.emulators.faults import Fault
+from segue.emulators.server import Served
+from segue.errors import InvalidRequestError, OverloadError, ProviderError, TransportError
+from segue.providers.adapter import ChatRequest, PullProgress
+from segue.providers.endpoint import Endpoint
+from segue.providers.services import services_of
+from segue.providers.services.ollama import (
+    SMALLEST,
+    Windows,
+    delete_model,
+    list_models,
+    pull_model,
+    running_models,
+    show_model,
+    window_for,
+)
+from segue.transports.transport import Answer, WireRequest
+from strategies.places import closing, emulated, endpoint_at
+
+T = TypeVar("T")
+
+
+def at_ollama(served: Served, use: Callable[[Endpoint], Awaitable[T]]) -> T:
+    async def main() -> T:
+        return await closing(emulated(served, "ollama"), use)
+
+    return asyncio.run(main())
+
+
+def test_the_models_of_the_machine_are_listed_with_size_and_details(segue_emulator_server: Served) -> None:
+    models = at_ollama(segue_emulator_server, list_models)
+    found = next(one for one in models if one.id == "nomic-embed-text:latest")
+    assert found.size_bytes == 274_302_450
+    assert found.modified_at.endswith("Z")
+    assert found.details["family"] == "nomic-bert"
+
+
+def test_a_model_tells_what_it_can_do_and_how_much_it_reads(segue_emulator_server: Served) -> None:
+    shown = at_ollama(segue_emulator_server, lambda at: show_model(at, "qwen3"))
+    assert shown.capabilities == ("reasoning", "tools")
+    assert shown.context == 40_960
+    shown = at_ollama(segue_emulator_server, lambda at: show_model(at, "nomic-embed-text"))
+    assert (shown.type, shown.dimensions, shown.context) == ("embedding", 768, 2048)
+
+
+@pytest.mark.requirement("Property 11")
+def test_only_this_wire_fetches_and_deletes_models() -> None:
+    assert services_of("ollama").pull_model is not None
+    for dialect in DIALECTS:
+        if dialect != "ollama":
+            assert services_of(dialect).pull_model is None
+            assert services_of(dialect).delete_model is None
+
+
+def test_a_model_is_fetched_with_progress_and_deleted_again(segue_emulator_server: Served) -> None:
+    heard: list[PullProgress] = []
+
+    async def use(at: Endpoint) -> None:
+        await pull_model(at, "llama3.2", heard.append)
+        assert "llama3.2:latest" in [one.id for one in await list_models(at)]
+        await delete_model(at, "llama3.2")
+        assert "llama3.2:latest" not in [one.id for one in await list_models(at)]
+
+    at_ollama(segue_emulator_server, use)
+    assert heard[0] == PullProgress("pulling manifest")
+    assert heard[-1] == PullProgress("success")
+    assert any(one.total and one.completed == one.total for one in heard)
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_progress_is_understood_wherever_it_is_cut(size: int, segue_emulator_server: Served) -> None:
+    whole: list[PullProgress] = []
+    at_ollama(segue_emulator_server, lambda at: pull_model(at, "llama3.2", whole.append))
+    segue_emulator_server.emulator.faults.append(Fault(kind="drip", size=size, seconds=0.0))
+    heard: list[PullProgress] = []
+    at_ollama(segue_emulator_server, lambda at: pull_model(at, "llama3.2", heard.append))
+    assert heard == whole
+
+
+def test_an_error_inside_a_successful_answer_is_an_error(segue_emulator_server: Served) -> None:
+    with pytest.raises(ProviderError, match="file does not exist"):
+        at_ollama(segue_emulator_server, lambda at: pull_model(at, "nobody-made-this"))
+    assert segue_emulator_server.emulator.log[-1].status == 200
+
+
+def test_a_download_that_ends_too_soon_is_an_error(segue_emulator_server: Served) -> None:
+    with pytest.raises(TransportError) as caught:
+        at_ollama(
+            segue_emulator_server,
+            lambda at: pull_model(_answering(at, b'{"status":"pulling manifest"}\n'), "llama3.2"),
+        )
+    assert caught.value.code == "pull_incomplete"
+    assert '"pulling manifest"' in caught.value.message
+    segue_emulator_server.emulator.faults.append(Fault(kind="cut", at_byte=60))
+    with pytest.raises(TransportError):
+        at_ollama(segue_emulator_server, lambda at: pull_model(at, "llama3.2"))
+
+
+class _Said:
+    status = 200
+    headers: Mapping[str, str] = {}
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def portions(self) -> AsyncIterator[bytes]:
+        yield self._body
+
+    async def read(self) -> bytes:
+        return self._body
+
+
+def _answering(endpoint: Endpoint, body: bytes) -> Endpoint:
+    """The same place, which answers everything with these bytes."""
+
+    @asynccontextmanager
+    async def transport(_: WireRequest) -> AsyncIterator[Answer]:
+        yield _Said(body)
+
+    return msgspec.structs.replace(endpoint, transport=transport)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        list_models,
+        running_models,
+        lambda at: show_model(at, "qwen3"),
+        lambda at: pull_model(at, "qwen3"),
+        lambda at: delete_model(at, "qwen3"),
+    ],
+    ids=["tags", "ps", "show", "pull", "delete"],
+)
+def test_a_failing_server_is_never_taken_for_success(
+    ask: Callable[[Endpoint], Awaitable[Any]], segue_emulator_server: Served
+) -> None:
+    segue_emulator_server.emulator.faults.append(Fault(status=500))
+    with pytest.raises(OverloadError) as caught:
+        at_ollama(segue_emulator_server, ask)
+    assert caught.value.status == 500
+
+
+@pytest.mark.parametrize("ask", [show_model, delete_model], ids=["show", "delete"])
+def test_a_model_that_is_not_there_is_an_error(
+    ask: Callable[[Endpoint, str], Awaitable[Any]], segue_emulator_server: Served
+) -> None:
+    with pytest.raises(InvalidRequestError, match="'nothing' not found"):
+        at_ollama(segue_emulator_server, lambda at: ask(at, "nothing"))
+
+
+@pytest.mark.parametrize("dialect", ["ollama", "ollama_v1"])
+def test_tools_for_a_model_without_tools_have_a_code_of_their_own(
+    dialect: str, segue_emulator_server: Served
+) -> None:
+    tool = {
+        "type": "function",
+        "function": {"name": "look", "description": "", "parameters": {"type": "object"}},
+    }
+    body = {"model": "gemma3:4b", "messages": [{"role": "user", "content": "hi"}], "tools": [tool]}
+    path = "/api/chat" if dialect == "ollama" else "/chat/completions"
+
+    async def main() -> Any:
+        return await closing(emulated(segue_emulator_server, dialect), lambda at: at.json("POST", path, body))
+
+    with pytest.raises(InvalidRequestError, match="does not support tools") as caught:
+        asyncio.run(main())
+    assert caught.value.code == "tools_unsupported"
+
+
+# The window
+
+
+def _request(*said: str, session: str = "s", **options: Any) -> ChatRequest:
+    told = [user(text) if place % 2 == 0 else model(text) for place, text in enumerate(said)]
+    return ChatRequest(
+        model="qwen3", conversation=Conversation(tuple(told)), options=Options(**options), session=session
+    )
+
+
+def _window(options: Options) -> int:
+    assert options.extra is not None
+    window = options.extra["num_ctx"]
+    assert isinstance(window, int)
+    return window
+
+
+def test_a_long_request_is_read_in_full(segue_emulator_server: Served) -> None:
+    """Unasked, the server would drop its beginning and say nothing: 200, and a small count."""
+    request = _request("The password is mellon. " + "And so on and so forth. " * 1500, "Yes.", "What was it?")
+    card = ModelCard(context=40_960)
+
+    async def counted(at: Endpoint, options: Options) -> int:
+        from segue.transcript.render import render
+
+        rules = at.dialect.rules
+        transcript = render(request.conversation, None, rules)
+        body = at.dialect.encode_request(transcript, (), options, card).body
+        answer = await at.json("POST", "/api/chat", msgspec.json.decode(body))
+        return int(answer["prompt_eval_count"])
+
+    asked = Options(model="qwen3")
+    fitted = msgspec.structs.replace(Windows()(request, card), model="qwen3")
+    cut = at_ollama(segue_emulator_server, lambda at: counted(at, asked))
+    whole = at_ollama(segue_emulator_server, lambda at: counted(at, fitted))
+    assert cut < 100
+    assert whole > 8_000
+    running = at_ollama(segue_emulator_server, running_models)
+    assert [(one.id, one.context) for one in running] == [("qwen3:latest", _window(fitted))]
+
+
+def test_a_window_holds_the_request_and_the_answer() -> None:
+    short = Windows()(_request("hi"), ModelCard())
+    assert _window(short) == SMALLEST
+    long_answer = Windows()(_request("hi", max_tokens=10_000), ModelCard())
+    assert _window(long_answer) == 12_288
+
+
+def test_a_window_never_shrinks_within_a_session() -> None:
+    windows = Windows()
+    wide = _window(windows(_request("word " * 20_000), ModelCard(context=131_072)))
+    assert wide > 20_000
+    assert _window(windows(_request("hi"), ModelCard(context=131_072))) == wide
+    assert _window(windows(_request("hi", session="other"), ModelCard(context=131_072))) == SMALLEST
+
+
+def test_a_window_is_never_wider_than_the_model() -> None:
+    assert _window(Windows()(_request("word " * 20_000), ModelCard(context=8192))) == 8192
+
+
+@pytest.mark.parametrize("extra", [{"num_ctx": 100}, {"options": {"num_ctx": 100}}])
+def test_a_window_that_was_asked_for_stands(extra: dict[str, Any]) -> None:
+    request = _request("hi", extra=extra)
+    assert Windows()(request, ModelCard()) is request.options
+
+
+def test_tools_count_too() -> None:
+    schema = {"type": "object", "properties": {f"field{n}": {"type": "string"} for n in range(1500)}}
+    request = msgspec.structs.replace(_request("hi"), tools=(ToolSpec("big", "", schema),))
+    assert _window(Windows()(request, ModelCard())) > 8_192
+
+
+@given(
+    need=st.integers(0, 10**7),
+    more=st.integers(0, 10**5),
+    before=st.integers(0, 10**6),
+    most=st.none() | st.integers(SMALLEST, 10**6),
+)
+def test_windows_are_wide_enough_and_change_seldom(
+    need: int, more: int, before: int, most: int | None
+) -> None:
+    window = window_for(need, most, before)
+    assert window >= min(need, most or need)
+    assert window >= min(before, most or before)
+    assert most is None or window <= most
+    assert window_for(need + more, most, window) >= window
+    assert window <= max(SMALLEST, before, need * 1.5 + 1)
+
+
+def test_nobody_listening_is_told_with_the_address() -> None:
+    async def main() -> None:
+        await closing(endpoint_at("http://127.0.0.1:9", "ollama"), lambda at: pull_model(at, "qwen3"))
+
+    with pytest.raises(TransportError, match=r"127\.0\.0\.1:9") as caught:
+        asyncio.run(main())
+    assert caught.value.code == "CONNECTION_FAILED"
