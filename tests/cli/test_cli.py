@@ -65,7 +65,7 @@ def test_the_version_is_told_without_loading_anything_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("nonsense",), ("convert", "--wrong"), ("convert", "--to", "klingon"), ("doctor",)]
+    "words", [("docter",), ("--wrong",), ("convert", "--wrong"), ("convert", "--to", "klingon"), ("doctor",)]
 )
 def test_wrong_usage_is_exit_2_with_a_message_and_no_traceback(words: tuple[str, ...]) -> None:
     told = segue(*words, stdin=as_bytes(openai_chat()))

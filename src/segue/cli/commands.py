@@ -1,0 +1,60 @@
+"""The commands: their names, what they are for, and their parsers. A module is loaded when its command is used."""
+
+from __future__ import annotations
+
+import argparse
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, Final
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "models": ("segue.cli.models", "list, show, fetch and remove models"),
+    "embed": ("segue.cli.embed", "turn texts into vectors"),
+    "health": ("segue.cli.health", "ask all configured providers whether they are well"),
+    "sessions": ("segue.cli.sessions", "list, show, export, import, rename and remove conversations"),
+    "config": ("segue.cli.config.command", "tell where settings come from, and check them"),
+    "keys": ("segue.cli.keys", "store and remove keys of providers"),
+    "trust": ("segue.cli.trust", "let a project's files name programs and addresses"),
+    "convert": ("segue.cli.convert", "say a request of one provider in the dialect of another"),
+    "doctor": ("segue.cli.doctor", "find what a provider would refuse in a transcript, and mend it"),
+    "emulate": ("segue.cli.emulate", "serve strict stand-ins of the provider APIs on a port"),
+    "demo": ("segue.cli.demo", "show what segue does, without a key"),
+    "completion": ("segue.cli.completion", "print what makes a shell complete segue's words"),
+}
+"""Name → module and what it is for."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Tells a wrong word in one line, with the one that was probably meant."""
+
+    def error(self, message: str) -> Any:
+        hint = self._meant(message)
+        self.exit(2, f"{self.prog}: {message}{hint}\n       {self.prog} --help tells what there is.\n")
+
+    def _meant(self, message: str) -> str:
+        words = [word for word in message.split() if word.startswith("-")]
+        known = [name for action in self._actions for name in action.option_strings]
+        near = get_close_matches(words[-1].partition("=")[0], known, 1, 0.6) if words else []
+        return f". Did you mean {near[0]}?" if near and near[0] != words[-1] else ""
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """The parser of one command."""
+    module: Any = import_module(COMMANDS[command][0])
+    parser = Parser(prog=f"segue {command}", description=module.DESCRIPTION, allow_abbrev=False)
+    module.add_arguments(parser)
+    return parser
+
+
+def run_command(command: str, words: list[str]) -> int:
+    module: Any = import_module(COMMANDS[command][0])
+    prepare = getattr(module, "prepare", list)  # where a word may be left out
+    return int(module.run(parser_of(command).parse_args(prepare(words))))
+
+
+def misspelt(words: list[str]) -> str:
+    """The command that a prompt of one word was probably meant to be."""
+    if len(words) != 1 or " " in words[0]:
+        return ""
+    near = get_close_matches(words[0], COMMANDS, 1, 0.75)
+    return near[0] if near else ""

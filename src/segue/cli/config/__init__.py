@@ -1,0 +1,1 @@
+"""Settings: what can be set, where it is written, and which of several places holds."""

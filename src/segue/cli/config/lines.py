@@ -1,0 +1,39 @@
+"""On which line of a TOML file a key stands. `tomllib` does not tell, and people want to know."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeAlias
+
+Path: TypeAlias = tuple[str, ...]
+
+_HEADER: Final = re.compile(r"^\s*\[{1,2}\s*(?P<name>[^\[\]]+?)\s*\]{1,2}\s*(#.*)?$")
+_KEY: Final = re.compile(
+    r"""^\s*(?P<name>(?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*="""
+)
+_WORD: Final = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+
+
+def lines_of(text: str) -> dict[Path, int]:
+    """Path of each key and table → its line, counted from 1. Keys inside inline tables have the line of the table."""
+    found: dict[Path, int] = {}
+    table: Path = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = _words(header["name"])
+            found.setdefault(table, number)
+        elif key := _KEY.match(line):
+            found.setdefault(table + _words(key["name"]), number)
+    return found
+
+
+def line_of(path: Path, lines: dict[Path, int]) -> int | None:
+    """The line of a key, or of the nearest table around it."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in lines:
+            return lines[path[:length]]
+    return None
+
+
+def _words(name: str) -> Path:
+    return tuple(word.strip("\"'") for word in _WORD.findall(name))

@@ -1,0 +1,50 @@
+"""Where settings, keys, trust and sessions are kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PROJECT_FILES = ("segue.toml", ".segue/config.toml")
+
+
+def user_file() -> Path:
+    """The user's own file; SEGUE_CONFIG names another."""
+    told = os.environ.get("SEGUE_CONFIG", "")
+    return Path(told).expanduser() if told else _directory("config") / "config.toml"
+
+
+def project_file(start: Path) -> Path | None:
+    """The nearest project file, looked for upwards until the root of the git work tree."""
+    for directory in project_directories(start):
+        for name in PROJECT_FILES:
+            if (directory / name).is_file():
+                return directory / name
+    return None
+
+
+def project_directories(start: Path) -> list[Path]:
+    """From here up to the root of the git work tree; without one, only here: a parent may be anybody's."""
+    here = start.resolve()
+    above = [here, *here.parents]
+    root = next((at for at, directory in enumerate(above) if (directory / ".git").exists()), 0)
+    return above[: root + 1]
+
+
+def keys_file() -> Path:
+    return _directory("data") / "keys.json"
+
+
+def trust_file() -> Path:
+    return _directory("data") / "trust.json"
+
+
+def sessions_directory(told: str = "") -> Path:
+    return Path(told).expanduser() if told else _directory("data") / "sessions"
+
+
+def _directory(kind: str) -> Path:
+    import platformdirs  # noqa: PLC0415 - `segue --help` does not look for files
+
+    found = {"config": platformdirs.user_config_dir, "data": platformdirs.user_data_dir}[kind]
+    return Path(found("segue"))

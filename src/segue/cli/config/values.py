@@ -1,0 +1,145 @@
+"""What can be set. These types are the configuration: its checks and its JSON Schema are made of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias, final
+
+from msgspec import Meta, Struct, field
+
+Policy: TypeAlias = Literal["single", "round_robin", "failover", "weighted", "least_latency"]
+ApprovalMode: TypeAlias = Literal["ask", "auto-edit", "yolo", "plan"]
+Keeping: TypeAlias = Literal["sqlite", "jsonl", "memory"]
+Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
+Count: TypeAlias = Annotated[int, Meta(ge=1)]
+Share: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
+
+
+@final
+class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a failed request is tried again at the same member."""
+
+    attempts: Count = 3
+    """The first included."""
+    first_pause: Seconds = 0.5
+    """Each further pause is twice as long."""
+    longest_pause: Seconds = 30.0
+    """A provider that asks for more is left for another member."""
+    total: Seconds = 60.0
+    """Of all pauses before one answer."""
+
+
+@final
+class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Several models under one name, and who of them answers."""
+
+    members: Annotated[list[str], Meta(min_length=1)]
+    """provider/model each, or an alias."""
+    policy: Policy = "failover"
+    weights: dict[str, Annotated[float, Meta(ge=0)]] = {}
+    """For `weighted`, by member; one that is not named weighs 1."""
+    context_limit: Count | None = None
+    """Tokens that fit; without it the smallest window among the members."""
+    retry: Retry = Retry()
+
+
+@final
+class Approval(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which tool calls are asked about."""
+
+    mode: ApprovalMode = "ask"
+    allow: list[str] = []
+    """Tools that are never asked about."""
+    deny: list[str] = []
+    """Tools that never run."""
+
+
+@final
+class Tools(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What models may call."""
+
+    enabled: list[str] = []
+    """Names of built-in tools, or file.py:function."""
+    timeout: Seconds = 120.0
+    """Seconds one call may take."""
+    workspace: str = ""
+    """The directory that file tools are confined to; the current one if empty."""
+
+
+@final
+class McpServer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One server of the Model Context Protocol, as `.mcp.json` files write it."""
+
+    command: str = ""
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str = ""
+    type: Literal["stdio", "http", "sse"] | None = None
+    url: str = ""
+    headers: dict[str, str] = {}
+    disabled: bool = False
+
+
+@final
+class Mcp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Servers whose tools models may call."""
+
+    servers: dict[str, McpServer] = {}
+    project_file: bool = True
+    """Read `.mcp.json` of a project that is trusted."""
+    timeout: Seconds = 60.0
+
+
+@final
+class Sessions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How conversations are kept."""
+
+    keep: Keeping = "sqlite"
+    directory: str = ""
+    """Where; the data directory of the user if empty."""
+
+
+@final
+class Ui(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the terminal shows."""
+
+    markdown: bool = True
+    reasoning: bool = True
+    status: bool = True
+    """One line after each turn: model, tokens, cost, repairs."""
+    instructions: list[str] = field(default_factory=lambda: ["AGENTS.md"])
+    """Files of a project that are read into the system prompt."""
+
+
+@final
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a turn is stopped."""
+
+    max_turns: Count = 10
+    """Exchanges with the model within one turn."""
+    max_cost: Annotated[float, Meta(gt=0)] | None = None
+    """Dollars, for the session."""
+    timeout: Seconds | None = None
+    """Seconds, for a turn."""
+    compact_at: Share = 0.85
+    """Share of the context window at which the conversation is made shorter."""
+
+
+@final
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings."""
+
+    model: str = ""
+    """provider/model, an alias, or the name of a profile."""
+    system: str = ""
+    """The system prompt."""
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    providers: dict[str, dict[str, Any]] = {}
+    """By name. What one takes is told by `segue.providers`."""
+    profiles: dict[str, Profile] = {}
+    aliases: dict[str, str] = {}
+    approval: Approval = Approval()
+    tools: Tools = Tools()
+    mcp: Mcp = Mcp()
+    sessions: Sessions = Sessions()
+    limits: Limits = Limits()
+    ui: Ui = Ui()

@@ -1,0 +1,37 @@
+"""What a project wants every model to know: AGENTS.md and its like, read into the system prompt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from segue.cli.config.places import project_directories
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+MOST_BYTES: Final = 32 * 1024
+"""Of one file: what is longer would crowd out the conversation."""
+
+
+def system_prompt(own: str, *, directory: Path, names: Sequence[str] = (), append: str = "") -> str:
+    """The user's own system prompt, then the project's instructions, then what was added for this run."""
+    parts = [own, *(_told(file) for file in instruction_files(directory, names)), append]
+    return "\n\n".join(part.strip() for part in parts if part.strip())
+
+
+def instruction_files(directory: Path, names: Sequence[str]) -> list[Path]:
+    """From the root of the project down to here, so that what is nearer has the last word."""
+    above = reversed(project_directories(directory))
+    return [folder / name for folder in above for name in names if (folder / name).is_file()]
+
+
+def _told(file: Path) -> str:
+    data = file.read_bytes()
+    text = data[:MOST_BYTES].decode("utf-8", "replace").strip()
+    cut = (
+        f"\n(The rest of {file.name} is left out: it is longer than {MOST_BYTES} bytes.)"
+        if len(data) > MOST_BYTES
+        else ""
+    )
+    return f"Instructions of the project, from {file.name}:\n\n{text}{cut}" if text else ""

@@ -1,0 +1,1 @@
+"""One question, one answer: stdout carries the answer and nothing else."""

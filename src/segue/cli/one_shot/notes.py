@@ -1,0 +1,58 @@
+"""What is told beside an answer, on stderr: tools, switches, retries, warnings, one line each."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from segue.chat.events import (
+    Compaction,
+    Retrying,
+    Switch,
+    ToolCallResult,
+    ToolCallStart,
+    Warned,
+)
+from segue.cli.sanitise import sanitised
+from segue.cli.sessions import outcome_of
+from segue.conversation.blocks import status_of
+
+if TYPE_CHECKING:
+    from segue.chat.events import ChatEvent
+
+_MOST = 100
+"""Letters of arguments and results that are shown."""
+
+
+def note(event: ChatEvent) -> str:
+    """One line about an event; nothing where there is nothing to say."""
+    match event:
+        case ToolCallStart(call):
+            arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
+            return f"→ {call.name} {shortened(arguments)}"
+        case ToolCallResult(call, result):
+            mark = {"complete": "✓", "error": "✗", "cancelled": "■", "pending": "…"}[status_of(result)]
+            return f"{mark} {call.name}: {shortened(outcome_of(result))}"
+        case Switch():
+            return switch_line(event)
+        case Retrying(model, error, after):
+            return f"{model}: {shortened(error.message)} Trying again in {after:.1f} s."
+        case Compaction(strategy, why):
+            return f"The conversation was made shorter ({strategy}): {why}."
+        case Warned(message):
+            return f"warning: {shortened(message, 300)}"
+        case _:
+            return ""
+
+
+def switch_line(switch: Switch) -> str:
+    """From, to, why, and what is dropped or rewritten."""
+    lost = sorted({str(repair.kind).replace("_", " ") for repair in switch.losses})
+    told = f"; not told there: {', '.join(lost)}" if lost else "; nothing is lost"
+    return f"{switch.previous} → {switch.model} ({switch.reason}){told}"
+
+
+def shortened(text: str, most: int = _MOST) -> str:
+    """One line of a text that came from elsewhere."""
+    line = " ".join(sanitised(text).split())
+    return line if len(line) <= most else line[: most - 1] + "…"

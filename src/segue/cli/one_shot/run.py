@@ -1,0 +1,314 @@
+"""`segue "…"`: asks, listens, and ends with the exit code that says how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from segue.chat.events import Repaired, Switch, TurnComplete
+from segue.chat.route import Route
+from segue.cli.exits import Exit
+from segue.cli.explaining import code_of, explain
+from segue.cli.one_shot import told
+from segue.cli.one_shot.listening import Lines, Silence, Text
+from segue.cli.one_shot.notes import switch_line
+from segue.cli.one_shot.prompt import has_prompt, prompts
+from segue.cli.one_shot.schema import read_answer, read_schema
+from segue.cli.one_shot.stopping import Stop, would_lose
+from segue.cli.status import dollars
+from segue.cli.surroundings import Surroundings
+from segue.cli.terminal import say
+from segue.errors import ContentPolicyError, SegueError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from segue.chat.chat import Chat, Model
+    from segue.chat.events import ChatEvent
+    from segue.chat.session import Answer
+    from segue.cli.one_shot.listening import Listener
+    from segue.sessions.store import SessionInfo
+
+INTERACTIVE: Final = "segue.cli.interactive.run"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Answer a prompt; without one, and with somebody at the terminal, begin a chat."""
+    if not has_prompt(arguments) and arguments.prompt is None and sys.stdin.isatty():
+        return _interactive(arguments)
+    return int(asyncio.run(_OneShot(arguments).run()))
+
+
+def _interactive(arguments: argparse.Namespace) -> int:
+    if not sys.stdout.isatty():
+        raise UsageError(
+            "There is nothing to ask.", code="no_prompt", hint='Write a prompt: segue "…", or pipe one in.'
+        )
+    if find_spec(INTERACTIVE) is None:
+        raise UsageError("There is nothing to ask.", code="no_prompt", hint='Write a prompt: segue "…"')
+    from importlib import import_module  # noqa: PLC0415
+
+    return int(import_module(INTERACTIVE).run(arguments))
+
+
+class _OneShot:
+    """One run."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._schema = read_schema(arguments.schema) if arguments.schema else None
+        self._listener: Listener | None = None
+        self._began = time.monotonic()
+        self._session = self._model = ""
+        self._repairs = 0
+        self._cost = 0.0
+
+    async def run(self) -> Exit:
+        stop = Stop()
+        try:
+            with stop.on_signals(), stop.after(self._arguments.timeout):
+                return await self._answer_all(stop)
+        except SegueError as error:
+            return self._failed(error)
+        except asyncio.CancelledError:
+            if not stop.why:
+                raise
+            return self._failed(stopped) if (stopped := stop.error()) else stop.exit()
+
+    async def _answer_all(self, stop: Stop) -> Exit:
+        asked = _Asked(prompts(self._arguments))
+        first = await asked.next()
+        around = Surroundings(self._arguments, response_schema=self._schema)
+        self._listener = self._listening(around)
+        try:
+            async with await self._opened(around) as chat:
+                stop.cancel_turn = chat.cancel
+                self._listener.begin(self._init(chat, around))
+                code = Exit.OK
+                prompt: str | None = first
+                while prompt is not None and code == Exit.OK:
+                    code = await self._turn(chat, prompt, stop, around)
+                    prompt = await asked.next()
+                return code
+        finally:
+            await around.store.close()
+
+    async def _opened(self, around: Surroundings) -> Chat:
+        """The chat that goes on, or a new one. A session that another model answered is switched, in the open."""
+        session = await around.session_to_continue()
+        model, found = await around.first_model(session)
+        if found is not None and not self._arguments.quiet:
+            say(str(found))
+        for line in [] if self._arguments.quiet else around.untrusted():
+            say(line)
+        if session is not None and self._arguments.fork:
+            session = await _forked(around, session)
+        former = _former(around, session, model)
+        if session is None or former is None:
+            return around.chat(session=session.id if session else None, model=model)
+        chat = around.chat(session=session.id, model=former)
+        await chat.open()
+        switch = await chat.switch(model)
+        if switch is not None and switch.losses and self._arguments.strict:
+            await chat.switch(former)
+            await chat.close()
+            raise would_lose(switch_line(switch))
+        if switch is not None and self._listener is not None:
+            self._listener.hear(switch)
+        return chat
+
+    async def _turn(self, chat: Chat, prompt: str, stop: Stop, around: Surroundings) -> Exit:
+        assert self._listener is not None  # noqa: S101 - made before any chat
+        self._began = time.monotonic()
+        self._session, self._model, self._repairs = chat.id, chat.model, 0
+        self._listener.asked(prompt)
+        async for event in chat.stream(prompt):
+            self._watch(event, stop, around)
+            self._listener.hear(event)
+        answer = chat.answer
+        assert answer is not None  # noqa: S101 - a turn that is over has one
+        if stop.why in ("interrupted", "terminated"):
+            self._listener.end(self._result(answer, "error_cancelled", None))
+            return stop.exit()
+        error = stop.error() or answer.error or _refusal(answer)
+        value: Any = None
+        if error is None and self._schema is not None and answer.finish == "complete":
+            try:
+                value = read_answer(answer.text, self._schema)
+            except SegueError as caught:
+                error = caught
+        if self._arguments.output_last_message:
+            Path(self._arguments.output_last_message).write_text(answer.text, "utf-8", "replace")
+        self._listener.end(self._result(answer, _subtype(answer, stop, error), error, value))
+        return self._told(answer, error)
+
+    def _told(self, answer: Answer, error: SegueError | None) -> Exit:
+        if error is not None:
+            return explain(error)
+        if answer.finish == "max_turns":
+            say("segue: The turn was stopped at its limit of exchanges with the model.")
+            say('       Go on with: segue -c "go on"; or allow more: --max-turns N.')
+            return Exit.TURN_LIMIT
+        if answer.finish == "length" and not self._arguments.quiet:
+            say("The answer was cut off: it is as long as the model may answer.")
+        return Exit.OK
+
+    def _watch(self, event: ChatEvent, stop: Stop, around: Surroundings) -> None:
+        """What the listener need not know: limits, and counts for the result."""
+        if type(event) is Repaired:
+            self._repairs += len(event.repairs)
+        elif type(event) is Switch:
+            if event.losses and self._arguments.strict:
+                stop("loss", switch_line(event))
+        elif type(event) is TurnComplete and event.cost is not None:
+            self._cost += event.cost
+            most = self._arguments.max_cost or around.config.limits.max_cost
+            if most is not None and self._cost > most:
+                stop("cost", dollars(self._cost))
+
+    def _listening(self, around: Surroundings) -> Listener:
+        arguments, ui = self._arguments, around.config.ui
+        match arguments.output_format:
+            case "json":
+                return Silence()
+            case "stream-json":
+                return Lines(partial=arguments.include_partial_messages)
+            case _:
+                return Text(
+                    tools=bool(around.tools),
+                    markdown=ui.markdown and not arguments.plain,
+                    reasoning=ui.reasoning and not arguments.hide_reasoning,
+                    quiet=arguments.quiet,
+                    status=ui.status,
+                    raw=arguments.raw_output,
+                )
+
+    def _init(self, chat: Chat, around: Surroundings) -> told.Init:
+        from importlib.metadata import version  # noqa: PLC0415 - slow to load
+
+        return told.Init(
+            session_id=chat.id,
+            model=chat.model,
+            tools=[tool.name for tool in around.tools],
+            cwd=str(around.directory),
+            version=version("segue-llm"),
+        )
+
+    def _failed(self, error: SegueError) -> Exit:
+        """The run ended before there was a turn: scripts get their result all the same."""
+        if self._arguments.output_format != "text":
+            from segue.chat.session import Answer  # noqa: PLC0415
+
+            nothing = Answer(finish="error", error=error)
+            Silence().end(self._result(nothing, _subtype_of(error), error))
+        explain(error)
+        return code_of(error)
+
+    def _result(
+        self, answer: Answer, subtype: told.Subtype, error: SegueError | None, value: Any = None
+    ) -> told.Result:
+        return told.Result(
+            subtype=subtype,
+            is_error=subtype != "success",
+            duration_ms=round((time.monotonic() - self._began) * 1000),
+            num_turns=answer.exchanges,
+            result=answer.text,
+            session_id=self._session,
+            total_cost_usd=answer.cost,
+            usage=told.Tokens(**msgspec.structs.asdict(answer.usage)),
+            stop_reason="error" if error is not None and answer.finish == "complete" else answer.finish,
+            model=answer.model or self._model,
+            repairs=self._repairs,
+            structured_output=value,
+            error=None if error is None else told.trouble(error),
+        )
+
+
+class _Asked:
+    """Prompts, waited for in a thread of their own: stdin may be silent for long, and Ctrl-C must not wait for it."""
+
+    def __init__(self, source: Iterator[str]) -> None:
+        self._source = source
+
+    async def next(self) -> str | None:
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[str | None] = loop.create_future()
+
+        def settle(prompt: str | None, error: BaseException | None) -> None:
+            if told.done():
+                return
+            if error is not None:
+                told.set_exception(error)
+            else:
+                told.set_result(prompt)
+
+        def read() -> None:
+            prompt: str | None = None
+            error: BaseException | None = None
+            try:
+                prompt = next(self._source, None)
+            except Exception as caught:
+                error = caught
+            loop.call_soon_threadsafe(settle, prompt, error)
+
+        threading.Thread(target=read, daemon=True).start()
+        return await told
+
+
+async def _forked(around: Surroundings, session: SessionInfo) -> SessionInfo:
+    from segue.sessions.journal import fork  # noqa: PLC0415
+
+    journal = await fork(around.store, session.id)
+    await journal.close()
+    return msgspec.structs.replace(session, id=journal.session)
+
+
+def _former(around: Surroundings, session: SessionInfo | None, model: Model) -> Model | None:
+    """Who answered in the session until now, if that is another and is still known."""
+    if session is None or not session.model or session.model in _names(model):
+        return None
+    try:
+        return around.model(session.model)
+    except SegueError:
+        return None
+
+
+def _names(model: Model) -> list[str]:
+    match model:
+        case str():
+            return [model]
+        case Route():
+            return [model.name]
+        case _:
+            return [route.name for route in model.routes]
+
+
+def _refusal(answer: Answer) -> SegueError | None:
+    if answer.finish != "content_filter":
+        return None
+    return ContentPolicyError(
+        f"{answer.model} withheld its answer, or the rest of it.",
+        hint="Ask in other words, or ask another model: -m provider/model.",
+    )
+
+
+def _subtype(answer: Answer, stop: Stop, error: SegueError | None) -> told.Subtype:
+    if stop.why == "timeout":
+        return "error_timeout"
+    if stop.why == "cost":
+        return "error_max_cost"
+    if error is not None:
+        return "error_during_execution"
+    return "error_max_turns" if answer.finish == "max_turns" else "success"
+
+
+def _subtype_of(error: SegueError) -> told.Subtype:
+    return "error_timeout" if error.code == "timed_out" else "error_during_execution"

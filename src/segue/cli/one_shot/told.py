@@ -1,0 +1,144 @@
+"""What `--output-format json` and `stream-json` tell: these types are the format, and its JSON Schema is made of them.
+
+The names of the events and the fields of `result` are those that scripts already know from other command lines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from segue.errors import SegueError
+
+Subtype: TypeAlias = Literal[
+    "success",
+    "error_max_turns",
+    "error_max_cost",
+    "error_timeout",
+    "error_cancelled",
+    "error_during_execution",
+]
+StopReason: TypeAlias = Literal["complete", "length", "content_filter", "max_turns", "cancelled", "error"]
+
+
+@final
+class Tokens(Struct, frozen=True, kw_only=True):
+    """Of the whole run. `input_tokens` is all of the input, cached or not; null: the provider did not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+@final
+class Trouble(Struct, frozen=True, kw_only=True):
+    """What went wrong: a stable code, what happened, and what to do."""
+
+    code: str
+    message: str
+    remedy: str = ""
+    status: int | None = None
+    """Of the provider's answer."""
+    request_id: str = ""
+
+
+@final
+class Init(Struct, frozen=True, kw_only=True, tag="init"):
+    """The run begins."""
+
+    session_id: str
+    model: str
+    """provider/model, or the name of a profile."""
+    tools: list[str]
+    cwd: str
+    version: str
+
+
+@final
+class Said(Struct, frozen=True, kw_only=True, tag="message"):
+    """Somebody said something: the user, or the model. With `delta`, only more of it."""
+
+    role: Literal["user", "assistant"]
+    content: str
+    reasoning: str = ""
+    model: str = ""
+    delta: bool = False
+
+
+@final
+class ToolUse(Struct, frozen=True, kw_only=True, tag="tool_use"):
+    """A call begins."""
+
+    tool_id: str
+    tool_name: str
+    parameters: Any = None
+
+
+@final
+class ToolOutcome(Struct, frozen=True, kw_only=True, tag="tool_result"):
+    """A call has ended."""
+
+    tool_id: str
+    tool_name: str
+    status: Literal["success", "error", "cancelled"]
+    output: Any = None
+    error: str = ""
+
+
+@final
+class Switched(Struct, frozen=True, kw_only=True, tag="switch", rename={"previous": "from", "model": "to"}):
+    """Another model answers from now on."""
+
+    previous: str
+    model: str
+    reason: str
+    losses: list[str] = []
+    """What the new one cannot be told, or only in other words."""
+
+
+@final
+class ErrorTold(Struct, frozen=True, kw_only=True, tag="error"):
+    """Something went wrong. With `severity` warning, the run goes on."""
+
+    severity: Literal["warning", "error"]
+    error: Trouble
+
+
+@final
+class Result(Struct, frozen=True, kw_only=True, tag="result"):
+    """The run is over: the last line, also after an error. `--output-format json` tells only this."""
+
+    subtype: Subtype
+    is_error: bool
+    duration_ms: int
+    num_turns: int
+    """Exchanges with the model."""
+    result: str
+    session_id: str
+    total_cost_usd: float | None
+    """null: a price is not known."""
+    usage: Tokens
+    stop_reason: StopReason
+    model: str
+    repairs: int
+    structured_output: Any = None
+    """With --schema: the answer as a value."""
+    error: Trouble | None = None
+
+
+Told: TypeAlias = Init | Said | ToolUse | ToolOutcome | Switched | ErrorTold | Result
+
+
+def trouble(error: SegueError) -> Trouble:
+    """An error as scripts read it."""
+    return Trouble(
+        code=error.code,
+        message=error.message,
+        remedy=error.hint or error.remedy,
+        status=getattr(error, "status", None),
+        request_id=getattr(error, "request_id", "") or "",
+    )

@@ -1,0 +1,20 @@
+"""Files that only their owner may read: written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_private(file: Path, text: str) -> None:
+    """Replace the file at once; nobody else can read it at any moment, and a crash leaves the old one."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # mode 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as draft:
+            draft.write(text)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

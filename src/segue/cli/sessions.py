@@ -1,0 +1,225 @@
+"""`segue sessions`: the conversations that are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from segue.cli.exits import Exit
+from segue.cli.terminal import printable, say
+from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from segue.sessions.state import State
+    from segue.sessions.store import SessionInfo, Store
+
+DESCRIPTION = "Conversations that are kept. One is named by its id, the beginning of its id, or its title."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="last used first")
+    listing.add_argument("text", metavar="TEXT", nargs="?", default="", help="only those that hold it")
+    listing.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="20 is the default")
+    listing.add_argument("--json", action="store_true", help="as JSON")
+    show = actions.add_parser("show", help="what was said")
+    export = actions.add_parser("export", help="write one out: as a document, or as a page to read")
+    export.add_argument("-o", "--output", default="-", metavar="FILE", help="stdout is the default")
+    export.add_argument("--format", choices=("json", "markdown"), default="json", help="json is the default")
+    taken = actions.add_parser("import", help="take a transcript in: what segue doctor reads")
+    taken.add_argument("file", metavar="FILE", help="- is stdin")
+    taken.add_argument("--title", default="", help="what it shall be called")
+    remove = actions.add_parser("rm", help="remove for good")
+    remove.add_argument("sessions", metavar="ID", nargs="+")
+    rename = actions.add_parser("rename", help="give it a title")
+    for action in (show, export, rename):
+        action.add_argument("session", metavar="ID")
+    rename.add_argument("title", metavar="TITLE")
+    for action in (listing, show, export, taken, remove, rename):
+        action.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+
+
+def prepare(words: list[str]) -> list[str]:
+    return words or ["list"]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from segue.cli.config.layers import load  # noqa: PLC0415 - `--help` needs none of it
+    from segue.cli.opening import open_store  # noqa: PLC0415
+
+    store = open_store(load(sets=arguments.sets).config)
+    act = {
+        "list": _list,
+        "show": _show,
+        "export": _export,
+        "import": _import,
+        "rm": _remove,
+        "rename": _rename,
+    }
+
+    async def do() -> int:
+        try:
+            return await act[arguments.action](store, arguments)
+        finally:
+            await store.close()
+
+    return asyncio.run(do())
+
+
+async def find_session(store: Store, name: str) -> SessionInfo:
+    """The one that is meant: by id, by the beginning of its id, or by title."""
+    known = await store.find(limit=100_000)
+    exact = [info for info in known if name in (info.id, info.title)]
+    near = exact or [info for info in known if name and info.id.startswith(name)]
+    if len(near) == 1 or (near and near[0].id == name):
+        return near[0]
+    if not near:
+        raise UsageError(
+            f'There is no session "{name}".',
+            code="unknown_session",
+            hint="`segue sessions list` shows those that are kept.",
+        )
+    raise UsageError(
+        f'{len(near)} sessions may be meant by "{name}": {", ".join(info.id for info in near[:5])}.',
+        code="ambiguous_session",
+        hint="Give the whole id.",
+    )
+
+
+async def _list(store: Store, arguments: argparse.Namespace) -> int:
+    found = await store.find(text=arguments.text, limit=arguments.limit)
+    if arguments.json:
+        import msgspec  # noqa: PLC0415
+
+        sys.stdout.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")
+    elif not found:
+        say("No session is kept yet." if not arguments.text else f'No session holds "{arguments.text}".')
+    else:
+        for info in found:
+            sys.stdout.write(session_line(info) + "\n")
+    return Exit.OK
+
+
+def session_line(info: SessionInfo, now: float | None = None) -> str:
+    """One line about a session."""
+    turns = "1 turn" if info.turns == 1 else f"{info.turns} turns"
+    what = " ".join((info.title or info.first_words or "(nothing said yet)").split())
+    held = "  (open)" if info.holder is not None else ""
+    return printable(
+        f"{info.id:<14}{_ago(info.updated, now):>9}  {turns:>9}  {info.model:<32}  {what[:60]}{held}"
+    ).rstrip()
+
+
+def _ago(at: float, now: float | None) -> str:
+    seconds = max((time.time() if now is None else now) - at, 0)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return "now"
+
+
+async def _show(store: Store, arguments: argparse.Namespace) -> int:
+    sys.stdout.write(printable(as_page(await _state(store, arguments.session))))
+    return Exit.OK
+
+
+async def _state(store: Store, name: str) -> State:
+    from segue.sessions.state import replay  # noqa: PLC0415
+
+    return replay(await store.read((await find_session(store, name)).id))
+
+
+def as_page(state: State) -> str:
+    """A conversation for people: who said what, what was called and what came of it."""
+    from segue.conversation.blocks import Text, ToolCall, ToolResult  # noqa: PLC0415
+
+    lines = [f"# {state.title}", ""] if state.title else []
+    for message in state.conversation.messages:
+        if message.speaker != "tool":
+            model = f" ({message.origin.model})" if message.origin and message.origin.model else ""
+            lines += [f"## {message.speaker}{model}", ""]
+        for block in message.blocks:
+            if type(block) is Text:
+                lines += [block.text, ""]
+            elif type(block) is ToolCall:
+                lines += [f"`{block.name}` {json.dumps(block.arguments, ensure_ascii=False)}", ""]
+            elif type(block) is ToolResult:
+                lines += [f"→ `{block.name}`: {outcome_of(block)}", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def outcome_of(result: object) -> str:
+    """What came of a call, in one text."""
+    from segue.conversation.blocks import ToolResult  # noqa: PLC0415
+
+    if not isinstance(result, ToolResult):
+        return ""
+    if result.reason is not None:
+        return result.reason.replace("_", " ")
+    told = result.error if result.error is not None else result.output
+    return told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str)
+
+
+async def _export(store: Store, arguments: argparse.Namespace) -> int:
+    from segue.conversation.document import encode_document  # noqa: PLC0415
+
+    state = await _state(store, arguments.session)
+    if arguments.format == "markdown":
+        data = as_page(state).encode("utf-8", "replace")
+    else:
+        data = encode_document(state.conversation, state.ledger, options=state.options) + b"\n"
+    if arguments.output == "-":
+        sys.stdout.buffer.write(data)
+    else:
+        Path(arguments.output).write_bytes(data)
+        say(f"{arguments.output}: written.")
+    return Exit.OK
+
+
+async def _import(store: Store, arguments: argparse.Namespace) -> int:
+    from segue.handoff.transcripts import read_file  # noqa: PLC0415
+    from segue.sessions.entries import Adopted, SessionStarted  # noqa: PLC0415
+    from segue.sessions.journal import Journal  # noqa: PLC0415
+
+    name = arguments.file
+    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    source, _ = read_file(data)
+    conversation, repairs = source.adopted()
+    interactions = tuple(source.ledger.values()) if source.ledger is not None else ()
+    title = arguments.title or ("" if name == "-" else Path(name).stem)
+    journal = await Journal.start(store, SessionStarted(title=title, directory=str(Path.cwd())))
+    await journal.append(Adopted(conversation=conversation, interactions=interactions, source=name))
+    await journal.close()
+    for repair in repairs:
+        say(f"repair: {repair}")
+    say(
+        f"{len(conversation.messages)} messages taken in. Go on with: segue -r {journal.session} -m provider/model"
+    )
+    sys.stdout.write(journal.session + "\n")
+    return Exit.OK
+
+
+async def _remove(store: Store, arguments: argparse.Namespace) -> int:
+    for name in arguments.sessions:
+        info = await find_session(store, name)
+        await store.delete(info.id)
+        say(f"{info.id} is removed.")
+    return Exit.OK
+
+
+async def _rename(store: Store, arguments: argparse.Namespace) -> int:
+    from segue.sessions.journal import Journal  # noqa: PLC0415
+
+    journal = await Journal.resume(store, (await find_session(store, arguments.session)).id)
+    try:
+        await journal.rename(arguments.title)
+    finally:
+        await journal.close()
+    say(f"{journal.session} is called: {arguments.title}")
+    return Exit.OK

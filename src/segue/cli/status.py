@@ -1,0 +1,41 @@
+"""One line after a turn: who answered, tokens, cost, repairs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from segue.conversation.usage import Usage
+
+
+def status_line(model: str, usage: Usage, *, cost: float | None = None, repairs: int = 0) -> str:
+    """`openai/gpt-5 · 4.2k in (3.9k cached) 310 out · $0.02 · 2 repairs`; what is not known is not said."""
+    parts = [model, _tokens(usage), "" if cost is None else dollars(cost), _repairs(repairs)]
+    return " · ".join(part for part in parts if part)
+
+
+def _tokens(usage: Usage) -> str:
+    cached = f" ({short(usage.cached_tokens)} cached)" if usage.cached_tokens else ""
+    read = "" if usage.input_tokens is None else f"{short(usage.input_tokens)} in{cached}"
+    written = "" if usage.output_tokens is None else f"{short(usage.output_tokens)} out"
+    return f"{read} {written}".strip()
+
+
+def _repairs(count: int) -> str:
+    return "" if not count else "1 repair" if count == 1 else f"{count} repairs"
+
+
+def short(count: int) -> str:
+    """`310`, `4.2k`, `1.3M`."""
+    if count < 1000:
+        return str(count)
+    if count < 999_500:
+        return f"{count / 1000:.1f}k" if count < 99_950 else f"{count / 1000:.0f}k"
+    return f"{count / 1_000_000:.1f}M"
+
+
+def dollars(cost: float) -> str:
+    """Cents, and as many places more as it takes to see anything."""
+    if cost == 0 or cost >= 0.01:
+        return f"${cost:.2f}"
+    return f"${cost:.4f}" if cost >= 0.0001 else "<$0.0001"

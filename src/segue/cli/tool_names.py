@@ -1,0 +1,84 @@
+"""Tools by the names that people give them: built-in ones, and functions in Python files."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segue.cli.config.checking import meant
+from segue.errors import SegueError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segue.chat.tool import Tool
+
+ALL = "all"
+
+
+def tools_named(names: Iterable[str], *, workspace: Path) -> tuple[Tool, ...]:
+    """The tools, each once, in the order in which they were named."""
+    names = list(names)
+    if not names:
+        return ()
+    from segue.chat.builtin import builtin_tools  # noqa: PLC0415 - a chat without tools pays nothing
+
+    built_in = {tool.name: tool for tool in builtin_tools(workspace)}
+    found: dict[str, Tool] = {}
+    for name in names:
+        if name == ALL:
+            found.update(built_in)
+        elif is_function(name):
+            tool = _function(name)
+            found[tool.name] = tool
+        elif name in built_in:
+            found[name] = built_in[name]
+        else:
+            raise _unusable(
+                f'There is no tool "{name}".',
+                meant(name, built_in) or f"Built in are: {', '.join(built_in)}. Others: file.py:function.",
+            )
+    return tuple(found.values())
+
+
+def is_function(name: str) -> bool:
+    """Whether a name means a function of the user's own: file.py:function."""
+    return ".py:" in name
+
+
+def _function(name: str) -> Tool:
+    from segue.chat.tools import as_tool  # noqa: PLC0415
+
+    path, _, function = name.rpartition(":")
+    module = _module(Path(path).expanduser())
+    made = getattr(module, function, None)
+    if made is None:
+        known = [
+            word for word in vars(module) if callable(getattr(module, word)) and not word.startswith("_")
+        ]
+        raise _unusable(f"{path} has no function {function}.", meant(function, known))
+    try:
+        return as_tool(made)
+    except SegueError as error:
+        raise _unusable(f"{name} cannot be a tool: {error.message}", error.hint) from error
+
+
+def _module(file: Path) -> Any:
+    if not file.is_file():
+        raise _unusable(f"{file} is not there.", "Name a Python file and a function in it: file.py:function.")
+    spec = spec_from_file_location(f"segue_tools_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise _unusable(f"{file} is no Python file.")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # annotations are looked up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _unusable(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _unusable(message: str, hint: str = "") -> UsageError:
+    return UsageError(message, code="tool_unusable", hint=hint or "Correct the file, or leave the tool out.")
