@@ -228,10 +228,27 @@ def test_a_long_request_is_read_in_full(segue_emulator_server: Served) -> None:
 
 
 def test_a_window_holds_the_request_and_the_answer() -> None:
-    short = Windows()(_request("hi"), ModelCard())
-    assert _window(short) == SMALLEST
     long_answer = Windows()(_request("hi", max_tokens=10_000), ModelCard())
     assert _window(long_answer) == 12_288
+
+
+def test_a_window_that_will_do_is_left_alone() -> None:
+    """The server may have a larger one by default, and would load the model anew for a smaller."""
+    request = _request("hi")
+    assert Windows()(request, ModelCard()) is request.options
+
+
+def test_a_model_that_thinks_gets_room_for_it() -> None:
+    assert _window(Windows()(_request("hi"), ModelCard(thinking="switch"))) == 8192
+    assert Windows()(_request("hi", effort="none"), ModelCard(thinking="switch")).extra is None
+
+
+def test_sessions_are_forgotten_when_there_are_many() -> None:
+    windows = Windows()
+    windows(_request("word " * 20_000, session="first"), ModelCard())
+    for number in range(64):
+        windows(_request("hi", session=str(number)), ModelCard())
+    assert windows(_request("hi", session="first"), ModelCard()).extra is None
 
 
 def test_a_window_never_shrinks_within_a_session() -> None:
@@ -239,7 +256,7 @@ def test_a_window_never_shrinks_within_a_session() -> None:
     wide = _window(windows(_request("word " * 20_000), ModelCard(context=131_072)))
     assert wide > 20_000
     assert _window(windows(_request("hi"), ModelCard(context=131_072))) == wide
-    assert _window(windows(_request("hi", session="other"), ModelCard(context=131_072))) == SMALLEST
+    assert windows(_request("hi", session="other"), ModelCard(context=131_072)).extra is None
 
 
 def test_a_window_is_never_wider_than_the_model() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
@@ -11,8 +13,8 @@ from segue.conversation.usage import Usage
 from segue.dialects.ndjson import LineDecoder
 from segue.dialects.ollama.errors import refusal
 from segue.errors import TransportError
-from segue.providers.adapter import ChatRequest, ModelInfo, ModelType, PullProgress
-from segue.providers.estimates import estimate_request, family_of
+from segue.providers.adapter import ModelInfo, ModelType, PullProgress
+from segue.providers.estimates import Estimator, family_of
 from segue.providers.known import EmbeddingLimits, known, type_of
 from segue.providers.services.reading import text, told, unreadable, whole
 from segue.providers.services.services import EmbeddingBatch, OnProgress, Services
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
+    from segue.providers.adapter import ChatRequest
     from segue.providers.endpoint import Endpoint
 
 _CAPABILITIES: Final[Mapping[str, str]] = {"tools": "tools", "vision": "vision", "thinking": "reasoning"}
@@ -185,32 +188,54 @@ async def embed(
 # The window (OLL-15, OLL-16)
 
 SMALLEST: Final = 4096
-"""What a small machine gives unasked."""
-_ANSWER: Final = 1024
-"""Room for an answer of which nobody said how long it may get."""
+"""What every server gives unasked; larger machines give more."""
+_ANSWER, _THOUGHTS = 2048, 4096
+"""Room for an answer, and for what is thought before it, of which nobody said how long it may get."""
+_KEPT_SESSIONS: Final = 64
+
+
+class _Held:
+    """What one session was given."""
+
+    __slots__ = ("estimator", "window")
+
+    def __init__(self) -> None:
+        self.estimator = Estimator()
+        self.window = 0
 
 
 @final
 class Windows:
     """Asks for a window that holds the whole request, for the server drops what does not fit without a word.
 
-    A window that changes makes the server load the model anew, so it grows in steps and, within a session, never
-    shrinks.
+    A window that changes makes the server load the model anew, so it is left alone while the smallest will do, grows
+    in steps and, within a session, never shrinks.
     """
 
     def __init__(self) -> None:
-        self._given: dict[tuple[str, str], int] = {}
+        self._held: OrderedDict[tuple[str, str], _Held] = OrderedDict()
 
     def __call__(self, request: ChatRequest, card: ModelCard) -> Options:
         options = request.options
         if _asked(options):
             return options
-        need = estimate_request(request, family_of(request.model)) + (options.max_tokens or _ANSWER)
-        of = (request.session, request.model)
-        window = window_for(need, card.context, self._given.get(of, 0))
-        if request.session:
-            self._given[of] = window
-        return structs.replace(options, extra={**(options.extra or {}), "num_ctx": window})
+        held = self._of(request)
+        said = held.estimator.estimate(request) * (1 + family_of(request.model).error)
+        thoughts = 0 if card.thinking in ("", "none") or options.effort == "none" else _THOUGHTS
+        need = math.ceil(said) + (options.max_tokens or _ANSWER + thoughts)
+        if need <= SMALLEST and not held.window:
+            return options
+        held.window = window_for(need, card.context, held.window)
+        return structs.replace(options, extra={**(options.extra or {}), "num_ctx": held.window})
+
+    def _of(self, request: ChatRequest) -> _Held:
+        if not request.session:
+            return _Held()
+        held = self._held.pop((request.session, request.model), None) or _Held()
+        self._held[request.session, request.model] = held
+        if len(self._held) > _KEPT_SESSIONS:
+            self._held.popitem(last=False)
+        return held
 
 
 def window_for(need: int, most: int | None, before: int = 0) -> int:
