@@ -36,6 +36,7 @@ class BlockingChat:
         """The chat itself, to look at. What it does happens in the other thread."""
         self._owns_loop = loop is None
         self._loop = asyncio.new_event_loop() if loop is None else loop
+        self._listening: set[Future[None]] = set()
         self._thread: threading.Thread | None = None
         if self._owns_loop:
             self._thread = threading.Thread(target=self._loop.run_forever, name="segue-chat", daemon=True)
@@ -53,6 +54,8 @@ class BlockingChat:
         if self._loop.is_closed():
             return
         self._wait(self.chat.close())
+        for listening in tuple(self._listening):
+            self._outlast(listening)
         if self._thread is not None:
             self._wait(self._loop.shutdown_asyncgens())
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -75,6 +78,8 @@ class BlockingChat:
                 events.put(None)
 
         listening = asyncio.run_coroutine_threadsafe(listen(), self._loop)
+        self._listening.add(listening)
+        listening.add_done_callback(self._listening.discard)
         finished = False
         try:
             while (event := events.get()) is not None:
@@ -88,7 +93,8 @@ class BlockingChat:
 
     def cancel(self) -> None:
         """Stop the turn that runs, from any thread."""
-        self._loop.call_soon_threadsafe(self.chat.cancel)
+        with suppress(RuntimeError):  # closed: then nothing runs
+            self._loop.call_soon_threadsafe(self.chat.cancel)
 
     def switch(self, model: Model) -> Switch | None:
         return self._wait(self.chat.switch(model))

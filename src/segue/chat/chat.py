@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from msgspec import structs
 
 from segue.chat.attempt import unexpected
+from segue.chat.budget import Budget
 from segue.chat.events import ChatEvent, Finish, Switch, Warned
 from segue.chat.facts import facts_from, provider_of
 from segue.chat.opening import (
@@ -79,6 +80,7 @@ class Chat:
         providers: Providers | None = None,
         options: Options = Options(),  # noqa: B008 - a frozen value
         max_turns: int = MAX_EXCHANGES,
+        budget: Budget | None = None,
         approval: Approves | None = None,
         policy: Policy = Policy(),  # noqa: B008 - a frozen value
         compaction: Compacting = Compacting(),  # noqa: B008 - a frozen value
@@ -89,7 +91,7 @@ class Chat:
     ) -> None:
         """`session`: go on with that one, or begin it under this id. Without a `store` it ends with the process.
 
-        `max_turns`: exchanges with the model within one turn. `approval`: who may call what; without it functions run
+        `max_turns`: exchanges with the model within one turn, where no `budget` says it. `approval`: who may call what; without it functions run
         that were written for this chat, and tools that read. `take_over`: also if another process has the session.
         """
         self._settings = Settings(
@@ -99,7 +101,7 @@ class Chat:
             store=store,
             providers=providers,
             options=options,
-            max_turns=max_turns,
+            budget=budget or Budget(max_turns=max_turns),
             approval=approval,
             policy=policy,
             compaction=compaction,

@@ -24,6 +24,7 @@ from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
 from segue.providers.adapter import ChatRequest
 from segue.providers.estimates import Estimator
+from segue.providers.prices import cost_of
 from segue.sessions.entries import ModelReplied, NoteAdded, Switched
 from segue.transcript.policy import Policy
 from segue.transcript.repairs import Repair
@@ -170,7 +171,7 @@ class Exchanges:
         message = reply.message if reply.finish in ("stop", "tool_calls") else _without_halves(reply.message)
         # Minted here, so that the journal tells the ids that the conversation will have.
         message = self._journal.state.conversation.append(message).messages[-1]
-        cost = _cost(self.route, reply.usage)
+        cost = cost_of(reply.usage, self.route.provider, self.route.model)
         self.latest = ModelReplied(
             message,
             reply.finish,
@@ -206,8 +207,3 @@ def _without_halves(message: Message) -> Message:
         block for block in message.blocks if type(block) is not ToolCall or block.arguments is not None
     )
     return structs.replace(message, blocks=whole)
-
-
-def _cost(route: Route, usage: Usage) -> float | None:
-    del route, usage
-    return None

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, final
 from msgspec import Struct
 
 from segue.chat.approval import Approval
+from segue.chat.budget import Budget
 from segue.chat.exchange import Terms
 from segue.chat.scheduler import Scheduler
 from segue.chat.session import Session
 from segue.chat.shortening import Compacting, Shortening
 from segue.chat.tool import Approves, Host, Providers, Tool
-from segue.chat.turn import MAX_EXCHANGES
 from segue.conversation.options import Options
 from segue.errors import JournalError, UsageError
 from segue.sessions.entries import Link, SessionStarted, SettingsChanged
@@ -35,7 +35,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     store: Store | None = None
     providers: Providers | None = None
     options: Options = Options()
-    max_turns: int = MAX_EXCHANGES
+    budget: Budget = Budget()
     approval: Approves | None = None
     policy: Policy = Policy()
     compaction: Compacting = Compacting()
@@ -83,7 +83,7 @@ def make_session(journal: Journal, settings: Settings, providers: Providers) -> 
         terms,
         Scheduler(journal, {tool.name: tool for tool in settings.tools}, host, approval),
         Shortening(journal, terms, settings.compaction),
-        max_exchanges=settings.max_turns,
+        budget=settings.budget,
     )
 
 

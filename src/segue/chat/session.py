@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from segue.chat.attempt import unexpected
 from segue.chat.drive import drive
-from segue.chat.events import Error, TurnComplete
+from segue.chat.events import Error, TurnComplete, Warned
 from segue.chat.exchange import Exchanges, Terms
 from segue.chat.turn import Ask, Intent, Outcome, RunTools, take_turn
 from segue.conversation.message import Message
@@ -20,11 +20,15 @@ from segue.sessions.recovery import closing_entries
 if TYPE_CHECKING:
     import asyncio
 
+    from segue.chat.budget import Budget
     from segue.chat.route import Route
     from segue.chat.router import Router
     from segue.chat.scheduler import Emit, Scheduler
     from segue.chat.shortening import Shortening
     from segue.sessions.journal import Journal
+
+
+OVER_BUDGET = "over_budget"
 
 
 @final
@@ -63,13 +67,13 @@ class Session:
         scheduler: Scheduler,
         shortening: Shortening,
         *,
-        max_exchanges: int,
+        budget: Budget,
     ) -> None:
         self.journal = journal
         self.terms = terms
         self.scheduler = scheduler
         self.shortening = shortening
-        self._max_exchanges = max_exchanges
+        self.budget = budget
 
     async def take_turn(self, said: Message, router: Router, emit: Emit, abort: asyncio.Event) -> Answer:
         """From a user's message to the end of the turn, whatever happens. All but `Finish` is told here."""
@@ -77,7 +81,7 @@ class Session:
         finish: TurnFinish = "error"
         error: SegueError | None = None
         try:
-            finish = await taken.run(said, router, self._max_exchanges)
+            finish = await taken.run(said, router)
             error = taken.error
         except SegueError as caught:
             error = caught
@@ -117,7 +121,7 @@ class _Taken:
     def error(self) -> SegueError | None:
         return None if self._exchanges is None else self._exchanges.error
 
-    async def run(self, said: Message, router: Router, max_exchanges: int) -> TurnFinish:
+    async def run(self, said: Message, router: Router) -> TurnFinish:
         session = self._session
         journal = session.journal
         await journal.close_turn()
@@ -131,7 +135,7 @@ class _Taken:
             abort=self._abort,
             shrink=self._shrink,
         )
-        finish = await drive(take_turn(max_exchanges), self._grant)
+        finish = await drive(take_turn(session.budget.max_turns), self._grant)
         if self.error is None:
             session.shortening.narrator = self._exchanges.route
         return finish
@@ -157,6 +161,10 @@ class _Taken:
     def _complete(self, exchanges: Exchanges) -> None:
         latest = exchanges.latest
         self._emit(TurnComplete(self._number, exchanges.route.name, latest.usage, latest.cost))
+        spent = self._session.budget.exceeded(exchanges.usage, exchanges.cost)
+        if spent and latest.message.calls:  # a turn that ends anyway needs no stopping
+            self._emit(Warned(spent, OVER_BUDGET))
+            self._abort.set()
 
     def answer(self, finish: TurnFinish, error: SegueError | None) -> Answer:
         exchanges = self._exchanges

@@ -1,0 +1,32 @@
+"""What a turn may cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from msgspec import Struct
+
+from segue.chat.turn import MAX_EXCHANGES
+
+if TYPE_CHECKING:
+    from segue.conversation.usage import Usage
+
+
+@final
+class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The limits of a turn. It is held against them after each exchange."""
+
+    max_turns: int = MAX_EXCHANGES
+    """Exchanges with the model."""
+    max_tokens: int | None = None
+    """Of input and output together."""
+    max_cost: float | None = None
+    """Dollars."""
+
+    def exceeded(self, usage: Usage, cost: float | None) -> str:
+        """Which limit was reached; nothing if none was."""
+        if self.max_tokens is not None and (usage.total_tokens or 0) >= self.max_tokens:
+            return f"it has used {usage.total_tokens} of {self.max_tokens} tokens"
+        if self.max_cost is not None and (cost or 0.0) >= self.max_cost:
+            return f"it has cost {cost:.4f} of {self.max_cost:.4f} dollars"
+        return ""

@@ -1,0 +1,139 @@
+"""The turn alone: what it wishes for, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.chat.drive import drive
+from segue.chat.turn import Ask, Intent, Outcome, RunTools, recorded_outcomes, take_turn
+from segue.conversation.blocks import Text, ToolCall, ToolResult
+from segue.conversation.events import Finish, Reply
+from segue.conversation.message import Message
+from segue.errors import JournalError
+from segue.sessions.entries import CallEnded, CallsScheduled, Entry, ModelReplied, ToolsAnswered
+
+
+def reply(*ids: str, finish: Finish = "stop", text: str = "") -> Reply:
+    blocks = (Text(text), *(ToolCall(call_id, "look", {}) for call_id in ids))
+    return Reply(Message("model", blocks), finish)
+
+
+def results(*ids: str) -> Message:
+    return Message("tool", tuple(ToolResult(call_id, "look", "seen") for call_id in ids))
+
+
+def wishes(outcomes: Iterable[Outcome], max_exchanges: int = 10) -> tuple[list[Intent], str | None]:
+    """What a turn wishes for when these are the outcomes, and how it ends if it does."""
+    turn = take_turn(max_exchanges)
+    seen = [next(turn)]
+    try:
+        for outcome in outcomes:
+            wish = turn.send(outcome)
+            seen.append(wish)
+    except StopIteration as ended:
+        return seen, ended.value
+    return seen, None
+
+
+def test_a_reply_without_calls_ends_the_turn() -> None:
+    assert wishes([reply(text="hello")]) == ([Ask(1)], "complete")
+
+
+@pytest.mark.requirement("Property 7", "REQ-915-031")
+def test_all_calls_of_a_reply_are_one_wish_and_their_results_lead_to_the_next_exchange() -> None:
+    first = reply("c0", "c1", "c2", finish="tool_calls")
+    seen, finish = wishes([first, results("c0", "c1", "c2"), reply()])
+    assert seen == [Ask(1), RunTools(first.message.calls), Ask(2)]
+    assert finish == "complete"
+
+
+@pytest.mark.requirement("Property 9")
+@given(limit=st.integers(1, 20))
+def test_a_turn_that_would_go_on_for_ever_ends_once_at_its_limit(limit: int) -> None:
+    outcomes = [what for n in range(limit + 5) for what in (reply(f"c{n}"), results(f"c{n}"))]
+    seen, finish = wishes(outcomes, limit)
+    assert finish == "max_turns"
+    assert [wish for wish in seen if type(wish) is Ask] == [Ask(n) for n in range(1, limit + 1)]
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter", "error", "cancelled"])
+def test_calls_of_a_reply_that_broke_off_are_closed_and_never_run(finish: Finish) -> None:
+    cut = reply("c0", finish=finish)
+    seen, end = wishes([cut, results("c0")])
+    reason = "cancelled_by_user" if finish == "cancelled" else "provider_error"
+    assert seen == [Ask(1), RunTools(cut.message.calls, closed=reason)]
+    assert end == finish
+
+
+def test_a_cancelled_call_ends_the_turn() -> None:
+    cancelled = Message("tool", (ToolResult("c0", "look", reason="cancelled_by_user"),))
+    assert wishes([reply("c0"), cancelled])[1] == "cancelled"
+
+
+def test_a_denied_or_timed_out_call_does_not_end_the_turn() -> None:
+    for reason in ("denied", "timed_out"):
+        ended = Message("tool", (ToolResult("c0", "look", reason=reason),))  # type: ignore[arg-type]
+        assert wishes([reply("c0"), ended]) == ([Ask(1), RunTools(reply("c0").message.calls), Ask(2)], None)
+
+
+ENTRIES: list[Entry] = [
+    ModelReplied(reply("c0", "c1").message, "tool_calls"),
+    CallsScheduled(reply("c0", "c1").message.calls),
+    CallEnded(ToolResult("c1", "look", "one")),
+    CallEnded(ToolResult("c0", "look", "nought")),
+    ToolsAnswered(("c0", "c1")),
+    ModelReplied(reply("c2").message, "tool_calls"),
+    CallsScheduled(reply("c2").message.calls),
+    CallEnded(ToolResult("c2", "look", "two")),
+    ToolsAnswered(("c2",)),
+    ModelReplied(reply(text="done").message, "stop"),
+]
+
+
+@pytest.mark.requirement("Property 27", "Property 28")
+@given(kept=st.integers(0, 5))
+def test_a_turn_that_is_resumed_after_any_outcome_ends_the_same_and_repeats_nothing(kept: int) -> None:
+    outcomes = recorded_outcomes(ENTRIES)
+    assert len(outcomes) == 5
+    granted: list[Intent] = []
+
+    async def grant(wish: Intent) -> Outcome:
+        granted.append(wish)
+        return outcomes[kept + len(granted) - 1]
+
+    finish = asyncio.run(drive(take_turn(), grant, outcomes[:kept]))
+    assert finish == "complete"
+    assert len(granted) == 5 - kept
+    assert granted == wishes(outcomes)[0][kept:]
+
+
+@pytest.mark.parametrize(
+    "outcomes",
+    [
+        [results("c0")],
+        [reply("c0"), reply()],
+        [reply("c0", "c1"), results("c1", "c0")],
+        [reply("c0", "c1"), results("c0")],
+        [reply("c0"), results("c7")],
+    ],
+)
+def test_an_outcome_of_another_wish_is_a_damaged_journal(outcomes: list[Outcome]) -> None:
+    async def never(wish: Intent) -> Outcome:
+        raise AssertionError(wish)
+
+    with pytest.raises(JournalError) as refused:
+        asyncio.run(drive(take_turn(), never, outcomes))
+    assert refused.value.code == "differing_wish"
+
+
+def test_what_goes_wrong_while_a_wish_is_granted_comes_through() -> None:
+    async def broken(wish: Intent) -> Outcome:
+        raise ZeroDivisionError(str(wish))
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(drive(take_turn(), broken))
