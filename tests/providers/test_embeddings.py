@@ -28,7 +28,7 @@ from segue.providers.endpoint import Endpoint
 from segue.providers.estimates import family_of, text_tokens
 from segue.providers.known import EmbeddingLimits, known
 from segue.providers.services import EmbeddingBatch, Services, services_of
-from strategies.places import closing, emulated, endpoint_at
+from strategies.endpoints import closing, emulated, endpoint_at
 
 WIRES = ("openai_chat", "gemini", "mistral", "ollama", "ollama_v1")
 NOWHERE = endpoint_at("http://127.0.0.1:9", "openai_chat")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -33,8 +32,7 @@ from segue.providers.services.ollama import (
     show_model,
     window_for,
 )
-from segue.transports.transport import Answer, WireRequest
-from strategies.places import closing, emulated, endpoint_at
+from strategies.endpoints import closing, emulated, endpoint_at, saying
 
 T = TypeVar("T")
 
@@ -115,28 +113,9 @@ def test_a_download_that_ends_too_soon_is_an_error(segue_emulator_server: Served
         at_ollama(segue_emulator_server, lambda at: pull_model(at, "llama3.2"))
 
 
-class _Said:
-    status = 200
-    headers: Mapping[str, str] = {}
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-
-    async def portions(self) -> AsyncIterator[bytes]:
-        yield self._body
-
-    async def read(self) -> bytes:
-        return self._body
-
-
 def _answering(endpoint: Endpoint, body: bytes) -> Endpoint:
     """The same place, which answers everything with these bytes."""
-
-    @asynccontextmanager
-    async def transport(_: WireRequest) -> AsyncIterator[Answer]:
-        yield _Said(body)
-
-    return msgspec.structs.replace(endpoint, transport=transport)
+    return msgspec.structs.replace(endpoint, transport=saying(body))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from segue.errors import CredentialsError, InvalidRequestError, OverloadError, P
 from segue.providers.adapter import ModelInfo
 from segue.providers.models import KEPT_SECONDS, ModelList, known_models, show_model
 from segue.providers.services import services_of
-from strategies.places import closing, emulated, endpoint_at
+from strategies.endpoints import closing, emulated, endpoint_at
 
 WIRES = ("openai_chat", "openai_responses", "anthropic", "gemini", "mistral", "ollama")
 

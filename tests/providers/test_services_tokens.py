@@ -17,7 +17,7 @@ from segue.providers.cards import card_for_model
 from segue.providers.endpoint import Endpoint
 from segue.providers.services import services_of
 from segue.transcript.render import render
-from strategies.places import closing, emulated
+from strategies.endpoints import closing, emulated
 
 COUNTING = [
     ("anthropic", "claude-sonnet-4-6"),
