@@ -41,8 +41,8 @@ from segue.conversation.document import encode_document
 from segue.conversation.options import Options
 from segue.conversation.plain import sayable
 from segue.errors import SegueError, UsageError
-from segue.providers.adapter import Previews
-from segue.sessions.entries import Switched
+from segue.providers.adapter import Previews, Sent
+from segue.sessions.entries import SettingsChanged, Switched
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:
@@ -269,6 +269,16 @@ class Chat:
         await forked.open()
         return forked
 
+    async def change(self, *, system: str | None = None, options: Options | None = None) -> None:
+        """Another system prompt or other options, from the next turn on."""
+        session = await self._at_rest("change settings")
+        await session.journal.append(SettingsChanged(system=system, options=options))
+        session.terms.options = session.terms.options if options is None else options
+
+    async def rename(self, title: str) -> None:
+        await self.open()
+        await self.journal.rename(sayable(title))
+
     async def compact(self, strategy: Strategy | None = None) -> Compaction | None:
         """Make the conversation shorter now; nothing if there is nothing to leave out."""
         session = await self._at_rest("compact")
@@ -300,6 +310,14 @@ class Chat:
     def model(self) -> str:
         """Who answers next: `provider/model`, or the name of a router."""
         return self._parts()[1].name
+
+    @property
+    def router(self) -> Router:
+        return self._parts()[1]
+
+    @property
+    def options(self) -> Options:
+        return self._parts()[0].terms.options
 
     @property
     def busy(self) -> bool:
@@ -335,6 +353,10 @@ class Chat:
 
     def view(self, model: str = "") -> bytes:
         """The request that a model would get now, as it would be sent: by default the one that answers next."""
+        return self.preview(model).body
+
+    def preview(self, model: str = "") -> Sent:
+        """The same with what it took to make it sayable."""
         session, router = self._parts()
         route = parse_route(model) if model else router.routes[0]
         provider = provider_of(route, session.terms.providers)
@@ -344,7 +366,7 @@ class Chat:
                 code="no_preview",
                 hint="Choose one that speaks over a wire.",
             )
-        return provider.preview(session.terms.request(session.journal.state, route)).body
+        return provider.preview(session.terms.request(session.journal.state, route))
 
     def _parts(self) -> tuple[Session, Router]:
         if self._session is None or self._router is None:
