@@ -20,7 +20,7 @@ from segue.sessions.memory import MemoryStore
 
 def five_calls() -> ScriptedProvider:
     """A model that reads three files, one of which is not there, calls a tool nobody has, and calls one wrongly."""
-    wishes = [
+    wishes: list[tuple[str, dict[str, Any]]] = [
         ("read", {"path": "a", "seconds": 0.03}),
         ("read", {"path": "b", "seconds": 0.0}),
         ("read", {"path": "missing", "seconds": 0.06}),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from segue.chat.drive import drive
 from segue.chat.turn import Ask, Intent, Outcome, RunTools, recorded_outcomes, take_turn
-from segue.conversation.blocks import Text, ToolCall, ToolResult
+from segue.conversation.blocks import Block, Reason, Text, ToolCall, ToolResult
 from segue.conversation.events import Finish, Reply
 from segue.conversation.message import Message
 from segue.errors import JournalError
@@ -19,7 +19,7 @@ from segue.sessions.entries import CallEnded, CallsScheduled, Entry, ModelReplie
 
 
 def reply(*ids: str, finish: Finish = "stop", text: str = "") -> Reply:
-    blocks = (Text(text), *(ToolCall(call_id, "look", {}) for call_id in ids))
+    blocks: tuple[Block, ...] = (Text(text), *(ToolCall(call_id, "look", {}) for call_id in ids))
     return Reply(Message("model", blocks), finish)
 
 
@@ -65,7 +65,7 @@ def test_a_turn_that_would_go_on_for_ever_ends_once_at_its_limit(limit: int) -> 
 def test_calls_of_a_reply_that_broke_off_are_closed_and_never_run(finish: Finish) -> None:
     cut = reply("c0", finish=finish)
     seen, end = wishes([cut, results("c0")])
-    reason = "cancelled_by_user" if finish == "cancelled" else "provider_error"
+    reason: Reason = "cancelled_by_user" if finish == "cancelled" else "provider_error"
     assert seen == [Ask(1), RunTools(cut.message.calls, closed=reason)]
     assert end == finish
 
@@ -77,7 +77,7 @@ def test_a_cancelled_call_ends_the_turn() -> None:
 
 def test_a_denied_or_timed_out_call_does_not_end_the_turn() -> None:
     for reason in ("denied", "timed_out"):
-        ended = Message("tool", (ToolResult("c0", "look", reason=reason),))  # type: ignore[arg-type]
+        ended = Message("tool", (ToolResult("c0", "look", reason=reason),))
         assert wishes([reply("c0"), ended]) == ([Ask(1), RunTools(reply("c0").message.calls), Ask(2)], None)
 
 
