@@ -82,7 +82,7 @@ def shorten(conversation: Conversation, ledger: Any, draw: Any) -> Shortened | N
 @given(data=st.data())
 @for_every_target
 def test_no_cut_at_any_point_splits_a_pair(rules: Rules, data: Replay) -> None:
-    conversation = data.draw(conversations(rules, max_size=9))
+    conversation = data.draw(conversations(rules))
     whole = pairs(render(conversation, None, rules))
     units = units_of(conversation.messages)
     assert [place for unit in units for place in unit] == list(range(len(conversation.messages)))
@@ -100,7 +100,7 @@ def test_no_cut_at_any_point_splits_a_pair(rules: Rules, data: Replay) -> None:
 @given(data=st.data())
 @for_every_target
 def test_what_any_history_is_compacted_to_is_legal_everywhere(rules: Rules, data: Replay) -> None:
-    conversation = data.draw(conversations(rules, max_size=9))
+    conversation = data.draw(conversations(rules))
     before = pairs(render(conversation, None, rules))
     done = shorten(conversation, None, data.draw)
     if done is None:
