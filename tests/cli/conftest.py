@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import Here, Home
+from cli.running import Cloud, Here, Home
+from segue.emulators.pytest_plugin import segue_emulator_server
+from segue.emulators.server import Served
+
+__all__ = ["segue_emulator_server"]
 
 
 @pytest.fixture
@@ -18,3 +22,15 @@ def home(tmp_path: Path) -> Home:
 def segue(home: Home, monkeypatch: pytest.MonkeyPatch) -> Here:
     """segue in this process, in a home of its own."""
     return home.here(monkeypatch)
+
+
+@pytest.fixture
+def asked(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Here:
+    """segue in this process, where emulated providers answer."""
+    return cloud.home.here(monkeypatch)
+
+
+@pytest.fixture
+def cloud(home: Home, segue_emulator_server: Served) -> Cloud:
+    """Emulated providers, and a home whose environment leads to them."""
+    return Cloud(home, segue_emulator_server)

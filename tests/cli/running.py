@@ -7,12 +7,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import pytest
 from msgspec import Struct
 
 from segue.cli.main import main
+from segue.emulators.brain import Piece, Reply, Say
+from segue.emulators.brains import ScriptedBrain
+from segue.emulators.faults import Fault
+from segue.emulators.server import Served
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
 
@@ -72,11 +76,12 @@ class Home:
             check=False,
             timeout=60,
             cwd=self.project,
-            env=self._full(environment),
+            env=self.full(**environment),
         )
         return Told(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def _full(self, more: dict[str, str]) -> dict[str, str]:
+    def full(self, **more: str) -> dict[str, str]:
+        """The whole environment of a process."""
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         return {**kept, **self.environment, **more}
 
@@ -89,6 +94,40 @@ class Home:
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(self.project)
         return Here(monkeypatch)
+
+
+@final
+class Cloud:
+    """Emulated providers. OpenAI and Anthropic have keys in the environment; the others are reached by configuration."""
+
+    def __init__(self, home: Home, served: Served) -> None:
+        self.home = home
+        self.served = served
+        self.emulator = served.emulator
+        home.environment |= {
+            "OPENAI_API_KEY": "sk-test-openai-0123456789",
+            "OPENAI_BASE_URL": f"{served.url('openai')}/v1",
+            "ANTHROPIC_API_KEY": "sk-test-anthropic-0123456789",
+            "ANTHROPIC_BASE_URL": served.url("anthropic"),
+        }
+
+    def without_keys(self) -> None:
+        for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+            self.home.environment.pop(name, None)
+
+    def say(self, *pieces: Piece | str, finish: Any = "auto", delay: float = 0.0) -> None:
+        """What the next model that is asked says."""
+        said = tuple(Say(piece) if isinstance(piece, str) else piece for piece in pieces)
+        brain = self.emulator.brain
+        assert isinstance(brain, ScriptedBrain)
+        brain.say(Reply(pieces=said, finish=finish, delay=delay))
+
+    def fail(self, **fault: Any) -> None:
+        self.emulator.faults.append(Fault(**fault))
+
+    def bodies(self) -> list[dict[str, Any]]:
+        """What was asked, oldest first."""
+        return [entry.body for entry in self.emulator.log if entry.body]
 
 
 @final
