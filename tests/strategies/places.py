@@ -1,54 +1,81 @@
-"""Places to ask, all of them emulators on this machine, reached over real HTTP."""
+"""Every wire at its emulator: what the tests of providers ask."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+import asyncio
+from typing import Any, NamedTuple
 
-from segue.dialects.all import DIALECTS
+from segue.conversation.events import Event, Failed, Finished
+from segue.conversation.message import Conversation, user
+from segue.conversation.tools import ToolSpec
+from segue.emulators.brain import Reply
+from segue.emulators.brains import ScriptedBrain
 from segue.emulators.server import Served
-from segue.providers.endpoint import Endpoint
-from segue.transports.http import HttpTransport
+from segue.errors import SegueError
+from segue.providers.adapter import ChatRequest
+from segue.providers.auth import Secret
+from segue.providers.config import ProviderConfig
+from segue.providers.connect import connect
+from segue.providers.provider import Provider
+from segue.transports.transport import Timeouts
 
-T = TypeVar("T")
-
-PATHS: Mapping[str, str] = {
-    "openai_chat": "openai/v1",
-    "openai_responses": "openai/v1",
-    "anthropic": "anthropic",
-    "gemini": "gemini/v1beta",
-    "mistral": "mistral/v1",
-    "ollama": "ollama",
-    "ollama_v1": "ollama/v1",
-    "kimi": "kimi/v1",
-    "deepseek": "deepseek",
-}
-KEYS: Mapping[str, str] = {
-    "authorization": "Bearer sk-emulated-0123456789",
-    "x-api-key": "sk-emulated-0123456789",
-    "x-goog-api-key": "sk-emulated-0123456789",
-    "anthropic-version": "2023-06-01",
-}
+KEY = "a-key-nobody-may-see"
+WEATHER = ToolSpec(
+    "get_weather",
+    "The weather of a city.",
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+)
 
 
-def endpoint_at(base_url: str, dialect: str, provider: str = "") -> Endpoint:
-    return Endpoint(
-        provider=provider or dialect.partition("_")[0],
-        dialect=DIALECTS[dialect],
-        base_url=base_url,
-        headers=lambda: KEYS,
-        transport=HttpTransport(),
+class Place(NamedTuple):
+    """A provider, what its base URL adds to its emulator's, and a model."""
+
+    name: str
+    path: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.model}"
+
+
+PLACES = (
+    Place("openai", "/v1", "gpt-4.1"),
+    Place("openai", "/v1", "gpt-5.5"),
+    Place("anthropic", "", "claude-sonnet-4-6"),
+    Place("gemini", "/v1beta", "gemini-3.5-flash"),
+    Place("mistral", "/v1", "mistral-large-latest"),
+    Place("kimi", "/v1", "kimi-k2.6"),
+    Place("deepseek", "", "deepseek-v4-flash"),
+    Place("ollama", "", "qwen3"),
+)
+
+
+def provider_at(served: Served, place: Place, timeouts: Timeouts = Timeouts()) -> Provider:  # noqa: B008
+    config = ProviderConfig(
+        base_url=served.url(place.name) + place.path, api_key=Secret(KEY), timeouts=timeouts
     )
+    return connect(place.name, config, environ={}, keyring=False)
 
 
-def emulated(served: Served, dialect: str) -> Endpoint:
-    return endpoint_at(f"{served.base_url}/{PATHS[dialect]}", dialect)
+def asking(place: Place, text: str = "Hello.", **fields: Any) -> ChatRequest:
+    said = fields.pop("conversation", None) or Conversation().append(user(text))
+    return ChatRequest(model=place.model, conversation=said, **fields)
 
 
-async def closing(endpoint: Endpoint, use: Callable[[Endpoint], Awaitable[T]]) -> T:
-    """Use an endpoint and close its connections."""
-    try:
-        return await use(endpoint)
-    finally:
-        transport: Any = endpoint.transport
-        await transport.close()
+def say(served: Served, *replies: Reply) -> None:
+    assert isinstance(served.emulator.brain, ScriptedBrain)
+    served.emulator.brain.say(*replies)
+
+
+def events_of(provider: Provider, request: ChatRequest) -> list[Event]:
+    async def main() -> list[Event]:
+        return [event async for event in provider.chat_stream(request)]
+
+    return asyncio.run(main())
+
+
+def failure_of(provider: Provider, request: ChatRequest) -> SegueError:
+    events = events_of(provider, request)
+    assert sum(isinstance(event, Finished | Failed) for event in events) == 1
+    assert isinstance(events[-1], Failed), events
+    return events[-1].error

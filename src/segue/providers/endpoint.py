@@ -94,6 +94,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         for secret in secrets:
             if len(secret) >= SHORTEST_SECRET:
                 error.message = error.message.replace(secret, "[key]")
+                error.args = (error.message,)
                 if isinstance(error, ProviderError):
                     error.body = error.body.replace(secret.encode(), b"[key]")
 

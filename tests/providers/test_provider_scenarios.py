@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from segue.conversation.tools import ToolSpec
+from segue.emulators.brain import Call, Reply, Say
+from segue.emulators.server import Served
+from strategies.places import PLACES, WEATHER, Place, asking, provider_at, say
+
+every_place = pytest.mark.parametrize("place", PLACES, ids=str)
+OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA = PLACES
+
+
+@pytest.mark.requirement("Scenario: Pass tools to OpenAI API", "Scenario: Parse OpenAI tool calls")
+def test_tools_go_to_openai_and_its_calls_come_back(segue_emulator_server: Served) -> None:
+    say(segue_emulator_server, Reply(pieces=(Call("get_weather", {"city": "Rome"}),)))
+    provider = provider_at(segue_emulator_server, OPENAI)
+    whole = asyncio.run(provider.generate_chat(asking(OPENAI, tools=(WEATHER,))))
+    body = segue_emulator_server.emulator.log[-1].body
+    function = {"name": WEATHER.name, "description": WEATHER.description, "parameters": WEATHER.parameters}
+    assert body["tools"] == [{"type": "function", "function": function}]
+    assert body["tool_choice"] == "auto"
+    assert whole["content"] is None
+    assert whole["finish_reason"] == "tool_calls"
+    assert whole["usage"]["total_tokens"]
+    (call,) = whole["tool_calls"]
+    assert call["type"] == "function" and call["id"]
+    assert call["function"] == {"name": "get_weather", "arguments": '{"city":"Rome"}'}
+
+
+@pytest.mark.requirement("Scenario: OpenAI without tools")
+def test_without_tools_openai_hears_of_none(segue_emulator_server: Served) -> None:
+    asyncio.run(provider_at(segue_emulator_server, OPENAI).generate_chat(asking(OPENAI)))
+    assert not {"tools", "tool_choice"} & set(segue_emulator_server.emulator.log[-1].body)
+
+
+@pytest.mark.requirement("Scenario: Pass tools to Ollama API", "Scenario: Parse Ollama tool calls")
+def test_tools_go_to_ollama_and_its_calls_come_back(segue_emulator_server: Served) -> None:
+    say(segue_emulator_server, Reply(pieces=(Say("Let me see."), Call("get_weather", {"city": "Rome"}))))
+    provider = provider_at(segue_emulator_server, OLLAMA)
+    whole = asyncio.run(provider.generate_chat(asking(OLLAMA, tools=(WEATHER,))))
+    (offered,) = segue_emulator_server.emulator.log[-1].body["tools"]
+    assert offered["type"] == "function"
+    assert offered["function"]["name"] == "get_weather"
+    assert whole["finish_reason"] == "tool_calls"
+    assert whole["content"] == "Let me see."
+    (call,) = whole["tool_calls"]
+    assert msgspec.json.decode(call["function"]["arguments"]) == {"city": "Rome"}
+
+
+@pytest.mark.requirement("Scenario: Ollama finish_reason detection")
+@pytest.mark.parametrize(("finish", "reason"), [("auto", "stop"), ("length", "length")])
+def test_ollama_says_why_it_ended(segue_emulator_server: Served, finish: Any, reason: str) -> None:
+    say(segue_emulator_server, Reply(pieces=(Say("That is all"),), finish=finish))
+    whole = asyncio.run(provider_at(segue_emulator_server, OLLAMA).generate_chat(asking(OLLAMA)))
+    assert whole["finish_reason"] == reason
+
+
+@pytest.mark.requirement(
+    "Scenario: Convert tools to Gemini format",
+    "Scenario: Pass tools to Gemini API",
+    "Scenario: Detect Gemini function calls",
+    "Scenario: Convert Gemini function calls to OpenAI format",
+)
+def test_tools_go_to_gemini_and_its_calls_come_back_in_openais_form(segue_emulator_server: Served) -> None:
+    say(segue_emulator_server, Reply(pieces=(Call("get_weather", {"city": "Rome"}),)))
+    provider = provider_at(segue_emulator_server, GEMINI)
+    tools = (WEATHER, ToolSpec("now", "The time."))
+    whole = asyncio.run(provider.generate_chat(asking(GEMINI, tools=tools)))
+    (entry,) = segue_emulator_server.emulator.log[-1].body["tools"]
+    assert [one["name"] for one in entry["functionDeclarations"]] == ["get_weather", "now"]
+    assert whole["finish_reason"] == "tool_calls"
+    (call,) = whole["tool_calls"]
+    assert call["type"] == "function" and call["id"]
+    assert msgspec.json.decode(call["function"]["arguments"]) == {"city": "Rome"}
+
+
+@pytest.mark.requirement("Scenario: Convert Gemini function calls to OpenAI format")
+def test_calls_that_came_without_ids_are_numbered(segue_emulator_server: Served) -> None:
+    old = Place("gemini", "/v1beta", "gemini-2.5-flash")
+    say(
+        segue_emulator_server,
+        Reply(pieces=(Call("get_weather", {"city": "A"}), Call("get_weather", {"city": "B"}))),
+    )
+    provider = provider_at(segue_emulator_server, old)
+    whole = asyncio.run(provider.generate_chat(asking(old, tools=(WEATHER,))))
+    assert [call["id"] for call in whole["tool_calls"]] == ["call_0", "call_1"]
+
+
+@pytest.mark.requirement("Scenario: Gemini without function calls")
+def test_gemini_without_calls_says_text_and_stops(segue_emulator_server: Served) -> None:
+    say(segue_emulator_server, Reply(pieces=(Say("Just text."),)))
+    whole = asyncio.run(provider_at(segue_emulator_server, GEMINI).generate_chat(asking(GEMINI)))
+    assert (whole["content"], whole["finish_reason"]) == ("Just text.", "stop")
+    assert "tool_calls" not in whole
