@@ -188,6 +188,18 @@ def test_a_member_that_asked_for_a_pause_gets_it() -> None:
     assert router.open(Need()).route.name == A
 
 
+def test_a_member_that_was_locked_out_is_asked_last_but_rather_than_nobody() -> None:
+    world = World()
+    router = world.router(members=(A, B))
+    leave(router.open(Need()), CredentialsError("Wrong key.", status=401))
+    assert router.open(Need()).route.name == B
+    leave(router.open(Need()), QuotaError("No money.", status=402))
+    assert leave(router.open(Need()), CredentialsError("Wrong key.", status=401)) == GoTo(parse_route(A))
+    routing = router.open(Need())
+    routing.answered(USAGE)
+    assert turn(router) == routing.route.name
+
+
 @pytest.mark.parametrize("error", [BUSY, CredentialsError("Wrong key.", status=401)])
 def test_nothing_is_sent_again_after_output_was_shown(error: SegueError) -> None:
     assert World().router().open(Need()).failed(error, shown=True, ran=False) == GiveUp(error)

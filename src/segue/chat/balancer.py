@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from segue.chat.retry import Patience, cure_of, is_transient, pause_before, retry_after_of
 from segue.chat.router import GiveUp, GoTo, Need, NextStep, Retry, Routing, Skipped
@@ -18,11 +18,15 @@ from segue.errors import RouteBusyError, RouteError, RouteTooSmallError, SegueEr
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from segue.chat.members import Member, Obstacle
+    from segue.chat.members import Hindrance, Member, Obstacle
     from segue.chat.route import Route
     from segue.chat.router import Facts
     from segue.chat.statistics import MemberStatistics
     from segue.conversation.usage import Usage
+
+
+_SECOND_CHOICE: Final[tuple[Hindrance, ...]] = ("lacking", "locked_out")
+"""Better an answer from a member that hears of images and tools in words, or one that got its key since, than none."""
 
 
 class Balancer:
@@ -73,22 +77,20 @@ class Balancer:
         with self.lock:
             now = self.now()
             free: list[Member] = []
-            lacking: list[Member] = []
             obstacles: list[tuple[Member, Obstacle]] = []
             for member in self.members:
                 obstacle = member.obstacle(need, self.facts, now)
                 if obstacle is None:
                     free.append(member)
-                    continue
-                obstacles.append((member, obstacle))
-                if obstacle.kind == "lacking":
-                    lacking.append(member)
+                else:
+                    obstacles.append((member, obstacle))
+            for kind in _SECOND_CHOICE:
+                if not free:
+                    free = [member for member, obstacle in obstacles if obstacle.kind == kind]
+                    obstacles = [held for held in obstacles if held[1].kind != kind]
             if not free:
-                # Better an answer from a member that hears of images and tools in words than no answer.
-                obstacles = [held for held in obstacles if held[1].kind != "lacking"]
-            candidates = self.order(free or lacking)
-            if not candidates:
                 raise self.refusal(obstacles, now)
+            candidates = self.order(free)
             self._opened += 1
             return TurnRouting(self, candidates, obstacles, self._opened)
 
@@ -207,7 +209,7 @@ class TurnRouting:
             member = self._waiting.pop(0)
             # Other sessions may have found it failing since this turn began.
             obstacle = member.obstacle(need, self._balancer.facts, now)
-            if obstacle is None:
+            if obstacle is None or obstacle.kind == "locked_out":
                 self.member = member
                 self._attempts, self._waited = 0, 0.0
                 member.asks(now)

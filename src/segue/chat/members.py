@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from segue.chat.route import Route
     from segue.chat.router import Facts, Need
 
-Hindrance: TypeAlias = Literal["unusable", "resting", "too_small", "lacking"]
-"""`lacking`: it cannot see or call what the turn has, so it would have to be told in other words."""
+Hindrance: TypeAlias = Literal["unusable", "resting", "locked_out", "too_small", "lacking"]
+"""`locked_out`: it wanted another key or more money, which it may have by now. `lacking`: it cannot see or call what
+the turn has, so it would have to be told in other words."""
 
 LOCKED_OUT: float = 60.0
 """Seconds for which a member that wants another key or more money is left alone."""
@@ -25,6 +26,7 @@ LONGEST_REST: float = 600.0
 STALE: float = 600.0
 """Seconds for which a measured latency counts."""
 _SMOOTHING = 0.3
+_LOCKS = ("log_in", "pay")
 
 
 @final
@@ -85,7 +87,8 @@ class Member:
             return Obstacle("unusable", error)
         ready = max(self._rests_until, self.breaker.ready_at(now))
         if ready > now:
-            return Obstacle("resting", self._resting(ready - now), ready)
+            locked = self._rests_because is not None and self._rests_because.remedy in _LOCKS
+            return Obstacle("locked_out" if locked else "resting", self._resting(ready - now), ready)
         if need.tokens is not None and known.context is not None and need.tokens > known.context:
             return Obstacle("too_small", _too_small(need.tokens, known.context), limit=known.context)
         if need.images and not known.images:
@@ -106,7 +109,7 @@ class Member:
     def fails(self, error: SegueError, now: float) -> None:
         """Learn from a failure. What is wrong with the request alone says nothing about the member."""
         self.tally.failure(error)
-        if error.remedy in ("log_in", "pay") or cure_of(error) == "again":
+        if cure_of(error) == "again":
             self.breaker.failed(now)
         else:
             self.breaker.give_back()
@@ -114,7 +117,7 @@ class Member:
     def leave(self, error: SegueError, now: float) -> None:
         """The turn goes elsewhere because of this: let the member rest where it is known for how long."""
         asked = retry_after_of(error)
-        if error.remedy in ("log_in", "pay"):
+        if error.remedy in _LOCKS:
             asked = max(asked or 0.0, LOCKED_OUT)
         if asked is not None:
             self._rests_until = max(self._rests_until, now + min(asked, LONGEST_REST))

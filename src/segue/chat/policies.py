@@ -70,9 +70,9 @@ class Failover(Balancer):
 
     def answered(self, turn: TurnRouting) -> None:
         preferred = self.members[self._preferred]
-        resting = {member for member, obstacle in turn.obstacles if obstacle.kind in ("resting", "unusable")}
+        gone = {member for member, obstacle in turn.obstacles if obstacle.kind in _GONE}
         # A member that was passed over because of what this turn has stays preferred for those that have it not.
-        if turn.member is preferred or preferred in turn.failures or preferred in resting:
+        if turn.member is preferred or preferred in turn.failures or preferred in gone:
             self._prefer(self.members.index(turn.member), turn)
 
     def exhausted(self, turn: TurnRouting) -> None:
@@ -81,6 +81,9 @@ class Failover(Balancer):
     def _prefer(self, index: int, turn: TurnRouting) -> None:
         if turn.ordinal >= self._owner:
             self._preferred, self._owner = index, turn.ordinal
+
+
+_GONE = ("resting", "locked_out", "unusable")
 
 
 class Weighted(Balancer):

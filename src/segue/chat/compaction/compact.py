@@ -71,7 +71,7 @@ async def compact(
     """Shorten to at most `budget` tokens, as `count` counts them; nothing if it fits or nothing may be left out.
 
     System prompt and last user prompt stay as they are, no call is parted from its result, and the ledger is only
-    read. `window`: tokens that a request to `summarise` may have.
+    read. `window`: tokens that fit into the model behind `summarise`, its answer included.
     """
     if not conversation.messages or (before := count(conversation)) <= budget:
         return None

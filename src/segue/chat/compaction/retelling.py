@@ -21,6 +21,8 @@ Sum up the conversation above, so that another assistant can go on with the work
 the user wants and decided, in their own words where wording matters; what was done and found out, with names, paths, \
 numbers and identifiers; which tools were called and how that ended; what is still open. Leave out: greetings, \
 repetitions, your own opinion. Write only the summary."""
+_ASKING = 0.75
+"""Share of its window that the request may take."""
 _GAP = "\n[…]\n"
 _SIZES = (20_000, 4_000, 1_000, 250)
 """Characters of one block that are told, less and less until it fits."""
@@ -29,16 +31,17 @@ _SIZES = (20_000, 4_000, 1_000, 250)
 def request_for_summary(
     messages: Sequence[Message], count: Callable[[Conversation], int], window: int | None
 ) -> Conversation:
-    """What to ask the summarising model, within its window."""
+    """What to ask the summarising model, with room left for its answer."""
+    room = None if window is None else int(window * _ASKING)
     for size in _SIZES:
         told = retell(messages, size)
-        if window is None or count(_asking(told)) <= window:
+        if room is None or count(_asking(told)) <= room:
             return _asking(told)
     # Even so it is too long: the middle of it is left out, as little as will do.
     low, high = 0, len(told)
-    while low < high and window is not None:
+    while low < high and room is not None:
         middle = (low + high + 1) // 2
-        fits = count(_asking(_shorter(told, middle))) <= window
+        fits = count(_asking(_shorter(told, middle))) <= room
         low, high = (middle, high) if fits else (low, middle - 1)
     return _asking(_shorter(told, low))
 
