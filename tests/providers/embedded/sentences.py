@@ -21,7 +21,7 @@ _DEEP = 12
 
 
 def sentence(grammar: str, seed: int) -> str:
-    rules = dict(line.split(" ::= ", 1) for line in grammar.splitlines())
+    rules = dict(line.split(" ::= ", 1) for line in grammar.rstrip("\n").split("\n"))
     drawn: dict[str, Draw] = {}
 
     def rule(name: str) -> Draw:

@@ -9,75 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from providers.embedded.schemas import SCHEMAS, Schema
 from providers.embedded.sentences import sentence
 from segue.providers.embedded.grammar import Grammar, quoted
-
-Schema = dict[str, Any]
-_NAMES = st.text('abcdé "\\\n漢', min_size=1, max_size=6)
-_VALUES = st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=6)
-
-
-def _range(draw: st.DrawFn, least: str, most: str, top: int) -> Schema:
-    low, high = sorted((draw(st.integers(0, top)), draw(st.integers(0, top))))
-    chosen = {least: low, most: high}
-    return {key: chosen[key] for key in draw(st.sets(st.sampled_from([least, most])))}
-
-
-@st.composite
-def _numbers(draw: st.DrawFn) -> Schema:
-    kind = draw(st.sampled_from(["integer", "number"]))
-    low, high = sorted((draw(st.integers(-12_000, 12_000)), draw(st.integers(-12_000, 12_000))))
-    bounds = draw(st.sampled_from([(), ("minimum",), ("maximum",), ("minimum", "maximum"), ("exclusive",)]))
-    schema: Schema = {"type": kind}
-    if "minimum" in bounds:
-        schema["minimum"] = low
-    if "maximum" in bounds:
-        schema["maximum"] = high
-    if "exclusive" in bounds:
-        schema |= {"exclusiveMinimum": low, "exclusiveMaximum": high + 2}
-    return schema
-
-
-@st.composite
-def _strings(draw: st.DrawFn) -> Schema:
-    return {"type": "string", **_range(draw, "minLength", "maxLength", 12)}
-
-
-@st.composite
-def _arrays(draw: st.DrawFn, children: st.SearchStrategy[Schema]) -> Schema:
-    if draw(st.booleans()):
-        return {"type": "array", "items": draw(children), **_range(draw, "minItems", "maxItems", 5)}
-    return {"type": "array", "prefixItems": draw(st.lists(children, min_size=1, max_size=3))}
-
-
-@st.composite
-def _objects(draw: st.DrawFn, children: st.SearchStrategy[Schema]) -> Schema:
-    properties = draw(st.dictionaries(_NAMES, children, max_size=4))
-    required = [name for name in properties if draw(st.booleans())]
-    more = draw(st.sampled_from([{}, {"additionalProperties": False}, {"additionalProperties": True}]))
-    return {"type": "object", "properties": properties, "required": required, **more}
-
-
-def _composed(children: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
-    return (
-        _arrays(children)
-        | _objects(children)
-        | children.map(lambda schema: {"type": "object", "additionalProperties": schema})
-        | st.lists(children, min_size=1, max_size=3).map(lambda branches: {"anyOf": branches})
-    )
-
-
-SCHEMAS = st.recursive(
-    st.sampled_from(
-        [{}, {"type": "boolean"}, {"type": "null"}, {"type": ["string", "null"]}, {"type": "object"}]
-    )
-    | _numbers()
-    | _strings()
-    | _VALUES.map(lambda value: {"const": value})
-    | st.lists(_VALUES, min_size=1, max_size=4).map(lambda values: {"enum": values}),
-    _composed,
-    max_leaves=8,
-)
 
 
 def _sentence(schema: Schema, seed: int) -> str:

@@ -12,7 +12,10 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
+from providers.embedded.schemas import SCHEMAS, Schema
 from segue.conversation.blocks import Origin, ToolResult
 from segue.conversation.events import (
     ArgumentsDelta,
@@ -222,7 +225,7 @@ def test_a_forced_call_is_valid_for_its_schema_even_from_a_model_that_cannot_cal
     provider: EmbeddedProvider, choice: Any
 ) -> None:
     async def main() -> None:
-        for seed in range(3):
+        for seed in range(2):
             options = Options(max_tokens=80, temperature=1.5, seed=seed, tool_choice=choice)
             events = await _events(provider, _request("A table, please!", options, tools=(BOOKING,)))
             assert events[-1] == Finished("tool_calls", "tool_calls")
@@ -233,6 +236,18 @@ def test_a_forced_call_is_valid_for_its_schema_even_from_a_model_that_cannot_cal
             jsonschema_rs.validate(BOOKING.parameters or {}, msgspec.json.decode(arguments))
 
     asyncio.run(main())
+
+
+@settings(max_examples=10, deadline=None, phases=[Phase.generate])
+@given(schema=SCHEMAS, seed=st.integers(0, 1000))
+def test_whatever_the_schema_an_answer_fits_it_or_was_cut_off(
+    provider: EmbeddedProvider, schema: Schema, seed: int
+) -> None:
+    options = Options(max_tokens=16, temperature=1.0, seed=seed, response_schema=schema)
+    reply = asyncio.run(_reply(provider, _request("Go!", options)))
+    assert reply.error is None
+    if reply.finish == "stop":
+        jsonschema_rs.validator_for(schema).validate(msgspec.json.decode(reply.message.text))
 
 
 def test_a_call_its_result_and_the_answer_go_round(provider: EmbeddedProvider) -> None:

@@ -58,6 +58,7 @@ class Engine:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"segue-{settings.model}")
         self._server: Any = None
         self._key = token_hex(16)
+        self._closed = threading.Event()
 
     async def chat(self, body: bytes) -> AsyncGenerator[bytes, None]:
         """The pieces of a streamed reply, each a JSON object. Closing it stops the model before its next token."""
@@ -70,7 +71,7 @@ class Engine:
                 loop.call_soon_threadsafe(pieces.put_nowait, piece)
             except RuntimeError:  # the loop is gone, and whoever listened with it
                 stopped.set()
-            return stopped.is_set()
+            return stopped.is_set() or self._closed.is_set()
 
         def run() -> None:
             try:
@@ -109,7 +110,8 @@ class Engine:
         return int(answer["input_tokens"])
 
     def close(self) -> None:
-        """Give the memory back. What still runs is heard to its end first."""
+        """Give the memory back. What still runs is stopped before its next token."""
+        self._closed.set()
         self._worker.shutdown(wait=True, cancel_futures=True)
         self._server = None
 
