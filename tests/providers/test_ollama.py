@@ -18,7 +18,7 @@ from segue.dialects.all import DIALECTS
 from segue.dialects.card import ModelCard
 from segue.emulators.faults import Fault
 from segue.emulators.server import Served
-from segue.errors import InvalidRequestError, OverloadError, ProviderError, TransportError
+from segue.errors import InvalidRequestError, OverloadError, ProtocolError, ProviderError, TransportError
 from segue.providers.adapter import ChatRequest, PullProgress
 from segue.providers.endpoint import Endpoint
 from segue.providers.services import services_of
@@ -95,7 +95,7 @@ def test_progress_is_understood_wherever_it_is_cut(size: int, segue_emulator_ser
 
 
 def test_an_error_inside_a_successful_answer_is_an_error(segue_emulator_server: Served) -> None:
-    with pytest.raises(ProviderError, match="file does not exist"):
+    with pytest.raises(ProviderError, match=r'Pulling "nobody-made-this" to ollama .* file does not exist'):
         at_ollama(segue_emulator_server, lambda at: pull_model(at, "nobody-made-this"))
     assert segue_emulator_server.emulator.log[-1].status == 200
 
@@ -111,6 +111,19 @@ def test_a_download_that_ends_too_soon_is_an_error(segue_emulator_server: Served
     segue_emulator_server.emulator.faults.append(Fault(kind="cut", at_byte=60))
     with pytest.raises(TransportError):
         at_ollama(segue_emulator_server, lambda at: pull_model(at, "llama3.2"))
+
+
+def test_a_last_line_counts_without_its_end_and_a_broken_one_is_told(segue_emulator_server: Served) -> None:
+    heard: list[PullProgress] = []
+    at_ollama(
+        segue_emulator_server,
+        lambda at: pull_model(
+            _answering(at, b'{"status":"pulling manifest"}\n\n{"status":"success"}'), "m", heard.append
+        ),
+    )
+    assert heard == [PullProgress("pulling manifest"), PullProgress("success")]
+    with pytest.raises(ProtocolError, match="api/pull"):
+        at_ollama(segue_emulator_server, lambda at: pull_model(_answering(at, b'{"status":\n'), "m"))
 
 
 def _answering(endpoint: Endpoint, body: bytes) -> Endpoint:

@@ -11,7 +11,7 @@ from segue.emulators.server import Served
 from segue.errors import CredentialsError, InvalidRequestError, OverloadError, ProtocolError, TransportError
 from segue.providers.adapter import ModelInfo
 from segue.providers.models import KEPT_SECONDS, ModelList, known_models, show_model
-from segue.providers.services import services_of
+from segue.providers.services import Services, services_of
 from strategies.endpoints import closing, emulated, endpoint_at
 
 WIRES = ("openai_chat", "openai_responses", "anthropic", "gemini", "mistral", "ollama")
@@ -170,6 +170,15 @@ def test_an_answer_that_no_api_gives_is_told_as_such(
     with pytest.raises((ProtocolError, OverloadError)) as caught:
         listed(segue_emulator_server, dialect)
     assert dialect.partition("_")[0] in caught.value.message
+
+
+@pytest.mark.requirement("Property 11")
+def test_a_place_that_cannot_be_asked_for_models_says_so() -> None:
+    endpoint = endpoint_at("http://127.0.0.1:9", "anthropic")
+    with pytest.raises(InvalidRequestError, match="no way to ask"):
+        asyncio.run(ModelList(endpoint, Services())())
+    with pytest.raises(InvalidRequestError, match="no way to ask"):
+        asyncio.run(show_model(endpoint, Services(), "m"))
 
 
 @pytest.mark.requirement("Property 16")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, TypeVar
 
-if TYPE_CHECKING:
-    from segue.errors import SegueError
+from segue.errors import SegueError
 
-E = TypeVar("E", bound="SegueError")
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+E = TypeVar("E", bound=SegueError)
 
 
 def blamed(error: E, on: str) -> E:
@@ -18,3 +21,12 @@ def blamed(error: E, on: str) -> E:
     told.args = (told.message,)
     told.__cause__ = error
     return told
+
+
+@contextmanager
+def blaming(on: str) -> Iterator[None]:
+    """What goes wrong inside is told as the reason why something could not be done."""
+    try:
+        yield
+    except SegueError as error:
+        raise blamed(error, on) from error

@@ -9,10 +9,9 @@ from msgspec import structs
 
 from segue.dialects.all import ALIASES, DIALECTS
 from segue.dialects.card import UNKNOWN, ModelCard
-from segue.dialects.refusals import TOOLS_UNSUPPORTED
-from segue.errors import InvalidRequestError, SegueError
+from segue.errors import InvalidRequestError
 from segue.providers.adapter import ModelInfo
-from segue.providers.blame import blamed
+from segue.providers.blame import blaming
 from segue.providers.cards import card_for_model
 from segue.providers.known import KnownModel, known, known_model
 
@@ -47,10 +46,8 @@ class ModelList:
     async def _ask(self) -> list[ModelInfo]:
         if self._services.list_models is None:
             raise _cannot_tell(self._endpoint.provider)
-        try:
+        with blaming(f"Listing the models of {self._endpoint.provider} failed"):
             listed = await self._services.list_models(self._endpoint)
-        except SegueError as error:
-            raise blamed(error, f"Listing the models of {self._endpoint.provider} failed") from error
         return [described(info, self._endpoint.dialect.name) for info in listed]
 
 
@@ -58,10 +55,8 @@ async def show_model(endpoint: Endpoint, services: Services, name: str) -> Model
     """All about one model. Raises when its provider does not know it."""
     if services.show_model is None:
         raise _cannot_tell(endpoint.provider)
-    try:
+    with blaming(f'Asking {endpoint.provider} about the model "{name}" failed'):
         info = await services.show_model(endpoint, name)
-    except SegueError as error:
-        raise blamed(error, f'Asking {endpoint.provider} about the model "{name}" failed') from error
     return described(info, endpoint.dialect.name)
 
 
@@ -124,15 +119,6 @@ def _on_the_card(card: ModelCard, dialect: str) -> set[str]:
         images = any(kind.startswith("image/") for kind in shown)
     told = {"tools": card.tools, "vision": images, "reasoning": card.thinking not in ("", "none")}
     return {name for name, there in told.items() if there}
-
-
-def tools_unsupported(provider: str, model: str) -> InvalidRequestError:
-    """The error for tools that are offered to a model which is known to take none."""
-    return InvalidRequestError(
-        f'The model "{model}" of {provider} does not support tools.',
-        code=TOOLS_UNSUPPORTED,
-        hint="Describe them in words instead (ReAct), or use a model that calls tools.",
-    )
 
 
 def _cannot_tell(provider: str) -> InvalidRequestError:

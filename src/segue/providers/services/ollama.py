@@ -14,6 +14,7 @@ from segue.dialects.ndjson import LineDecoder
 from segue.dialects.ollama.errors import refusal
 from segue.errors import TransportError
 from segue.providers.adapter import ModelInfo, ModelType, PullProgress
+from segue.providers.blame import blaming
 from segue.providers.estimates import Estimator, family_of
 from segue.providers.known import EmbeddingLimits, known, type_of
 from segue.providers.services.reading import text, told, unreadable, whole
@@ -61,7 +62,8 @@ async def list_models(endpoint: Endpoint) -> list[ModelInfo]:
 
 async def running_models(endpoint: Endpoint) -> list[ModelInfo]:
     """What is in memory, with the window it was loaded with and how long it stays."""
-    answer = await told(endpoint, "GET", "/api/ps", _List)
+    with blaming(f"Asking {endpoint.provider} for its running models failed"):
+        answer = await told(endpoint, "GET", "/api/ps", _List)
     running = []
     for entry in answer.models or ():
         info = _model_info(entry, endpoint)
@@ -131,6 +133,11 @@ class _Progress(Struct):
 
 async def pull_model(endpoint: Endpoint, name: str, on_progress: OnProgress | None = None) -> None:
     """Fetch a model. Over only when the server said so: what ends before is an error."""
+    with blaming(f'Pulling "{name}" to {endpoint.provider} at {endpoint.base_url} failed'):
+        await _pull(endpoint, name, on_progress)
+
+
+async def _pull(endpoint: Endpoint, name: str, on_progress: OnProgress | None) -> None:
     body = msgspec.json.encode({"model": name, "stream": True})
     lines, last = LineDecoder(), ""
     async with endpoint.ask("POST", "/api/pull", body, timeouts=_PULLING) as answer:
@@ -141,8 +148,7 @@ async def pull_model(endpoint: Endpoint, name: str, on_progress: OnProgress | No
             last = _tell(endpoint, line, on_progress)
     if last != "success":
         raise TransportError(
-            f'The download of "{name}" from {endpoint.provider} at {endpoint.base_url} ended before it was whole'
-            + (f', after "{last}".' if last else "."),
+            "the download ended before it was whole" + (f', after "{last}".' if last else "."),
             code="pull_incomplete",
             hint="Pull it again: it goes on where it stopped.",
         )
@@ -162,8 +168,10 @@ def _tell(endpoint: Endpoint, line: bytes, on_progress: OnProgress | None) -> st
 
 
 async def delete_model(endpoint: Endpoint, name: str) -> None:
-    async with endpoint.ask("DELETE", "/api/delete", msgspec.json.encode({"model": name})) as answer:
-        await answer.read()
+    body = msgspec.json.encode({"model": name})
+    with blaming(f'Deleting "{name}" from {endpoint.provider} at {endpoint.base_url} failed'):
+        async with endpoint.ask("DELETE", "/api/delete", body) as answer:
+            await answer.read()
 
 
 # Embeddings
