@@ -194,7 +194,7 @@ def test_a_member_that_was_locked_out_is_asked_last_but_rather_than_nobody() -> 
     leave(router.open(Need()), CredentialsError("Wrong key.", status=401))
     assert router.open(Need()).route.name == B
     leave(router.open(Need()), QuotaError("No money.", status=402))
-    assert leave(router.open(Need()), CredentialsError("Wrong key.", status=401)) == GoTo(parse_route(A))
+    assert leave(router.open(Need()), CredentialsError("Wrong key.", status=401)) == GoTo(parse_route(B))
     routing = router.open(Need())
     routing.answered(USAGE)
     assert turn(router) == routing.route.name
