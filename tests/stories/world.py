@@ -1,0 +1,117 @@
+"""Seven wires at their strict emulators, and a model that does what the user's words ask for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from segue.chat.chat import Chat
+from segue.chat.events import ToolCallResult
+from segue.chat.facts import facts_from
+from segue.chat.profiles import PolicyName, Profile, build_router
+from segue.chat.retry import Patience
+from segue.conversation.options import Options
+from segue.emulators.brain import Call, Piece, Prompt, Reply, Say, Think
+from segue.emulators.log import Entry
+from segue.emulators.server import Served
+from segue.providers.provider import Provider
+from strategies.places import PLACES, Place, provider_at
+
+WIRES: tuple[Place, ...] = tuple(place for place in PLACES if place.name != "deepseek")
+"""OpenAI Chat and Responses, Anthropic, Gemini, Mistral, Kimi, Ollama."""
+NAMES = tuple(f"{place.name}/{place.model}" for place in WIRES)
+PAIRS = [(one, other) for one in NAMES for other in NAMES if one != other]
+
+
+class StoryBrain:
+    """Looks at two cities, fans out, or just talks, as the last words of the user say."""
+
+    def reply(self, prompt: Prompt) -> Reply:
+        thoughts: list[Piece] = [Think("Let me see what is asked for.")] if prompt.thinking else []
+        offered = {offer.name for offer in prompt.tools}
+        if prompt.results or not offered:
+            return Reply(pieces=(*thoughts, Say(f"I know: {len(prompt.results)} results.")))
+        if "look" in prompt.text:
+            cities = [Call("weather", {"city": "Rome"}), Call("weather", {"city": "Oslo"})]
+            return Reply(pieces=(*thoughts, Say("I will look."), *cities[: 2 if prompt.parallel else 1]))
+        if "fan out" in prompt.text:
+            calls = (Call("weather", {"city": "Bern"}), *(Call("wait", {"n": n}) for n in range(4)))
+            return Reply(pieces=(*thoughts, *calls))
+        if "slowly" in prompt.text:
+            return Reply(pieces=(*thoughts, Say("Once upon a time. " * 40)), delay=0.05)
+        return Reply(pieces=(*thoughts, Say("So it is.")))
+
+    def reset(self) -> None:
+        """Nothing is remembered."""
+
+
+def weather(city: str) -> dict[str, Any]:
+    """The weather of a city."""
+    return {"city": city, "sky": "rain"}
+
+
+async def wait(n: int) -> str:
+    """Waits for ever."""
+    await asyncio.sleep(3600)
+    return str(n)
+
+
+class World:
+    """The emulators, and chats that go to them."""
+
+    def __init__(self, served: Served) -> None:
+        self.emulator = served.emulator
+        self.providers: dict[str, Provider] = {place.name: provider_at(served, place) for place in WIRES}
+
+    def chat(self, model: Any, **settings: Any) -> Chat:
+        given: dict[str, Any] = {
+            "tools": [weather, wait],
+            "system": "You answer questions about the weather.",
+            "options": Options(effort="medium", max_tokens=4000),
+            "providers": self.providers,
+        }
+        return Chat(model, **(given | settings))
+
+    def router(self, policy: PolicyName, *members: str) -> Any:
+        profile = Profile(
+            name="story", policy=policy, members=members, patience=Patience(attempts=1, first_pause=0.0)
+        )
+        return build_router(profile, facts_from(self.providers))
+
+    def refusals(self) -> list[Entry]:
+        return [entry for entry in self.emulator.log if entry.verdict == "refused"]
+
+    def requests(self, name: str) -> list[Entry]:
+        """What a model was asked, whatever came of it."""
+        provider, _, model = name.partition("/")
+        return [
+            entry
+            for entry in self.emulator.log
+            if entry.provider == provider and (model in entry.path or model in str(entry.body.get("model")))
+        ]
+
+
+async def cancelled_fan_out(chat: Chat) -> None:
+    """Five calls, of which one is done when the user loses patience."""
+    known = set(chat.ledger)
+    async for event in chat.stream("fan out"):
+        if type(event) is ToolCallResult and event.result.reason is None:
+            chat.cancel()
+    ends = [interaction.status for call, interaction in chat.ledger.items() if call not in known]
+    assert ends == ["complete", *["cancelled"] * 4]
+
+
+async def cancelled_text(chat: Chat) -> None:
+    """The user has read enough."""
+    async for event in chat.stream("tell it slowly"):
+        if event.type == "text":
+            chat.cancel()
+    assert chat.answer is not None
+    assert chat.answer.finish == "cancelled"
+
+
+async def good_turn(chat: Chat, said: str = "look") -> None:
+    answer = await chat.send(said)
+    assert answer.error is None, answer.error
+    assert answer.finish == "complete"
+    assert answer.text.startswith("I know")
