@@ -1,0 +1,125 @@
+"""Histories from elsewhere as new sessions: requests of any dialect, documents, and other programs' session files."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, final
+
+from msgspec import Struct, structs
+
+from segue.conversation.options import Options
+from segue.errors import JournalError, UsageError
+from segue.handoff.source import AUTO
+from segue.handoff.transcripts import read_file
+from segue.sessions.encoding import decode_entry
+from segue.sessions.entries import Adopted, Record, SessionStarted
+from segue.sessions.journal import Journal
+from segue.sessions.recovery import closing_entries
+from segue.sessions.state import replay
+from segue.transcript.adopt import rebuild
+from segue.transcript.repairs import Repair
+
+if TYPE_CHECKING:
+    from segue.sessions.store import Store
+
+
+@final
+class History(Struct, frozen=True, kw_only=True):
+    """What a file holds of a conversation, in our words."""
+
+    adopted: Adopted
+    title: str = ""
+    model: str = ""
+    """`provider/model` where the file says it so."""
+    options: Options = Options()
+    repairs: tuple[Repair, ...] = ()
+    """What was set right in taking it in."""
+
+
+async def import_session(
+    store: Store,
+    data: bytes,
+    *,
+    dialect: str = AUTO,
+    model: str = "",
+    title: str = "",
+    directory: str = "",
+    source: str = "",
+) -> tuple[Journal, History]:
+    """A new session that begins with what a file holds. `source` says where it is from, `model` who answers next."""
+    history = read_history(data, dialect)
+    started = SessionStarted(
+        model=model or history.model,
+        system=history.adopted.conversation.system,
+        title=title or history.title,
+        directory=directory,
+        options=history.options,
+    )
+    journal = await Journal.start(store, started)
+    await journal.append(structs.replace(history.adopted, source=source or history.adopted.source))
+    return journal, history
+
+
+def read_history(data: bytes, dialect: str = AUTO) -> History:
+    """Raises TranscriptError or UsageError for what nobody recognises, and for what holds no message."""
+    history = (_read_journal(data) if dialect == AUTO else None) or _read_source(data, dialect)
+    if not history.adopted.conversation.messages:
+        raise UsageError(
+            "There is no message in it.", code="nothing_to_import", hint="Check that it is the right file."
+        )
+    return history
+
+
+def _read_source(data: bytes, dialect: str) -> History:
+    source, _ = read_file(data, dialect)
+    conversation, repairs = source.adopted()
+    ledger = source.ledger or rebuild(conversation)
+    # A call without an end has none in the ledger either: the renderer gives it one, whatever it is sent to.
+    known = tuple(interaction for interaction in ledger.values() if interaction.finished)
+    # A foreign request's settings were for that request; those of our own document are the session's.
+    own = source.conversation is not None
+    return History(
+        adopted=Adopted(
+            conversation=conversation, interactions=known, source=source.form or source.dialect or "a file"
+        ),
+        options=structs.replace(source.options, model="", stream=False) if own else Options(),
+        repairs=repairs,
+    )
+
+
+def _read_journal(data: bytes) -> History | None:
+    """Our own journal as lines; nothing if it is something else."""
+    lines = [line for line in data.splitlines() if line.strip()]
+    if not lines or b'"entry"' not in lines[0]:
+        return None
+    records = []
+    for number, line in enumerate(lines, 1):
+        try:
+            fields: dict[str, Any] = json.loads(line)
+            records.append(
+                Record(fields["seq"], fields.get("at", 0.0), decode_entry(json.dumps(fields["entry"])))
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            if number == 1:
+                return None
+            if number == len(lines):
+                break  # cut off
+            raise JournalError(
+                "A line is no entry of a session.",
+                code="damaged",
+                path=f"line {number}",
+                hint="Check that the file is whole.",
+            ) from error
+    state = replay(records)
+    for seq, entry in enumerate(closing_entries(state), state.last_seq + 1):
+        state.apply(seq, entry)
+    return History(
+        adopted=Adopted(
+            conversation=state.conversation,
+            interactions=tuple(state.ledger.values()),
+            source="a session of segue",
+        ),
+        title=state.title,
+        model=state.model,
+        options=state.options,
+    )

@@ -1,0 +1,85 @@
+"""A conversation for people to read: who said what, what was called, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, assert_never
+
+from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.plain import sayable
+from segue.transcript.media import describe
+from segue.transcript.values import arguments_of, text_of
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import Block
+    from segue.conversation.message import Message
+    from segue.sessions.state import State
+
+MAX_OUTPUT: Final = 4_000
+"""Characters of a tool's output that are shown; the journal keeps all of them."""
+
+
+def as_markdown(state: State, *, max_output: int = MAX_OUTPUT) -> str:
+    title = _line(state.title) or "Conversation"
+    parts = [f"# {title}"]
+    if state.model:
+        parts.append(f"*{_line(state.model)}*")
+    if state.conversation.system:
+        parts += ["## System", sayable(state.conversation.system)]
+    for message in state.conversation.messages:
+        if message.speaker != "tool":
+            parts.append(f"## {_heading(message)}")
+        parts += [_block(block, max_output) for block in message.blocks]
+    return "\n\n".join(part for part in parts if part.strip()) + "\n"
+
+
+def _heading(message: Message) -> str:
+    if message.speaker == "user":
+        return "Note" if message.instruction else "User"
+    return _line(message.origin.model) if message.origin and message.origin.model else "Model"
+
+
+def _block(block: Block, max_output: int) -> str:
+    match block:
+        case Text(text):
+            return sayable(text)
+        case Reasoning(text):
+            return "\n".join(f"> {line}" for line in sayable(text).splitlines())
+        case ToolCall():
+            return f"**{_line(block.name)}** ({_line(block.id)})\n\n{_fenced(arguments_of(block)[0], 'json')}"
+        case ToolResult():
+            return _result(block, max_output)
+        case Media():
+            return f"*{_shown(block)}*"
+        case Code(code, language):
+            return _fenced(sayable(code), language)
+        case _:
+            assert_never(block)
+
+
+def _result(result: ToolResult, max_output: int) -> str:
+    told = f"→ **{_line(result.name) or 'result'}** ({_line(result.call_id)})"
+    if result.reason is not None:
+        told += f": {result.reason.replace('_', ' ')}"
+    elif result.error is not None:
+        told += ": failed"
+    text = "\n".join(part for part in (sayable(result.error or ""), text_of(result.output)) if part)
+    if len(text) > max_output:
+        text = f"{text[:max_output]}\n… {len(text) - max_output} more characters"
+    parts = [told, _fenced(text) if text else "", *(f"*{_shown(media)}*" for media in result.media)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _shown(media: Media) -> str:
+    return describe(media).text.removeprefix("[").partition(": not shown")[0]
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """Between fences longer than any in the text."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _line(text: str) -> str:
+    return " ".join(sayable(text).split())
