@@ -67,7 +67,7 @@ def play(scene: Scene) -> list[list[Char]]:
 
     screen = HistoryScreen(scene.columns, scene.rows, history=2000)
     stream = pyte.ByteStream(screen)
-    surroundings = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **scene.environment}
+    surroundings = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "PROMPT_TOOLKIT_NO_CPR": "1", **scene.environment}
     child: pexpect.spawn[bytes] = pexpect.spawn(
         "/bin/bash",
         ["-c", scene.command],

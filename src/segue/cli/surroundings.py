@@ -13,7 +13,7 @@ from segue.cli.config.layers import load
 from segue.cli.config.models import Chosen, choose
 from segue.cli.finding import Found, find_model, usual_model
 from segue.cli.instructions import system_prompt
-from segue.cli.mcp_file import project_servers, untrusted_mcp_file
+from segue.cli.mcp_file import open_servers, untrusted_mcp_file
 from segue.cli.opening import open_providers, open_router, open_store, provider_named, worth_asking
 from segue.cli.sessions import find_session
 from segue.cli.tool_names import is_function, tools_named
@@ -22,13 +22,14 @@ from segue.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
 
     from segue.chat.tool import Tool
     from segue.cli.config.layers import Settings
-    from segue.cli.config.values import McpServer
     from segue.providers.registry import KnownProviders
     from segue.sessions.store import SessionInfo, Store
+
+MCP_PREFIX = "mcp__"
+"""How the names of tools of MCP servers begin."""
 
 
 @final
@@ -44,8 +45,11 @@ class Surroundings:
         self.providers: KnownProviders = open_providers(self.config)
         self.store: Store = _store(self.settings, arguments)
         self.tools: tuple[Tool, ...] = tools_named(
-            [*self.config.tools.enabled, *arguments.tools], workspace=self._workspace()
+            [*self.config.tools.enabled, *arguments.tools],
+            workspace=self._workspace(),
+            timeout=self.config.tools.timeout,
         )
+        self.mcp = open_servers(self.config.mcp, self.directory, bare=arguments.bare)
         self.approval = self._approval(arguments)
         self.options = Options(effort=arguments.effort or self.config.effort, response_schema=response_schema)
         self.max_turns: int = arguments.max_turns or self.config.limits.max_turns
@@ -90,6 +94,10 @@ class Surroundings:
         """What could be typed after /model, without asking anybody."""
         usual = [f"{name}/{model}" for name in self.configured() if (model := usual_model(name, self.config))]
         return [*self.config.aliases, *self.config.profiles, *usual]
+
+    def usual_model(self, provider: str) -> str:
+        """The model a provider is asked for when nobody names one; nothing if none is known."""
+        return usual_model(provider, self.config)
 
     def configured(self) -> list[str]:
         """Providers that somebody set up."""
@@ -149,25 +157,41 @@ class Surroundings:
 
     # Beside it
 
+    async def open_tools(self) -> list[str]:
+        """Start the MCP servers and take their tools in; why some could not be, one line each."""
+        if self.mcp is None:
+            return []
+        found = await self.mcp.tools()
+        known = {tool.name for tool in self.tools}
+        self.tools = (*self.tools, *(tool for tool in found if tool.name not in known))
+        return [
+            f"MCP server {name}: {problem.message} {problem.hint}".rstrip()
+            for name, problem in self.mcp.problems.items()
+        ]
+
+    async def close(self) -> None:
+        if self.mcp is not None:
+            await self.mcp.close()
+        await self.store.close()
+
     def servers(self) -> list[str]:
         """The MCP servers in reach, one line each, and what keeps others out."""
-        lines = [f"{name}: {server.command or server.url}" for name, server in self.mcp_servers().items()]
-        untrusted = None if self._arguments.bare else untrusted_mcp_file(self.directory)
-        return [*lines, f"{untrusted} is not trusted: segue trust"] if untrusted else lines
+        if self.mcp is None:
+            return self.untrusted()
+        tools = [tool.name for tool in self.tools if tool.name.startswith(MCP_PREFIX)]
+        names = dict.fromkeys(name.removeprefix(MCP_PREFIX).partition("__")[0] for name in tools)
+        lines = [
+            f"{name}: {sum(t.startswith(f'{MCP_PREFIX}{name}__') for t in tools)} tools" for name in names
+        ]
+        problems = [f"{name}: {problem.message}" for name, problem in self.mcp.problems.items()]
+        return [*lines, *problems, *self.untrusted()]
 
     def untrusted(self) -> list[str]:
-        """What a project offers and nobody has trusted, told where tools are wanted at all."""
-        wanted = not self._arguments.bare and (self.tools or self.config.mcp.servers)
-        file = untrusted_mcp_file(self.directory) if wanted else None
+        """What a project offers and nobody has trusted."""
+        file = None if self._arguments.bare else untrusted_mcp_file(self.directory)
         return (
             [f"{file} is not trusted, so its servers are not used. To use them: segue trust"] if file else []
         )
-
-    def mcp_servers(self) -> Mapping[str, McpServer]:
-        servers = dict(self.config.mcp.servers)
-        if self.config.mcp.project_file and not self._arguments.bare:
-            servers |= project_servers(self.directory)
-        return {name: server for name, server in servers.items() if not server.disabled}
 
     def ask_key(self, provider: str) -> None:
         """Ask for a key without showing it, and keep it."""

@@ -39,6 +39,11 @@ def trust_file() -> Path:
     return _directory("data") / "trust.json"
 
 
+def history_file() -> Path:
+    """What was typed at the prompt, for the arrow keys."""
+    return _directory("data") / "history"
+
+
 def sessions_directory(told: str = "") -> Path:
     return Path(told).expanduser() if told else _directory("data") / "sessions"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from segue.chat.events import Repaired, Switch, TurnComplete
-from segue.chat.route import Route
+from segue.cli.beginning import begin_chat
 from segue.cli.exits import Exit
 from segue.cli.explaining import code_of, explain
 from segue.cli.one_shot import told
@@ -21,7 +21,7 @@ from segue.cli.one_shot.listening import Lines, Silence, Text
 from segue.cli.one_shot.notes import switch_line
 from segue.cli.one_shot.prompt import has_prompt, prompts
 from segue.cli.one_shot.schema import read_answer, read_schema
-from segue.cli.one_shot.stopping import Stop, would_lose
+from segue.cli.one_shot.stopping import Stop
 from segue.cli.status import dollars
 from segue.cli.surroundings import Surroundings
 from segue.cli.terminal import say
@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from segue.chat.chat import Chat, Model
+    from segue.chat.chat import Chat
     from segue.chat.events import ChatEvent
     from segue.chat.session import Answer
     from segue.cli.one_shot.listening import Listener
-    from segue.sessions.store import SessionInfo
 
 INTERACTIVE: Final = "segue.cli.interactive.run"
 
@@ -99,31 +98,14 @@ class _OneShot:
                     prompt = await asked.next()
                 return code
         finally:
-            await around.store.close()
+            await around.close()
 
     async def _opened(self, around: Surroundings) -> Chat:
-        """The chat that goes on, or a new one. A session that another model answered is switched, in the open."""
-        session = await around.session_to_continue()
-        model, found = await around.first_model(session)
-        if found is not None and not self._arguments.quiet:
-            say(str(found))
-        for line in [] if self._arguments.quiet else around.untrusted():
-            say(line)
-        if session is not None and self._arguments.fork:
-            session = await _forked(around, session)
-        former = _former(around, session, model)
-        if session is None or former is None:
-            return around.chat(session=session.id if session else None, model=model)
-        chat = around.chat(session=session.id, model=former)
-        await chat.open()
-        switch = await chat.switch(model)
-        if switch is not None and switch.losses and self._arguments.strict:
-            await chat.switch(former)
-            await chat.close()
-            raise would_lose(switch_line(switch))
-        if switch is not None and self._listener is not None:
-            self._listener.hear(switch)
-        return chat
+        quiet = self._arguments.quiet
+        hear = self._listener.hear if self._listener is not None else lambda _switch: None
+        return await begin_chat(
+            around, self._arguments, say=(lambda _line: None) if quiet else say, hear=hear
+        )
 
     async def _turn(self, chat: Chat, prompt: str, stop: Stop, around: Surroundings) -> Exit:
         assert self._listener is not None  # noqa: S101 - made before any chat
@@ -261,34 +243,6 @@ class _Asked:
 
         threading.Thread(target=read, daemon=True).start()
         return await told
-
-
-async def _forked(around: Surroundings, session: SessionInfo) -> SessionInfo:
-    from segue.sessions.journal import fork  # noqa: PLC0415
-
-    journal = await fork(around.store, session.id)
-    await journal.close()
-    return msgspec.structs.replace(session, id=journal.session)
-
-
-def _former(around: Surroundings, session: SessionInfo | None, model: Model) -> Model | None:
-    """Who answered in the session until now, if that is another and is still known."""
-    if session is None or not session.model or session.model in _names(model):
-        return None
-    try:
-        return around.model(session.model)
-    except SegueError:
-        return None
-
-
-def _names(model: Model) -> list[str]:
-    match model:
-        case str():
-            return [model]
-        case Route():
-            return [model.name]
-        case _:
-            return [route.name for route in model.routes]
 
 
 def _refusal(answer: Answer) -> SegueError | None:

@@ -1,0 +1,129 @@
+"""Commands that change the conversation or how it goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, get_args
+
+import msgspec
+from msgspec import structs
+
+from segue.chat.approval import Mode
+from segue.chat.compaction import Strategy
+from segue.cli.interactive.choosing import tell_where
+from segue.cli.interactive.turn_view import compaction_line
+from segue.conversation.options import Options
+from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    from segue.cli.interactive.talk import Talk
+
+_SETTABLE: Final = (
+    "temperature",
+    "max_tokens",
+    "top_p",
+    "top_k",
+    "repeat_penalty",
+    "seed",
+    "effort",
+    "thinking_budget",
+)
+
+
+async def compact(talk: Talk, words: list[str]) -> None:
+    if words and words[0] not in get_args(Strategy):
+        raise UsageError(
+            f'There is no strategy "{words[0]}".',
+            code="unknown_strategy",
+            hint=f"Known are: {', '.join(get_args(Strategy))}.",
+        )
+    strategy: Strategy | None = words[0] if words else None  # type: ignore[assignment]
+    done = await talk.chat.compact(strategy)
+    if done is None:
+        talk.screen.say("  There is nothing to leave out.")
+    else:
+        talk.screen.say(talk.screen.paint("yellow", compaction_line(done)))
+
+
+async def undo(talk: Talk, words: list[str]) -> None:
+    for _ in range(_count(words)):
+        await talk.chat.undo()
+    talk.screen.say("  Taken back. What tools did to the world stays done.")
+    tell_where(talk)
+
+
+async def redo(talk: Talk, words: list[str]) -> None:
+    for _ in range(_count(words)):
+        await talk.chat.redo()
+    tell_where(talk)
+
+
+def _count(words: list[str]) -> int:
+    return int(words[0]) if words and words[0].isdecimal() else 1
+
+
+async def fork(talk: Talk, words: list[str]) -> None:
+    del words
+    before = talk.chat.id
+    await talk.change(await talk.chat.fork())
+    talk.screen.say(f"  {before} is kept as it is; this is {talk.chat.id} from now on.")
+
+
+async def begin(talk: Talk, words: list[str]) -> None:
+    del words
+    await talk.change(talk.around.chat(model=talk.chat.model))
+    talk.screen.say(f"  A new conversation: {talk.chat.id}. The one before is kept; /sessions lists it.")
+
+
+async def clear(talk: Talk, words: list[str]) -> None:
+    talk.screen.clear()
+    await begin(talk, words)
+
+
+async def save(talk: Talk, words: list[str]) -> None:
+    if not words:
+        raise UsageError("What shall it be called?", code="usage", hint="/save TITLE")
+    await talk.chat.rename(" ".join(words))
+    talk.screen.say(f"  Saved as {' '.join(words)}.")
+
+
+async def change_setting(talk: Talk, words: list[str]) -> None:
+    options = talk.chat.options
+    if not words:
+        for name in _SETTABLE:
+            value = getattr(options, name)
+            talk.screen.say(f"  {name:<16} {'-' if value is None else value}")
+        return
+    name, value = words[0], " ".join(words[1:])
+    if name == "system":
+        await talk.chat.change(system=value)
+        return
+    if name not in _SETTABLE:
+        raise UsageError(
+            f'There is no setting "{name}".',
+            code="unknown_setting",
+            hint=f"Known are: system, {', '.join(_SETTABLE)}.",
+        )
+    await talk.chat.change(options=structs.replace(options, **{name: _read(name, value)}))
+
+
+def _read(name: str, text: str) -> object:
+    """The value as the setting wants it. Nothing, or a dash, unsets it."""
+    if text in ("", "-"):
+        return None
+    wanted = next(field.type for field in structs.fields(Options) if field.name == name)
+    try:
+        return msgspec.convert(text, wanted, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{text} will not do for {name}: {error}.", code="bad_setting") from error
+
+
+async def change_approval(talk: Talk, words: list[str]) -> None:
+    if words and words[0] not in get_args(Mode):
+        raise UsageError(
+            f'There is no approval mode "{words[0]}".',
+            code="unknown_mode",
+            hint=f"Known are: {', '.join(get_args(Mode))}.",
+        )
+    if words:
+        talk.around.approval.mode = words[0]  # type: ignore[assignment]
+    talk.screen.say(f"  approval: {talk.around.approval.mode}")

@@ -1,0 +1,94 @@
+"""Keys while a turn runs: Esc and Ctrl-C interrupt, letters wait for their line, questions take the next key."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, final
+
+from prompt_toolkit.keys import Keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from prompt_toolkit.input import Input
+    from prompt_toolkit.key_binding.key_processor import KeyPress
+
+ESCAPE_SECONDS = 0.1
+"""How long an Esc waits for more: arrow keys begin with one too."""
+
+
+@final
+class KeyWatch:
+    """Reads the keyboard beside a running turn."""
+
+    def __init__(
+        self,
+        source: Input,
+        *,
+        on_interrupt: Callable[[], None],
+        on_line: Callable[[str], None],
+        on_typed: Callable[[str], None],
+    ) -> None:
+        self._source = source
+        self._on_interrupt = on_interrupt
+        self._on_line = on_line
+        self._on_typed = on_typed
+        self._typed = ""
+        self._question: asyncio.Future[str] | None = None
+        self._flushing: asyncio.TimerHandle | None = None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Take the keyboard until the block ends."""
+        with self._source.raw_mode(), self._source.attach(self._ready):
+            try:
+                yield
+            finally:
+                if self._flushing is not None:
+                    self._flushing.cancel()
+
+    async def ask(self) -> str:
+        """The next key, for a question. Esc and Ctrl-C answer with nothing."""
+        self._question = asyncio.get_running_loop().create_future()
+        try:
+            return await self._question
+        finally:
+            self._question = None
+
+    def _ready(self) -> None:
+        self._take(self._source.read_keys())
+        if self._flushing is not None:
+            self._flushing.cancel()
+        loop = asyncio.get_running_loop()
+        self._flushing = loop.call_later(ESCAPE_SECONDS, lambda: self._take(self._source.flush_keys()))
+
+    def _take(self, presses: list[KeyPress]) -> None:
+        for press in presses:
+            if self._question is not None and not self._question.done():
+                interrupts = press.key in (Keys.Escape, Keys.ControlC)
+                self._question.set_result("" if interrupts else press.data)
+                if press.key is Keys.ControlC:
+                    self._on_interrupt()
+            elif press.key in (Keys.Escape, Keys.ControlC):
+                self._on_interrupt()
+            elif press.key in (Keys.ControlM, Keys.ControlJ):
+                line, self._typed = self._typed, ""
+                self._on_typed("")
+                if line.strip():
+                    self._on_line(line)
+            elif press.key in (Keys.ControlH, Keys.Backspace):
+                self._type(self._typed[:-1])
+            elif press.key is Keys.ControlU:
+                self._type("")
+            elif press.key is Keys.BracketedPaste or len(str(press.key)) == 1:
+                self._type(self._typed + press.data)
+
+    def _type(self, typed: str) -> None:
+        self._typed = typed
+        self._on_typed(typed)
+
+    @property
+    def left_over(self) -> str:
+        """What was typed without its Enter: it belongs into the next prompt."""
+        return self._typed

@@ -1,0 +1,234 @@
+"""A turn as it is shown: the answer streams, calls keep their place while they run, and one line sums it up."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, assert_never, final
+
+from msgspec import Struct
+
+from segue.chat.events import (
+    ChatEvent,
+    Compaction,
+    Error,
+    Finish,
+    ReasoningChunk,
+    Repaired,
+    Retrying,
+    Switch,
+    TextChunk,
+    ToolCallResult,
+    ToolCallStart,
+    ToolProgress,
+    TurnComplete,
+    Warned,
+)
+from segue.cli.interactive.screen import Screen, shortened
+from segue.cli.sanitise import sanitised
+from segue.cli.status import status_line
+from segue.conversation.blocks import ToolCall, ToolResult, status_of
+from segue.transcript.values import json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from segue.errors import SegueError
+    from segue.transcript.repairs import Repair
+
+FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_MARKS: Final = {"complete": ("✓", "green"), "error": ("✗", "red"), "cancelled": ("⊘", "yellow")}
+
+
+@final
+class _Running(Struct):
+    call: ToolCall
+    since: float
+    told: str = ""
+    result: ToolResult | None = None
+    ended: float = 0.0
+
+
+@final
+class TurnView:
+    """Shows the events of one turn. `tick` repaints what moves."""
+
+    def __init__(
+        self, screen: Screen, *, show_reasoning: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._screen = screen
+        self._show_reasoning = show_reasoning
+        self._clock = clock
+        self._began = clock()
+        self._calls: dict[str, _Running] = {}
+        self._doing = "waiting"
+        self._thinking_since: float | None = None
+        self._repairs = 0
+        self._model = ""
+        self._spoken = False
+        self.typed = ""
+        """What the user types meanwhile; shown below."""
+        self.reasoning = ""
+        """All that was thought in this turn, for whoever wants to read it."""
+
+    def show(self, event: ChatEvent) -> None:  # noqa: C901, PLR0912 - one case per event, each a line or two
+        if self._thinking_since is not None and type(event) is not ReasoningChunk:
+            self._end_thinking()
+        match event:
+            case TextChunk(text):
+                self._spoken = True
+                self._screen.text(text)
+            case ReasoningChunk(text):
+                self._think(text)
+            case ToolCallStart(call):
+                self._screen.end_text()
+                self._calls[call.id] = _Running(call, self._clock())
+            case ToolProgress(call, message):
+                if call.id in self._calls:
+                    self._calls[call.id].told = sanitised(message)
+            case ToolCallResult(call, result):
+                self._end_call(call, result)
+            case Repaired(repairs, model):
+                self._repairs += len(repairs)
+                self._model = model or self._model
+            case Switch():
+                self._screen.say(self._screen.paint("bold", switch_line(event)))
+            case Retrying(model, error, after):
+                pause = f" in {after:.0f} s" if after >= 1 else ""
+                self._note("yellow", f"{model}: {error.message} Trying again{pause}.")
+            case Compaction():
+                self._note("yellow", compaction_line(event))
+            case Warned(message):
+                self._note("yellow", message)
+            case TurnComplete():
+                self._model = event.model or self._model
+                self._doing = "waiting"
+            case Error(error):
+                self._fail(error)
+            case Finish():
+                self._finish(event)
+            case _:
+                assert_never(event)
+        self.tick()
+
+    def tick(self) -> None:
+        """Paint the lines that show what is going on now."""
+        now = self._clock()
+        frame = FRAMES[int((now - self._began) * 10) % len(FRAMES)]
+        lines = [self._call_line(running, frame, now) for running in self._calls.values()]
+        if not lines:
+            what = "thinking" if self._thinking_since is not None else self._doing
+            seconds = f"{now - self._began:.0f}s"
+            lines = [self._screen.paint("dim", f"{frame} {what} {seconds} · esc interrupts")]
+            if self._thinking_since is not None:
+                tail = shortened(self.reasoning[-400:], 400)[-(self._screen.width - 4) :]
+                lines.insert(0, self._screen.paint("dim", f"  {tail}"))
+        if self.typed:
+            lines.append(f"> {shortened(self.typed, self._screen.width - 4)}")
+        self._screen.live(lines)
+
+    def _think(self, text: str) -> None:
+        if self._thinking_since is None:
+            self._screen.end_text()
+            self._thinking_since = self._clock()
+        shown = sanitised(text)
+        self.reasoning += shown
+
+    def _end_thinking(self) -> None:
+        seconds = self._clock() - (self._thinking_since or 0.0)
+        self._thinking_since = None
+        if self._show_reasoning:
+            for line in self.reasoning.strip().splitlines():
+                self._screen.say(self._screen.paint("dim", f"  {line}"))
+        else:
+            self._screen.say(self._screen.paint("dim", f"∴ thought for {seconds:.0f}s · ctrl-o shows it"))
+
+    def _end_call(self, call: ToolCall, result: ToolResult) -> None:
+        running = self._calls.setdefault(call.id, _Running(call, self._clock()))
+        running.result, running.ended = result, self._clock()
+        if all(other.result is not None for other in self._calls.values()):
+            # The batch is over: its lines stay, in call order.
+            for done in self._calls.values():
+                self._screen.say(self._call_line(done, "", done.ended))
+            self._calls.clear()
+            self._began = self._clock()
+
+    def _call_line(self, running: _Running, frame: str, now: float) -> str:
+        paint, width = self._screen.paint, self._screen.width
+        head = shortened(call_text(running.call), max(width // 2, 20))
+        seconds = f" {now - running.since:.1f}s"
+        if running.result is None:
+            told = shortened(running.told, max(width - len(head) - len(seconds) - 6, 0))
+            return f"{paint('yellow', frame)} {head}{paint('dim', f'{seconds}  {told}'.rstrip())}"
+        mark, colour = _MARKS.get(status_of(running.result), ("?", "yellow"))
+        outcome = shortened(result_text(running.result), max(width - len(head) - len(seconds) - 6, 10))
+        return f"{paint(colour, mark)} {head}{paint('dim', f'{seconds} → {outcome}')}"
+
+    def _note(self, colour: str, text: str) -> None:
+        self._screen.say(self._screen.paint(colour, sanitised(text)))
+
+    def _fail(self, error: SegueError) -> None:
+        place = f" (at {error.path})" if error.path else ""
+        self._screen.say(self._screen.paint("red", f"✗ {sanitised(error.message)}{place}"))
+        if error.hint:
+            self._screen.say(f"  {sanitised(error.hint)}")
+
+    def _finish(self, event: Finish) -> None:
+        self._screen.end_text()
+        words = {
+            "max_turns": "stopped: too many exchanges in one turn",
+            "cancelled": "interrupted; the conversation stays valid",
+            "length": "cut off: the model reached its limit of output",
+            "content_filter": "stopped by the provider's content filter",
+        }
+        if event.reason in words:
+            self._note("yellow", f"⊘ {words[event.reason]}")
+        line = status_line(self._model, event.usage, cost=event.cost, repairs=self._repairs)
+        self._screen.say(self._screen.paint("dim", line))
+        self._screen.live(())
+        self._doing = ""
+
+    @property
+    def finished(self) -> bool:
+        return not self._doing
+
+
+def call_text(call: ToolCall) -> str:
+    """`read_file(path: src/main.py)`: what is called with what, for people."""
+    if isinstance(call.arguments, dict):
+        told = ", ".join(f"{name}: {_plain(value)}" for name, value in call.arguments.items())
+    else:
+        told = call.raw
+    return sanitised(f"{call.name}({told})")
+
+
+def result_text(result: ToolResult) -> str:
+    """How a call ended, for people."""
+    if result.reason is not None:
+        return result.reason.replace("_", " ")
+    if result.error is not None:
+        return sanitised(result.error)
+    return sanitised(_plain(result.output)) or ("an image" if result.media else "nothing")
+
+
+def switch_line(event: Switch) -> str:
+    """From, to, why, and what is dropped or rewritten."""
+    told = losses_text(event.losses)
+    return f"⇄ {event.previous or 'nobody'} → {event.model} ({event.reason}){': ' + told if told else ''}"
+
+
+def losses_text(losses: Sequence[Repair]) -> str:
+    counts: dict[str, int] = {}
+    for repair in losses:
+        counts[repair.kind] = counts.get(repair.kind, 0) + 1
+    return ", ".join(f"{count} × {kind.replace('_', ' ')}" for kind, count in counts.items())
+
+
+def compaction_line(event: Compaction) -> str:
+    sizes = ""
+    if event.tokens_before is not None and event.tokens_after is not None:
+        sizes = f": about {event.tokens_before} → {event.tokens_after} tokens"
+    return f"⇊ compacted ({event.strategy}; {event.why}){sizes}"
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json_of(value)
