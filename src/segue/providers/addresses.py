@@ -79,7 +79,7 @@ def find_address(name: str) -> Address | None:
 
 def complete_url(told: str, address: Address) -> str:
     """A base URL as people write it, in full: they leave out the scheme, the port, or the path of the version."""
-    written = told.strip().rstrip("/")
+    written = told.strip()
     bare = "://" not in written
     try:
         parts = urlsplit(f"http://{written}" if bare else written)
@@ -98,4 +98,4 @@ def complete_url(told: str, address: Address) -> str:
         netloc = f"{netloc.rstrip(':')}:{address.port}"
     if parts.hostname == "0.0.0.0":  # noqa: S104 - a server listens everywhere, but is called somewhere
         netloc = netloc.replace("0.0.0.0", "127.0.0.1", 1)  # noqa: S104
-    return urlunsplit((parts.scheme, netloc, parts.path or address.base_path, parts.query, ""))
+    return urlunsplit((parts.scheme, netloc, parts.path.rstrip("/") or address.base_path, parts.query, ""))

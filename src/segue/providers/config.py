@@ -70,8 +70,10 @@ def read_provider_config(name: str, table: Mapping[str, Any]) -> tuple[ProviderC
     return config, problems
 
 
-def check_config(name: str, config: ProviderConfig) -> list[Problem]:
-    """What of a configuration cannot work, without asking anybody."""
+def check_config(
+    name: str, config: ProviderConfig, environ: Mapping[str, str] | None = None
+) -> list[Problem]:
+    """What of a configuration cannot work, without asking anybody. `environ` may hold what is missing in it."""
     problems: list[Problem] = []
     address = address_of(name, config)
     if config.dialect:
@@ -88,7 +90,7 @@ def check_config(name: str, config: ProviderConfig) -> list[Problem]:
             complete_url(config.base_url, address)
         except UsageError as error:
             problems.append(_problem(name, "base_url", config.base_url, error.message, error.hint))
-    elif not address.base_url:
+    elif not address.base_url and not any((environ or {}).get(name) for name in address.base_url_env):
         variables = " or ".join(address.base_url_env)
         remedy = f"Set base_url{f', or the variable {variables}' if variables else ''}."
         problems.append(_problem(name, "base_url", "", f"{address.title} has no address of its own.", remedy))

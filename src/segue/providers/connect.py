@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from segue.dialects.all import DIALECTS
-from segue.errors import UsageError
+from segue.errors import SegueError, UsageError
+from segue.providers.adapter import Problem
 from segue.providers.addresses import complete_url
 from segue.providers.auth import Key, KeySources, Secret
 from segue.providers.config import ProviderConfig, address_of, check_config
@@ -60,8 +61,17 @@ def connect(
         key=key,
         address=address,
         model=config.model,
-        problems=lambda: check_config(name, config),
+        problems=lambda: [*check_config(name, config, environ), *_check_key(address, key)],
     )
+
+
+def _check_key(address: Address, key: Key) -> list[Problem]:
+    """A key that cannot be had is a problem of the configuration, too."""
+    try:
+        key.headers()
+    except SegueError as error:
+        return [Problem(field=f"providers.{address.name}.api_key", message=error.message, remedy=error.hint)]
+    return []
 
 
 def key_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from functools import partial
@@ -28,43 +29,44 @@ ENTRY_POINTS: Final = "segue.providers"
 
 Make: TypeAlias = Callable[[], "ProviderAdapter"]
 _UNTOLD: Final = ProviderConfig()
+_LOG: Final = logging.getLogger(__name__)
 
 
 class ProviderRegistry:
     """Finds providers by name. One of them may be the default."""
 
     def __init__(self) -> None:
-        self._adapters: dict[str, ProviderAdapter] = {}
         self._makers: dict[str, Make] = {}
-        """Of those that are made when they are first asked for."""
+        self._made: dict[str, ProviderAdapter] = {}
         self._default = ""
 
     def register(self, adapter: ProviderAdapter, *, replace: bool = False) -> None:
         """Known under its own name. Another one of the same name is refused, unless it is to be replaced."""
         name = getattr(adapter, "name", "")
-        self._check_name(name, replace=replace)
-        if not callable(getattr(adapter, "chat_stream", None)):
-            raise UsageError(
-                f'Provider "{name}" has no chat_stream.',
-                code="not_a_provider",
-                hint="See segue.providers.adapter.ProviderAdapter.",
-            )
-        self._makers.pop(name, None)
-        self._adapters[name] = adapter
+        _checked(name, adapter)
+        self.register_lazily(name, lambda: adapter, replace=replace)
+        self._made[name] = adapter
 
     def register_lazily(self, name: str, make: Make, *, replace: bool = False) -> None:
         """Like `register`, but the provider is made when it is first asked for."""
-        self._check_name(name, replace=replace)
-        self._adapters.pop(name, None)
+        if not _is_name(name):
+            raise UsageError("A provider needs a name.", code="bad_provider_name", hint="Give it one.")
+        if name in self and not replace:
+            raise UsageError(
+                f'Provider "{name}" is registered already.',
+                code="duplicate_provider",
+                hint="Give it another name, or replace the one that is there: replace=True.",
+            )
+        self._made.pop(name, None)
         self._makers[name] = make
 
     def get(self, name: str | None = None) -> ProviderAdapter | None:
         """The provider of this name, nothing if there is none; without a name, the default."""
         if name is None:
             return self.get_default()
-        adapter = self._adapters.get(name)
+        adapter = self._made.get(name)
         if adapter is None and name in self._makers:
-            adapter = self._adapters[name] = self._makers[name]()
+            adapter = self._made[name] = _checked(name, self._makers[name]())
         return adapter
 
     def set_default(self, name: str) -> None:
@@ -92,27 +94,31 @@ class ProviderRegistry:
         """Forget a provider; if it was the default, there is none afterwards."""
         if name not in self:
             raise not_registered(name, self.list())
-        self._adapters.pop(name, None)
-        self._makers.pop(name, None)
+        del self._makers[name]
+        self._made.pop(name, None)
         if self._default == name:
             self._default = ""
 
     def list(self) -> list[str]:
         """All names, each once, in the order in which they were registered."""
-        return list(dict.fromkeys((*self._makers, *self._adapters)))
+        return list(self._makers)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._adapters or name in self._makers
+        return name in self._makers
 
-    def _check_name(self, name: object, *, replace: bool) -> None:
-        if not isinstance(name, str) or not name.strip():
-            raise UsageError("A provider needs a name.", code="bad_provider_name", hint="Give it one.")
-        if name in self and not replace:
-            raise UsageError(
-                f'Provider "{name}" is registered already.',
-                code="duplicate_provider",
-                hint="Give it another name, or replace the one that is there: replace=True.",
-            )
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and bool(name.strip())
+
+
+def _checked(name: str, adapter: ProviderAdapter) -> ProviderAdapter:
+    if not callable(getattr(adapter, "chat_stream", None)):
+        raise UsageError(
+            f'Provider "{name}" has no chat_stream.',
+            code="not_a_provider",
+            hint="See segue.providers.adapter.ProviderAdapter.",
+        )
+    return adapter
 
 
 def not_registered(name: str, known: list[str]) -> UsageError:
@@ -132,6 +138,8 @@ class KnownProviders(ProviderRegistry):
         environ: Mapping[str, str],
         transport: Transport | None,
         key_file: Path | None,
+        *,
+        keyring: bool,
     ) -> None:
         from importlib.metadata import entry_points  # noqa: PLC0415 - slow to load
 
@@ -140,29 +148,39 @@ class KnownProviders(ProviderRegistry):
         self._environ = environ
         self._transport = transport
         self._key_file = key_file
+        self._keyring = keyring
         for name in dict.fromkeys((*addresses().providers, *configs)):
             self.register_lazily(name, partial(self._connect, name))
         for name, make in _own().items():
             self.register_lazily(name, make)
         for point in entry_points(group=ENTRY_POINTS):
-            self.register_lazily(point.name, partial(_made, point), replace=True)
+            if point.name in self:
+                _LOG.warning(
+                    '%s offers a provider "%s"; the one of this name is kept', point.value, point.name
+                )
+            else:
+                self.register_lazily(point.name, partial(_made, point))
 
     def get(self, name: str | None = None) -> ProviderAdapter | None:
         """Also by the other names that people type."""
-        if name is not None and name not in self:
-            address = find_address(name)
-            name = address.name if address is not None else name
-        return super().get(name)
+        return super().get(name if name is None else self._proper(name))
+
+    def set_default(self, name: str) -> None:
+        super().set_default(self._proper(name))
+
+    def _proper(self, name: str) -> str:
+        address = None if name in self else find_address(name)
+        return name if address is None else address.name
 
     def configured(self) -> list[str]:
-        """The names of those that could be asked now: they have a key, or need none and somebody said where they are."""
+        """Those that have a key or need none, and those that somebody registered. May ask commands for keys."""
         return [name for name in self.list() if self._is_configured(name)]
 
     def _is_configured(self, name: str) -> bool:
         config = self._configs.get(name, _UNTOLD)
         address = address_of(name, config)
         if address is None:
-            return name in self._adapters
+            return name in self._made
         try:
             base_url_of(address, config, self._environ)
         except UsageError:
@@ -170,7 +188,10 @@ class KnownProviders(ProviderRegistry):
         if not address.needs_key:
             return True
         try:
-            return key_of(address, config, environ=self._environ, key_file=self._key_file).find() is not None
+            key = key_of(
+                address, config, environ=self._environ, key_file=self._key_file, keyring=self._keyring
+            )
+            return key.find() is not None
         except SegueError:  # a command that fails gives no key
             return False
 
@@ -181,6 +202,7 @@ class KnownProviders(ProviderRegistry):
             environ=self._environ,
             transport=self._transport,
             key_file=self._key_file,
+            keyring=self._keyring,
         )
 
 
@@ -190,9 +212,10 @@ def default_registry(
     transport: Transport | None = None,
     *,
     key_file: Path | None = None,
+    keyring: bool = True,
 ) -> KnownProviders:
     """All providers that are known. None is made, and no key looked for, before it is asked for."""
-    return KnownProviders(configs or {}, environ, transport, key_file)
+    return KnownProviders(configs or {}, environ, transport, key_file, keyring=keyring)
 
 
 def _own() -> dict[str, Make]:

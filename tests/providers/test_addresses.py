@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from segue.dialects.all import DIALECTS
+from segue.errors import UsageError
+from segue.providers.addresses import addresses, complete_url, find_address, path_of
+from segue.providers.cards import card_for_model, catalog
+from segue.providers.connect import connect
+
+
+@pytest.mark.parametrize(
+    ("told", "url"),
+    [
+        ("", "http://127.0.0.1:11434"),
+        ("192.168.1.7", "http://192.168.1.7:11434"),
+        ("box:9000", "http://box:9000"),
+        ("http://box:9000/", "http://box:9000"),
+        ("https://ollama.example.test", "https://ollama.example.test"),
+        ("https://ollama.example.test/behind/", "https://ollama.example.test/behind"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),  # noqa: S104 - nothing is bound
+        ("0.0.0.0:5555", "http://127.0.0.1:5555"),
+        ("[::1]:5555", "http://[::1]:5555"),
+        ("[::1]", "http://[::1]:11434"),
+        ("  localhost \n", "http://localhost:11434"),
+    ],
+)
+def test_the_host_of_ollama_is_understood_however_it_is_written(told: str, url: str) -> None:
+    provider = connect("ollama", environ={"OLLAMA_HOST": told}, keyring=False)
+    assert provider.endpoint.base_url == url
+
+
+@pytest.mark.parametrize("told", ["ftp://host", "http://", "http://host:port", "://", "http://[::1"])
+def test_what_is_no_address_is_refused(told: str) -> None:
+    address = find_address("ollama")
+    assert address is not None
+    with pytest.raises(UsageError) as caught:
+        complete_url(told, address)
+    assert caught.value.path == "providers.ollama.base_url"
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "told", "url"),
+    [
+        ("openai", "OPENAI_BASE_URL", "https://proxy.test/v1", "https://proxy.test/v1"),
+        ("anthropic", "ANTHROPIC_BASE_URL", "https://proxy.test", "https://proxy.test"),
+        ("gemini", "GOOGLE_GEMINI_BASE_URL", "https://proxy.test", "https://proxy.test/v1beta"),
+        ("vllm", "VLLM_BASE_URL", "gpu:8000", "http://gpu:8000/v1"),
+    ],
+)
+def test_the_base_url_of_the_environment_is_honoured(name: str, variable: str, told: str, url: str) -> None:
+    assert connect(name, environ={variable: told}, keyring=False).endpoint.base_url == url
+
+
+def test_every_address_speaks_dialects_that_exist_at_paths_that_exist() -> None:
+    for name, address in addresses().providers.items():
+        assert address.name == name
+        assert address.title
+        assert all(dialect in DIALECTS and path_of(dialect) for dialect in address.dialects)
+        assert address.base_url == address.base_url.rstrip("/")
+        assert not address.needs_key or address.key_env
+
+
+def test_no_name_means_two_providers() -> None:
+    names = [n for a in addresses().providers.values() for n in (a.name, *a.aliases)]
+    assert len(set(names)) == len(names)
+
+
+def test_a_wire_in_the_catalog_is_a_dialect_that_the_same_providers_speak() -> None:
+    for card in catalog().cards:
+        if card.wire:
+            assert card.wire in card.dialects
+            assert any(set(card.dialects) <= set(a.dialects) for a in addresses().providers.values())
+
+
+@pytest.mark.parametrize(
+    ("model", "wire"),
+    [
+        ("gpt-4.1", ""),
+        ("gpt-4o-mini", ""),
+        ("gpt-5.6", "openai_responses"),
+        ("gpt-5-codex", "openai_responses"),
+        ("gpt-5-chat-latest", ""),
+        ("o3-pro", "openai_responses"),
+        ("o3", ""),
+    ],
+)
+def test_the_catalog_says_which_wire_a_model_needs(model: str, wire: str) -> None:
+    assert card_for_model(model, "openai_chat").wire == wire

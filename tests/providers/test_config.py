@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.errors import UsageError
+from segue.providers.adapter import Problem
+from segue.providers.auth import Secret
+from segue.providers.config import ProviderConfig, read_provider_config
+from segue.providers.connect import connect
+from segue.transports.transport import Timeouts
+
+KEY = "nobody-may-see-me"
+
+
+def problems_of(table: dict[str, Any], name: str = "openai") -> dict[str, Problem]:
+    _, problems = read_provider_config(name, table)
+    return {problem.field.removeprefix(f"providers.{name}."): problem for problem in problems}
+
+
+@pytest.mark.requirement("Scenario: Configuration Validation", "Scenario: Provider Initialization")
+def test_a_sound_configuration_is_read_and_has_no_problems() -> None:
+    table = {
+        "base_url": "https://proxy.test/v1",
+        "api_key": KEY,
+        "headers": {"x-team": "a"},
+        "timeouts": {"connect": 3, "idle": 60.5},
+        "model": "gpt-4.1",
+        "embedding_model": "text-embedding-3-large",
+        "dialect": "responses",
+        "query": {"api-version": "preview"},
+    }
+    config, problems = read_provider_config("openai", table)
+    assert problems == []
+    assert config.api_key == Secret(KEY)
+    assert config.timeouts == Timeouts(connect=3.0, idle=60.5)
+    provider = connect("openai", config, environ={}, keyring=False)
+    assert provider.validate_config() == []
+    assert provider.endpoint.dialect.name == "openai_responses"
+    assert provider.endpoint.url("/responses") == "https://proxy.test/v1/responses?api-version=preview"
+
+
+@pytest.mark.requirement("Scenario: Configuration Validation")
+def test_all_problems_are_told_at_once_each_with_its_remedy() -> None:
+    found = problems_of(
+        {
+            "api_keyy": KEY,
+            "base_url": "ftp://host",
+            "model": 7,
+            "dialect": "opena_chat",
+            "timeouts": {"idle": -1, "conect": 3, "total": "long"},
+            "headers": {"bad header": KEY},
+            "key_command": "print-key",
+            "api_key_env": "KEY",
+        }
+    )
+    assert set(found) == {
+        "api_keyy",
+        "base_url",
+        "model",
+        "dialect",
+        "timeouts.idle",
+        "timeouts.conect",
+        "timeouts.total",
+        "headers.bad header",
+        "key_command",
+    }
+    assert found["api_keyy"].remedy == "Did you mean api_key?"
+    assert found["timeouts.conect"].remedy == "Did you mean timeouts.connect?"
+    assert found["base_url"].value == "ftp://host"
+    assert "openai_chat" in found["dialect"].remedy
+    assert all(problem.message and problem.remedy for problem in found.values())
+    assert KEY not in str(found)
+
+
+def test_a_key_of_the_wrong_type_is_told_without_showing_it() -> None:
+    found = problems_of({"api_key": [KEY], "headers": KEY})
+    assert {name: problem.value for name, problem in found.items()} == {"api_key": "***", "headers": "***"}
+    assert KEY not in str(found)
+
+
+def test_an_empty_key_is_a_problem() -> None:
+    assert problems_of({"api_key": ""})["api_key"].message == "The key is empty."
+
+
+def test_a_place_without_an_address_of_its_own_needs_one() -> None:
+    assert "AZURE_OPENAI_ENDPOINT" in problems_of({}, "azure-openai")["base_url"].remedy
+    with pytest.raises(UsageError) as caught:
+        connect("azure-openai", environ={}, keyring=False)
+    assert caught.value.code == "no_base_url"
+    environ = {"AZURE_OPENAI_ENDPOINT": "https://x.openai.azure.com", "AZURE_OPENAI_API_KEY": "k"}
+    provider = connect("azure-openai", environ=environ, keyring=False)
+    assert provider.validate_config() == []
+    assert provider.endpoint.base_url == "https://x.openai.azure.com/openai/v1"
+
+
+def test_a_name_that_nobody_knows_needs_an_address() -> None:
+    assert "nobody" in problems_of({}, "nobody")["base_url"].message
+    with pytest.raises(UsageError) as caught:
+        connect("nobody", environ={}, keyring=False)
+    assert caught.value.code == "unknown_provider"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "header", "spoken"),
+    [
+        ("", "authorization", "openai_compatible"),
+        ("anthropic", "x-api-key", "anthropic"),
+        ("vllm", "authorization", "vllm"),
+    ],
+)
+def test_a_server_of_ones_own_has_the_manners_of_its_dialect(dialect: str, header: str, spoken: str) -> None:
+    config = ProviderConfig(base_url="http://10.0.0.7:8000/v1", dialect=dialect)
+    provider = connect("my-server", config, environ={"MY_SERVER_API_KEY": "k"}, keyring=False)
+    assert header in provider.endpoint.headers()
+    assert provider.endpoint.dialect.name == spoken
+    assert provider.validate_config() == []
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+keys = st.sampled_from([*ProviderConfig.__struct_fields__, "nonsense"]) | st.text(max_size=8)
+
+
+@given(st.dictionaries(keys, json_values, max_size=6), st.sampled_from(["openai", "ollama", "mine"]))
+def test_whatever_stands_in_a_table_is_read_or_told(table: dict[str, Any], name: str) -> None:
+    config, problems = read_provider_config(name, table)
+    assert isinstance(config, ProviderConfig)
+    told = {problem.field for problem in problems}
+    unknown = {f"providers.{name}.{key}" for key in table if key not in ProviderConfig.__struct_fields__}
+    assert unknown <= told

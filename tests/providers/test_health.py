@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from segue.emulators.faults import Fault
+from segue.emulators.server import Served
+from segue.errors import OverloadError, QuotaError, RateLimitError, TransportError
+from segue.providers.addresses import find_address
+from segue.providers.connect import connect
+from segue.providers.health import advice_for, check_health
+from strategies.places import KEY, PLACES, Place, provider_at
+
+
+@pytest.mark.requirement("Scenario: Health Check")
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_a_provider_that_answers_is_healthy(segue_emulator_server: Served, place: Place) -> None:
+    health = asyncio.run(provider_at(segue_emulator_server, place).health())
+    assert (health.status, health.provider, health.error) == ("healthy", place.name, "")
+    assert health.latency is not None and 0 < health.latency < 10
+    assert datetime.now(UTC) - datetime.fromisoformat(health.timestamp) < timedelta(minutes=1)
+
+
+@pytest.mark.requirement("Scenario: Health Check")
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
+def test_a_provider_that_refuses_is_unhealthy_and_says_what_to_do(
+    segue_emulator_server: Served, status: int
+) -> None:
+    segue_emulator_server.emulator.faults.append(Fault(status=status))
+    health = asyncio.run(provider_at(segue_emulator_server, PLACES[0]).health())
+    assert health.status == "unhealthy"
+    assert health.error
+    assert health.advice
+    assert KEY not in repr(health)
+    if status == 401:
+        assert "segue keys set openai" in health.advice
+
+
+def test_nobody_listening_is_advised_to_start_the_server() -> None:
+    health = asyncio.run(connect("ollama", environ={"OLLAMA_HOST": "127.0.0.1:9"}, keyring=False).health())
+    assert health.status == "unhealthy"
+    assert "http://127.0.0.1:9" in health.error
+    assert "ollama serve" in health.advice
+
+
+def test_a_missing_key_is_told_and_nobody_asked() -> None:
+    health = asyncio.run(connect("openai", environ={}, keyring=False).health())
+    assert health.status == "unhealthy"
+    assert "key" in health.error
+    assert "segue keys set openai" in health.advice
+
+
+def test_a_provider_that_does_not_answer_in_time_is_unhealthy() -> None:
+    health = asyncio.run(check_health("x", lambda: asyncio.sleep(20), limit=0.05))
+    assert health.status == "unhealthy"
+    assert "0.05 s" in health.error
+
+
+def test_whatever_is_raised_is_a_report() -> None:
+    async def probe() -> None:
+        raise ZeroDivisionError(KEY)
+
+    health = asyncio.run(check_health("x", probe))
+    assert (health.status, health.error) == ("unhealthy", "ZeroDivisionError")
+
+
+@pytest.mark.parametrize(
+    ("error", "word"),
+    [
+        (QuotaError("x"), "billing"),
+        (RateLimitError("x"), "Wait"),
+        (OverloadError("x"), "another"),
+        (TransportError("x", hint="Look here."), "Look here."),
+    ],
+)
+def test_advice_follows_from_the_kind_of_error(error: Exception, word: str) -> None:
+    assert word in advice_for(error, find_address("openai"))
