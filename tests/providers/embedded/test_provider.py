@@ -16,7 +16,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from providers.embedded.schemas import SCHEMAS, Schema
-from segue.conversation.blocks import Origin, ToolResult
+from segue.conversation.blocks import Media, Origin, ToolResult
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
@@ -32,7 +32,7 @@ from segue.conversation.events import (
 from segue.conversation.message import Conversation, tool, user
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
-from segue.errors import ContextLengthError, ProviderError, SegueError, UsageError
+from segue.errors import ContextLengthError, SegueError, UsageError
 from segue.providers.adapter import (
     ChatRequest,
     ChecksHealth,
@@ -190,6 +190,15 @@ def test_a_conversation_that_is_too_long_is_a_context_error(provider: EmbeddedPr
     assert "512" in error.message
 
 
+def test_an_image_is_told_in_words_and_reported(provider: EmbeddedProvider) -> None:
+    sent: list[Sent] = []
+    shown = Conversation(messages=(user("What is this?", Media("image", "image/png", "AAAA")),))
+    reply = asyncio.run(_reply(provider, _request(shown, on_sent=sent.append)))
+    assert reply.error is None
+    assert b"AAAA" not in sent[0].body
+    assert sent[0].repairs
+
+
 def test_two_requests_at_a_time_wait_for_one_another_and_both_are_answered(
     provider: EmbeddedProvider,
 ) -> None:
@@ -314,7 +323,7 @@ def test_vectors_keep_their_order_and_their_size(provider: EmbeddedProvider) -> 
         assert await provider.generate_embeddings([]) == []
         with pytest.raises(UsageError, match="576 dimensions"):
             await provider.generate_embeddings(["a"], dimensions=10)
-        with pytest.raises(ProviderError, match=r"too large|context"):
+        with pytest.raises(ContextLengthError, match="too large"):
             await provider.generate_embeddings(["word " * 2000])
 
     asyncio.run(main())
@@ -336,6 +345,13 @@ def test_models_tell_whether_they_are_here(provider: EmbeddedProvider) -> None:
             await provider.show_model("smolm2")
 
     asyncio.run(main())
+
+
+def test_all_that_is_wrong_with_the_settings_is_told_at_once(tmp_path: Path) -> None:
+    wrong = EmbeddedProvider(folder=tmp_path, model="smolm2", threads=0, context=4)
+    assert [problem.field for problem in wrong.validate_config()] == ["threads", "context", "model"]
+    assert not wrong.is_available()
+    assert EmbeddedProvider(folder=tmp_path).validate_config() == []
 
 
 def test_nothing_is_loaded_to_tell_that_it_is_available(models: Path, tmp_path: Path) -> None:

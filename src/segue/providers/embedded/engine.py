@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.dialects.openai_chat import DIALECTS
-from segue.errors import ProviderError, TransportError, UsageError
+from segue.errors import ContextLengthError, ProviderError, TransportError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -96,7 +96,7 @@ class Engine:
         body = msgspec.json.encode({"input": texts, "model": self.settings.model})
         answer = msgspec.json.decode(await self._do(lambda: self._loaded().handle_embeddings(body)))
         if "error" in answer:
-            raise _refusal(answer["error"])
+            raise _refusal(answer["error"], too_long="too large")
         ordered = sorted(answer["data"], key=lambda item: item["index"])
         return [item["embedding"] for item in ordered]
 
@@ -200,6 +200,9 @@ def _failure(error: BaseException, settings: EngineSettings) -> BaseException:
     return ProviderError(f'The engine of "{settings.model}" failed: {error}', code="engine_failed")
 
 
-def _refusal(told: Any) -> ProviderError:
+def _refusal(told: Any, too_long: str = "") -> ProviderError:
     status = told.get("code", 500) if isinstance(told, dict) else 500
-    return DIALECTS["llama_cpp"].decode_error(status, {}, msgspec.json.encode({"error": told}))
+    error = DIALECTS["llama_cpp"].decode_error(status, {}, msgspec.json.encode({"error": told}))
+    if too_long and too_long in error.message:
+        return ContextLengthError(error.message, status=error.status, hint="Cut the text into shorter ones.")
+    return error

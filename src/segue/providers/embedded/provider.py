@@ -10,7 +10,7 @@ from msgspec import structs
 
 from segue.dialects.openai_chat import DIALECTS
 from segue.errors import UsageError
-from segue.providers.adapter import ModelInfo, ProviderAdapter
+from segue.providers.adapter import ModelInfo, Problem, ProviderAdapter
 from segue.providers.cards import card_for_model
 from segue.providers.embedded.engine import Engine, EngineSettings, is_installed, require_engine
 from segue.providers.embedded.forms import FORMS
@@ -21,19 +21,24 @@ from segue.providers.endpoint import Endpoint
 from segue.providers.health import check_health
 from segue.providers.provider import Provider
 from segue.providers.writer import Writer
+from segue.transcript.rules import MediaRules
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
     from segue.conversation.events import Event
-    from segue.providers.adapter import ChatRequest, Health, Problem, PullProgress
+    from segue.providers.adapter import ChatRequest, Health, PullProgress
     from segue.providers.embedded.engine import Purpose
     from segue.providers.embedded.forms import FormName
     from segue.providers.embedded.weights import Weights
 
-_DIALECT = DIALECTS["llama_cpp"]
+_WIRE = DIALECTS["llama_cpp"]
+# These models read text only: whatever else was shown is told to them in words.
+_DIALECT = structs.replace(_WIRE, rules=structs.replace(_WIRE.rules, media=MediaRules()))
 _ADDRESS = "embedded:"
+_CONTEXT = 128
+"""Tokens below which not even a greeting fits."""
 _TEXTS = 16
 """Texts that are embedded in one go; between two goes other requests have their turn."""
 
@@ -71,7 +76,10 @@ class EmbeddedProvider(ProviderAdapter):
 
     def is_available(self, model: str = "") -> bool:
         """Whether engine and weights are here. Nothing is loaded."""
-        return is_installed() and self._folder.has(self._folder.find(model or self.model))
+        wanted = model or self.model
+        return is_installed() and any(
+            weights.name == wanted and self._folder.has(weights) for weights in self._folder.all()
+        )
 
     def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
         return self._chat.chat_stream(structs.replace(request, model=self._named(request.model)))
@@ -176,7 +184,23 @@ class EmbeddedProvider(ProviderAdapter):
         self._folder.need(self.model)
 
     def validate_config(self) -> list[Problem]:
-        return []
+        problems = [
+            Problem(
+                field=field, message=f"{field} must be at least {least}.", value=str(value), remedy=remedy
+            )
+            for field, value, least, remedy in (
+                ("threads", self._threads, 1, "One is the default."),
+                ("context", self._context or _CONTEXT, _CONTEXT, "Leave it away to have the model's own."),
+            )
+            if value < least
+        ]
+        try:
+            self._folder.find(self.model)
+        except UsageError as error:
+            problems.append(
+                Problem(field="model", message=error.message, value=self.model, remedy=error.hint)
+            )
+        return problems
 
     def close(self) -> None:
         """Give back the memory of all models."""

