@@ -35,6 +35,8 @@ _TIMED_OUT: Final = -32001
 _UNKNOWN_SESSION: Final = "Session terminated"
 """What the SDK says when a server refuses a request because it does not know its session, for instance after a
 restart. Nothing has run then."""
+_REFUSED: Final = "Server returned an error response"
+"""What it says of any other bad status. Some servers mean an unknown session by it as well, but the call may have run."""
 
 
 class _Open:
@@ -112,6 +114,11 @@ class Connection:
                 raise _NotRunError from error
             if error.code == _TIMED_OUT:
                 return Output(error=f"The tool did not answer within {seconds:g} seconds and was cancelled.")
+            if error.message == _REFUSED:
+                self._lose()
+                return Output(
+                    error="The server refused the request. The next call makes a new connection to it."
+                )
             if error.code == _CONNECTION_CLOSED:
                 self._lose()
                 raise self._failed(

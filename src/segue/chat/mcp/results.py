@@ -70,7 +70,7 @@ def _known(parts: Iterable[str | None]) -> list[str]:
 
 def _is_said(texts: list[str], data: Any) -> bool:
     """Whether the texts already say the data: most servers tell both, a list as one text for each of its members."""
-    bare = data["result"] if isinstance(data, dict) and list(data) == ["result"] else data
+    bare = next(iter(data.values())) if isinstance(data, dict) and len(data) == 1 else data
     if len(texts) == 1 and (_means(texts[0], data) or _means(texts[0], bare)):
         return True
     return isinstance(bare, list) and len(bare) == len(texts) and all(map(_means, texts, bare))
