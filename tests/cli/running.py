@@ -134,8 +134,18 @@ class Cloud:
 class Here:
     """Runs main() in this process."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...] = ()) -> None:
         self._monkeypatch = monkeypatch
+        self._words = words
+
+    def with_words(self, *words: str) -> Here:
+        """The same, with more words at the end of each command line."""
+        return Here(self._monkeypatch, words)
+
+    def forget(self, *names: str) -> None:
+        """Leave variables out of the environment."""
+        for name in names:
+            self._monkeypatch.delenv(name, raising=False)
 
     def __call__(self, *words: str, stdin: str = "") -> Told:
         out, err = io.BytesIO(), io.BytesIO()
@@ -144,5 +154,5 @@ class Here:
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"))
             patch.setattr(sys, "stdout", streams[0])
             patch.setattr(sys, "stderr", streams[1])
-            code = main(words)
+            code = main([*words, *self._words])
             return Told(int(code), out.getvalue().decode(), err.getvalue().decode())

@@ -245,3 +245,10 @@ def test_the_published_schema_is_up_to_date_and_accepts_what_we_accept() -> None
     assert validator.is_valid({"model": "a/b", "profiles": {"p": {"members": ["a/b"]}}})
     assert not validator.is_valid({"modell": "a/b"})
     assert not validator.is_valid({"limits": {"max_turns": 0}})
+
+
+def test_the_configuration_on_the_page_can_be_used(segue: Here, home: Home) -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    home.configure(page.partition("```toml\n")[2].partition("```")[0])
+    told = segue("config", "check")
+    assert told.code == Exit.OK, told.err

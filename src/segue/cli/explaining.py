@@ -40,10 +40,10 @@ BY_REMEDY: Final[dict[Remedy, Exit]] = {
 """Of what a provider said. Who should act differs by remedy, not by class."""
 
 
-def explain(error: BaseException) -> Exit:
-    """Say what happened on stderr and give the exit code for it."""
+def explain(error: BaseException, *, about: str = "") -> Exit:
+    """Say what happened on stderr and give the exit code for it. `about`: the model that was asked."""
     if isinstance(error, SegueError):
-        complain(error)
+        complain(error, _who(error, about))
         if advice := _advice(error):
             say(f"       {advice}")
         return code_of(error)
@@ -56,6 +56,15 @@ def explain(error: BaseException) -> Exit:
     say(f"segue: something went wrong inside: {type(error).__name__}: {error}")
     say("       Please report it; --debug shows where it came from.")
     return Exit.INTERNAL
+
+
+def _who(error: SegueError, about: str) -> str:
+    """Whose words these are: a provider's message says neither who sent it nor to whom."""
+    if not about or not isinstance(error, ProviderError):
+        return ""
+    status = f" refused (HTTP {error.status})" if error.status else ""
+    request = f" [request {error.request_id}]" if error.request_id else ""
+    return f"{about}{status}{request}: "
 
 
 def code_of(error: SegueError) -> Exit:
@@ -75,6 +84,7 @@ def code_of(error: SegueError) -> Exit:
 
 
 _NEXT: Final[dict[Remedy, str]] = {
+    "fix": "Check the model's name (`segue models PROVIDER` lists them) and what it was asked for.",
     "log_in": "`segue keys set PROVIDER` stores a key; `segue health` tells which providers answer.",
     "pay": "Top the account up, or take another model: -m provider/model.",
     "wait": "Try again in a while, or name another model to fall back on: --fallback provider/model.",
@@ -85,4 +95,6 @@ _NEXT: Final[dict[Remedy, str]] = {
 
 def _advice(error: SegueError) -> str:
     """What to do next, where the error itself does not say."""
-    return "" if error.hint else _NEXT.get(error.remedy, "")
+    return (
+        "" if error.hint or isinstance(error, UsageError | TranscriptError) else _NEXT.get(error.remedy, "")
+    )

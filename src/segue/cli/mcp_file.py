@@ -1,24 +1,20 @@
-"""The MCP servers of a project, from the `.mcp.json` that other programs read too. A file must be trusted first."""
+"""The MCP servers of the settings, and those of the project's `.mcp.json` once it is trusted."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.cli.config.layers import config_error
 from segue.cli.config.places import project_directories
-from segue.cli.config.values import McpServer
 from segue.cli.trust import MCP_FILE, is_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-_VARIABLE: Final = re.compile(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
+    from segue.chat.mcp.servers import McpServers
+    from segue.cli.config.values import Mcp
 
 
 def mcp_file(directory: Path) -> Path | None:
@@ -32,36 +28,31 @@ def untrusted_mcp_file(directory: Path) -> Path | None:
     return file if file is not None and not is_trusted(file) else None
 
 
-def project_servers(directory: Path, environment: Mapping[str, str] = os.environ) -> dict[str, McpServer]:
-    """The servers that the project's file names; none while it is not trusted."""
-    file = mcp_file(directory)
-    if file is None or not is_trusted(file):
-        return {}
-    return read_servers(file, environment)
+def open_servers(settings: Mcp, directory: Path, *, bare: bool) -> McpServers | None:
+    """All servers that may be used; nothing if there are none. None is started before its tools are asked for."""
+    file = mcp_file(directory) if settings.project_file and not bare else None
+    trusted = file if file is not None and is_trusted(file) else None
+    if not settings.servers and trusted is None:
+        return None
+    from segue.chat.mcp.config import read_servers  # noqa: PLC0415 - only who has servers
+    from segue.chat.mcp.servers import McpServers  # noqa: PLC0415
+
+    own = {
+        name: {"tool_timeout_sec": settings.timeout, **_said(server)}
+        for name, server in settings.servers.items()
+    }
+    servers, problems = read_servers({"mcpServers": own}, os.environ)
+    if trusted is not None:
+        more, wrong = read_servers(trusted, os.environ)
+        taken = {server.name for server in servers}
+        servers += [server for server in more if server.name not in taken]
+        problems |= wrong
+    opened = McpServers(servers)
+    opened.problems.update(problems)
+    return opened
 
 
-def read_servers(file: Path, environment: Mapping[str, str]) -> dict[str, McpServer]:
-    """`{"mcpServers": {name: {command, args, env} | {type, url, headers}}}`, with ${VARIABLES} filled in."""
-    try:
-        told: Any = json.loads(file.read_bytes())
-        servers = told["mcpServers"]
-        return {str(name): _server(server, environment) for name, server in servers.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
-        raise config_error([f'{file}: no {{"mcpServers": …}} that can be read: {error}']) from error
-
-
-def _server(told: Any, environment: Mapping[str, str]) -> McpServer:
-    known = {key: value for key, value in told.items() if key in McpServer.__struct_fields__}
-    if known.get("type") == "streamable-http":
-        known["type"] = "http"
-    return msgspec.convert(_filled(known, environment), McpServer)
-
-
-def _filled(value: Any, environment: Mapping[str, str]) -> Any:
-    if isinstance(value, dict):
-        return {key: _filled(item, environment) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_filled(item, environment) for item in value]
-    if isinstance(value, str):
-        return _VARIABLE.sub(lambda found: environment.get(found["name"], found["default"] or ""), value)
-    return value
+def _said(server: msgspec.Struct) -> dict[str, object]:
+    """A server as its section has it: without what nobody wrote."""
+    said: dict[str, object] = msgspec.to_builtins(server)
+    return {key: value for key, value in said.items() if value not in ("", [], {}, None, False)}

@@ -32,10 +32,10 @@ def say(text: str) -> None:
     sys.stderr.write(printable(text) + "\n")
 
 
-def complain(error: SegueError) -> None:
+def complain(error: SegueError, who: str = "") -> None:
     """What went wrong, where, and what to do."""
     place = f" (at {error.path})" if error.path else ""
-    sys.stderr.write(f"{Paint(sys.stderr)('red', 'segue:')} {printable(error.message + place)}\n")
+    sys.stderr.write(f"{Paint(sys.stderr)('red', 'segue:')} {printable(who + error.message + place)}\n")
     if error.hint:
         say(f"       {error.hint}")
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from segue.cli.config.checking import meant
 from segue.errors import SegueError, UsageError
@@ -18,14 +21,16 @@ if TYPE_CHECKING:
 ALL = "all"
 
 
-def tools_named(names: Iterable[str], *, workspace: Path) -> tuple[Tool, ...]:
-    """The tools, each once, in the order in which they were named."""
+def tools_named(names: Iterable[str], *, workspace: Path, timeout: float | None = None) -> tuple[Tool, ...]:
+    """The tools, each once, in the order in which they were named. `timeout`: seconds a call of a built-in may take."""
     names = list(names)
     if not names:
         return ()
     from segue.chat.builtin import builtin_tools  # noqa: PLC0415 - a chat without tools pays nothing
 
     built_in = {tool.name: tool for tool in builtin_tools(workspace)}
+    if timeout is not None:
+        built_in = {name: structs.replace(tool, timeout=timeout) for name, tool in built_in.items()}
     found: dict[str, Tool] = {}
     for name in names:
         if name == ALL:
@@ -48,6 +53,7 @@ def is_function(name: str) -> bool:
     return ".py:" in name
 
 
+@lru_cache(maxsize=64)
 def _function(name: str) -> Tool:
     from segue.chat.tools import as_tool  # noqa: PLC0415
 

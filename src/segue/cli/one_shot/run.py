@@ -94,7 +94,8 @@ class _OneShot:
                 code = Exit.OK
                 prompt: str | None = first
                 while prompt is not None and code == Exit.OK:
-                    code = await self._turn(chat, prompt, stop, around)
+                    with stop.after(None if self._arguments.timeout else around.config.limits.timeout):
+                        code = await self._turn(chat, prompt, stop, around)
                     prompt = await asked.next()
                 return code
         finally:
@@ -134,7 +135,7 @@ class _OneShot:
 
     def _told(self, answer: Answer, error: SegueError | None) -> Exit:
         if error is not None:
-            return explain(error)
+            return explain(error, about=answer.model)
         if answer.finish == "max_turns":
             say("segue: The turn was stopped at its limit of exchanges with the model.")
             say('       Go on with: segue -c "go on"; or allow more: --max-turns N.')
