@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from base64 import b64encode
+
 import pytest
 
+from segue.conversation.message import Conversation, user
 from segue.dialects.all import DIALECTS
 from segue.errors import UsageError
+from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import addresses, complete_url, find_address, path_of
 from segue.providers.cards import card_for_model, catalog
+from segue.providers.config import ProviderConfig
 from segue.providers.connect import connect
 
 
@@ -87,3 +92,16 @@ def test_a_wire_in_the_catalog_is_a_dialect_that_the_same_providers_speak() -> N
 )
 def test_the_catalog_says_which_wire_a_model_needs(model: str, wire: str) -> None:
     assert card_for_model(model, "openai_chat").wire == wire
+
+
+def test_a_name_a_password_and_a_query_in_an_address_are_sent_but_never_shown() -> None:
+    config = ProviderConfig(base_url="https://me:s%40fe-word@host.test/v1?token=hidden-token")
+    provider = connect("openai-compatible", config, environ={}, keyring=False)
+    endpoint = provider.endpoint
+    assert endpoint.base_url == "https://host.test/v1"
+    assert endpoint.url("/models") == "https://host.test/v1/models?token=hidden-token"
+    assert endpoint.headers()["authorization"] == f"Basic {b64encode(b'me:s@fe-word').decode()}"
+    request = ChatRequest(model="m", conversation=Conversation().append(user("Hi.")))
+    shown = f"{provider.preview(request)!r} {provider!r} {vars(provider)!r} {config!r}"
+    for secret in ("s%40fe", "s@fe", "hidden-token"):
+        assert secret not in shown

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tomllib
+from base64 import b64encode
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from typing import Literal, TypeAlias, final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import msgspec
 from msgspec import Struct
@@ -75,6 +76,30 @@ def find_address(name: str) -> Address | None:
     """The address of a provider, by its name or by another that people type."""
     known = addresses().providers
     return known.get(name) or next((a for a in known.values() if name in a.aliases), None)
+
+
+@final
+class PlainPlace(Struct, frozen=True):
+    """An address that may be shown and stored, and what stood in it that may not."""
+
+    url: str
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"PlainPlace({self.url})"
+
+
+def take_apart(url: str) -> PlainPlace:
+    """A base URL without the name, the password and the query that people put into it."""
+    parts = urlsplit(url)
+    named, _, host = parts.netloc.rpartition("@")
+    headers = {}
+    if named:
+        headers["authorization"] = f"Basic {b64encode(unquote(named).encode()).decode()}"
+    return PlainPlace(
+        urlunsplit((parts.scheme, host, parts.path, "", "")), dict(parse_qsl(parts.query)), headers
+    )
 
 
 def complete_url(told: str, address: Address) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from segue.dialects.all import DIALECTS
 from segue.errors import SegueError, UsageError
 from segue.providers.adapter import Problem
-from segue.providers.addresses import complete_url
+from segue.providers.addresses import complete_url, take_apart
 from segue.providers.auth import Key, KeySources, Secret
 from segue.providers.config import ProviderConfig, address_of, check_config
 from segue.providers.endpoint import Endpoint
@@ -45,15 +45,20 @@ def connect(
         )
     key = key_of(address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring)
     always = _headers(address, config, environ)
+    place = take_apart(base_url_of(address, config, environ))
     first, *others = (DIALECTS[dialect] for dialect in address.dialects)
     endpoint = Endpoint(
         provider=address.name,
         dialect=first,
-        base_url=base_url_of(address, config, environ),
-        headers=lambda: {**key.headers(), **always},
+        base_url=place.url,
+        headers=lambda: {**place.headers, **key.headers(), **always},
         transport=transport or default_transport(),
         timeouts=config.timeouts,
-        query={**config.query, **({"api-version": config.api_version} if config.api_version else {})},
+        query={
+            **place.query,
+            **config.query,
+            **({"api-version": config.api_version} if config.api_version else {}),
+        },
     )
     return Provider(
         endpoint,

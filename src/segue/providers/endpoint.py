@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, final
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Struct, structs
@@ -80,18 +80,18 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             ) from error
 
     def url(self, path: str) -> str:
-        """The whole address of a path. It holds no key: keys go into headers."""
-        query = "&".join(f"{name}={value}" for name, value in self.query.items())
+        """The whole address of a path. Keys go into headers, but a query of one's own may hold anything."""
+        query = urlencode(self.query)
         joint = "&" if "?" in path else "?"
         return f"{self.base_url}{path}{joint + query if query else ''}"
 
     def blot(self, error: SegueError) -> None:
         """Take the key out of an error: some servers repeat what they were sent."""
         try:
-            secrets = [value.removeprefix("Bearer ") for value in self.headers().values()]
+            headers = [value.removeprefix("Bearer ") for value in self.headers().values()]
         except SegueError:  # without a key there is none to repeat
             return
-        for secret in secrets:
+        for secret in (*headers, *self.query.values()):
             if len(secret) >= SHORTEST_SECRET:
                 error.message = error.message.replace(secret, "[key]")
                 error.args = (error.message,)
@@ -104,6 +104,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 def _seconds_until(date: str) -> float | None:
     """How long to wait for a date as HTTP writes it; the dialects, which have no clock, understand seconds only."""
+    if not date:
+        return None
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - slow to load, and hardly anybody sends a date
+
     try:
         moment = parsedate_to_datetime(date)
     except ValueError:

@@ -140,8 +140,8 @@ class Provider(ProviderAdapter):
             )
             portions = answer.portions()
             silent, gaps = True, 0
-            while portion := await waiting.for_(anext(portions, b"")):
-                silent = False
+            while (portion := await waiting.for_(anext(portions, None))) is not None:
+                silent = silent and not portion
                 events = decoder.feed(portion)
                 if len(decoder.unread) > gaps:
                     _mind_gaps(self.name, decoder.unread[gaps:])
@@ -166,7 +166,7 @@ class Provider(ProviderAdapter):
         path = path_of(dialect).replace("{model}", quote(asked.model.removeprefix("models/"), safe=""))
         card = card_for_model(asked.model, dialect)
         options = structs.replace(self._fit(asked, card), model=asked.model, stream=True)
-        written = self._writers[dialect].write(asked, options, card, endpoint.url(path))
+        written = self._writers[dialect].write(asked, options, card, endpoint.base_url + path)
         return _Prepared(endpoint, path, written)
 
     def _endpoint_for(self, model: str) -> Endpoint:
