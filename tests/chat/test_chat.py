@@ -786,3 +786,49 @@ def test_closing_during_a_turn_ends_it_first() -> None:
         assert isinstance(entries[1], UserSaid)
 
     asyncio.run(main())
+
+
+def test_a_turn_that_was_left_or_cancelled_is_waited_for_by_the_next_message() -> None:
+    async def main() -> None:
+        chat, _ = chat_with(calls(("slow", {})), says("one"), calls(("slow", {})), says("two"), tools=[slow])
+        async with chat:
+            async for event in chat.stream("go"):
+                if type(event) is ToolCallStart:
+                    break
+            assert (await chat.send("at once")).text == "one"
+            lost = asyncio.create_task(chat.send("go"))
+            await asyncio.sleep(0.05)
+            chat.cancel()
+            assert (await chat.send("at once again")).text == "two"
+            assert (await lost).finish == "cancelled"
+            await chat.undo()
+
+    asyncio.run(main())
+
+
+def test_a_chat_that_was_closed_can_be_opened_again_as_it_was_left() -> None:
+    async def main() -> None:
+        chat, provider = chat_with(says("one"), says("two"), system="Brief.")
+        async with chat:
+            await chat.send("1")
+            await chat.change(system="Long.")
+            first = chat.id
+        async with chat:
+            assert chat.id == first
+            await chat.send("2")
+            assert len(chat.conversation.messages) == 4
+        assert provider.requests[-1].conversation.system == "Long."
+
+    asyncio.run(main())
+
+
+def test_a_session_whose_model_nobody_knows_is_let_go_of() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        nameless = Chat(session="s", store=store, providers={})
+        with pytest.raises(UsageError):
+            await nameless.open()
+        async with Chat("scripted/m", session="s", store=store, providers={}) as chat:
+            assert chat.id == "s"
+
+    asyncio.run(main())

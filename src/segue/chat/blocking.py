@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
     from concurrent.futures import Future
 
-    from segue.chat.chat import Chat, Model
+    from segue.chat.chat import Chat
     from segue.chat.compaction import Strategy
     from segue.chat.events import ChatEvent, Compaction, Switch
+    from segue.chat.opened import Model
     from segue.chat.session import Answer
     from segue.conversation.blocks import Block
 

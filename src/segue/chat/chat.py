@@ -12,61 +12,49 @@ can go on.
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from segue.chat.attempt import unexpected
 from segue.chat.budget import Budget
 from segue.chat.events import ChatEvent, Finish, Switch, Warned
-from segue.chat.facts import facts_from, provider_of
+from segue.chat.facts import provider_of
+from segue.chat.opened import Model, Opened
 from segue.chat.opening import (
     Settings,
     checked_tools,
-    default_providers,
-    default_store,
-    make_session,
-    open_journal,
 )
-from segue.chat.policies import SingleRouter
-from segue.chat.route import Route, parse_route
-from segue.chat.router import Router
-from segue.chat.running import RunningTurn, spoken
+from segue.chat.running import EventStream, RunningTurn, spoken
 from segue.chat.shortening import Compacting
 from segue.chat.tools import as_tool
 from segue.chat.turn import MAX_EXCHANGES
-from segue.conversation.document import encode_document
 from segue.conversation.options import Options
 from segue.conversation.plain import sayable
 from segue.errors import SegueError, UsageError
-from segue.providers.adapter import Previews, Sent
+from segue.providers.adapter import Previews
 from segue.sessions.entries import SettingsChanged, Switched
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable
+    from collections.abc import Callable, Iterable
 
     from segue.chat.blocking import BlockingChat
     from segue.chat.compaction import Strategy
     from segue.chat.events import Compaction
+    from segue.chat.router import Router
     from segue.chat.session import Answer, Session
     from segue.chat.tool import Approves, Providers, Tool
     from segue.conversation.blocks import Block
-    from segue.conversation.interaction import Ledger
-    from segue.conversation.message import Conversation, Message
-    from segue.conversation.usage import Usage
+    from segue.conversation.message import Message
     from segue.sessions.entries import Link
-    from segue.sessions.journal import Journal
     from segue.sessions.store import Store
     from segue.transcript.repairs import Repair
 
-Model: TypeAlias = str | Route | Router
-"""`provider/model`, a route, or a router that chooses one for each turn."""
+__all__ = ["Chat", "Model"]
 
 
-class Chat:
+class Chat(Opened):
     """A conversation with whichever model comes next. It takes one turn at a time."""
 
     def __init__(  # noqa: PLR0913 - everything that a user may choose, all of it optional
@@ -94,7 +82,7 @@ class Chat:
         `max_turns`: exchanges with the model within one turn, where no `budget` says it. `approval`: who may call what; without it functions run
         that were written for this chat, and tools that read. `take_over`: also if another process has the session.
         """
-        self._settings = Settings(
+        settings = Settings(
             tools=checked_tools(as_tool(tool) for tool in tools),
             system=sayable(system),
             session=session,
@@ -110,53 +98,21 @@ class Chat:
             parent=parent,
             take_over=take_over,
         )
-        self._model: Model = parse_route(model) if isinstance(model, str) and model else model
-        self._session: Session | None = None
-        self._router: Router | None = None
+        super().__init__(model, settings)
         self._wanted: Router | None = None
         self._turn: RunningTurn | None = None
-        self._opening = asyncio.Lock()
-        self._resources = AsyncExitStack()
         self.answer: Answer | None = None
         """Of the last turn."""
-
-    # Begin and end
-
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def open(self) -> None:
-        """Begin or go on with the session. `send` and `stream` do it too."""
-        async with self._opening:
-            if self._session is None:
-                self._session = await self._open()
-
-    async def _open(self) -> Session:
-        settings = self._settings
-        providers = settings.providers or default_providers()
-        named = self._model if isinstance(self._model, str) else self._model.name
-        journal = await open_journal(settings, settings.store or default_store(), named)
-        self._resources.push_async_callback(journal.close)
-        await self._resources.enter_async_context(journal.hold())
-        self._router = self._router_for(self._model or journal.state.model, providers)
-        return make_session(journal, settings, providers)
-
-    def _router_for(self, model: Model, providers: Providers) -> Router:
-        if isinstance(model, str):
-            model = parse_route(model)
-        return SingleRouter(model, facts_from(providers)) if isinstance(model, Route) else model
 
     async def close(self) -> None:
         """Cancel what runs, and let go of the session; it can be opened again."""
         if self._turn is not None:
             await self._turn.stop()
-        session, self._session = self._session, None
-        if session is not None:
-            await self._resources.aclose()
+        await super().close()
+
+    @property
+    def busy(self) -> bool:
+        return self._turn is not None
 
     # Say something
 
@@ -166,26 +122,17 @@ class Chat:
         await turn.over()
         return turn.answer
 
-    async def stream(self, *said: str | Block) -> AsyncGenerator[ChatEvent, None]:
+    def stream(self, *said: str | Block) -> EventStream:
         """Say something and hear what happens while it does; the last event is `Finish`.
 
         Who stops listening cancels the turn.
         """
-        events: asyncio.Queue[ChatEvent] = asyncio.Queue()
-        turn = await self._begin(said, events.put_nowait)
-        try:
-            while True:
-                event = await events.get()
-                yield event
-                if type(event) is Finish:
-                    break
-        finally:
-            await turn.stop()
+        return EventStream(lambda emit: self._begin(said, emit))
 
     async def _begin(self, said: tuple[str | Block, ...], emit: Callable[[ChatEvent], None]) -> RunningTurn:
         message = spoken(said)
         await self.open()
-        self._refuse_during_turn("say something")
+        await self._wait_for_rest("say something")
         self._turn = RunningTurn(emit)
         self._turn.start(self._take(self._turn, message))
         return self._turn
@@ -299,90 +246,15 @@ class Chat:
 
         return BlockingChat(self)
 
-    # Look at it
-
-    @property
-    def id(self) -> str:
-        """Of the session."""
-        return self.journal.session
-
-    @property
-    def model(self) -> str:
-        """Who answers next: `provider/model`, or the name of a router."""
-        return self._parts()[1].name
-
-    @property
-    def router(self) -> Router:
-        return self._parts()[1]
-
-    @property
-    def options(self) -> Options:
-        return self._parts()[0].terms.options
-
-    @property
-    def busy(self) -> bool:
-        return self._turn is not None
-
-    @property
-    def journal(self) -> Journal:
-        return self._parts()[0].journal
-
-    @property
-    def conversation(self) -> Conversation:
-        return self.journal.state.conversation
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.journal.state.ledger
-
-    @property
-    def usage(self) -> Usage:
-        """Of all turns ever taken in the session."""
-        return self.journal.state.usage
-
-    @property
-    def cost(self) -> float | None:
-        return self.journal.state.cost
-
-    def export(self) -> bytes:
-        """The conversation as a JSON document that `segue` and its tools read."""
-        session, _ = self._parts()
-        return encode_document(
-            self.conversation, self.ledger, tools=session.terms.tools, options=session.terms.options
-        )
-
-    def view(self, model: str = "") -> bytes:
-        """The request that a model would get now, as it would be sent: by default the one that answers next."""
-        return self.preview(model).body
-
-    def preview(self, model: str = "") -> Sent:
-        """The same with what it took to make it sayable."""
-        session, router = self._parts()
-        route = parse_route(model) if model else router.routes[0]
-        provider = provider_of(route, session.terms.providers)
-        if not isinstance(provider, Previews):
-            raise UsageError(
-                f'Provider "{route.provider}" cannot tell what it would send.',
-                code="no_preview",
-                hint="Choose one that speaks over a wire.",
-            )
-        return provider.preview(session.terms.request(session.journal.state, route))
-
-    def _parts(self) -> tuple[Session, Router]:
-        if self._session is None or self._router is None:
-            raise UsageError(
-                "The chat is not open.",
-                code="not_open",
-                hint="Use `async with Chat(…)`, or await chat.open().",
-            )
-        return self._session, self._router
-
     async def _at_rest(self, what: str) -> Session:
         await self.open()
-        self._refuse_during_turn(what)
+        await self._wait_for_rest(what)
         return self._parts()[0]
 
-    def _refuse_during_turn(self, what: str) -> None:
+    async def _wait_for_rest(self, what: str) -> None:
+        """A turn that was cancelled is waited for; one that goes on is not to be disturbed."""
+        if self._turn is not None and self._turn.ending:
+            await self._turn.stop()
         if self._turn is not None:
             raise UsageError(
                 f"A turn is running: cannot {what} now.",

@@ -20,7 +20,7 @@ from segue.sessions.entries import Link
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from segue.chat.chat import Model
+    from segue.chat.opened import Model
     from segue.chat.tool import Approves, Context
 
 _PARAMETERS: dict[str, Any] = {
