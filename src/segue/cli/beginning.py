@@ -8,6 +8,7 @@ import msgspec
 
 from segue.chat.route import Route
 from segue.cli.one_shot.notes import switch_line
+from segue.cli.one_shot.prompt import has_prompt
 from segue.cli.one_shot.stopping import would_lose
 from segue.errors import SegueError
 from segue.sessions.journal import fork
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from segue.chat.chat import Chat, Model
+    from segue.chat.chat import Chat
     from segue.chat.events import Switch
+    from segue.chat.opened import Model
     from segue.cli.surroundings import Surroundings
     from segue.sessions.store import SessionInfo
 
@@ -32,7 +34,9 @@ async def begin_chat(
     """The chat that goes on, or a new one. A session that another model answered is switched, in the open."""
     session = await around.session_to_continue()
     model, found = await around.first_model(session)
-    for line in [*([str(found)] if found is not None else []), *around.untrusted()]:
+    # A repository may have .mcp.json for other programs: in a one-shot it is worth a word only to who wants tools.
+    offered = around.untrusted() if around.tools or not has_prompt(arguments) else []
+    for line in [*([str(found)] if found is not None else []), *offered, *await around.open_tools()]:
         say(line)
     if session is not None and arguments.fork:
         session = await _forked(around, session)

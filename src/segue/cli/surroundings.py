@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from segue.chat.approval import Approval
-from segue.chat.chat import Chat, Model
+from segue.chat.chat import Chat
 from segue.chat.route import parse_route
 from segue.chat.shortening import Compacting
 from segue.cli.config.layers import load
@@ -23,6 +23,7 @@ from segue.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
+    from segue.chat.opened import Model
     from segue.chat.tool import Tool
     from segue.cli.config.layers import Settings
     from segue.providers.registry import KnownProviders

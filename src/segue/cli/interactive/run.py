@@ -40,4 +40,4 @@ async def _run(arguments: argparse.Namespace) -> int:
             show_reasoning=False,
         )
     finally:
-        await around.store.close()
+        await around.close()
