@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -388,3 +389,20 @@ def test_a_note_of_the_operator_is_not_taken_for_the_prompt() -> None:
     done = shorten(conversation, "truncate", 600)
     assert done is not None
     assert any(message.text == "The prompt." for message in done.conversation.messages)
+
+
+def test_what_is_retold_is_what_the_ledger_says_and_not_a_placeholder_in_the_history() -> None:
+    conversation = history(4)
+    ledger = rebuild(conversation)
+    placeholders = [
+        tool(*(ToolResult(call.id, reason="interrupted") for call in before.calls))
+        if message.speaker == "tool"
+        else message
+        for before, message in itertools.pairwise(conversation.messages)
+    ]
+    summariser = Summariser("Done.")
+    wrong = Conversation((conversation.messages[0], *placeholders), conversation.system, conversation.minted)
+    assert shorten(wrong, "summarise", 200, ledger=ledger, summarise=summariser) is not None
+    told = summariser.asked[0].messages[0].text
+    assert "<c0>" in told
+    assert "interrupted" not in told

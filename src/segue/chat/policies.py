@@ -53,8 +53,7 @@ class RoundRobin(Balancer):
 
     def order(self, free: list[Member]) -> list[Member]:
         ordered = _from(self.members, self._next, free)
-        if ordered:
-            self._next = self.members.index(ordered[0]) + 1
+        self._next = self.members.index(ordered[0]) + 1
         return ordered
 
 

@@ -73,9 +73,9 @@ async def compact(
     System prompt and last user prompt stay as they are, no call is parted from its result, and the ledger is only
     read. `window`: tokens that fit into the model behind `summarise`, its answer included.
     """
-    if not conversation.messages or (before := count(conversation)) <= budget:
-        return None
     whole = recall(conversation, ledger)
+    if not whole.messages or (before := count(whole)) <= budget:
+        return None
 
     def fits(tried: Conversation) -> bool:
         return count(tried) <= budget
