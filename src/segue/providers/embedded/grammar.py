@@ -8,6 +8,7 @@ schema; those it does not name are left out.
 from __future__ import annotations
 
 import json
+import re
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ MOST = 200
 """The engine writes a repetition out, and refuses very long ones: beyond this, sizes are left open."""
 _DIGITS = 15
 """Whole numbers up to this many digits survive every JSON reader."""
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _FRACTION = '"." [0-9]{1,6}'
 _HINTS = (
     ("object", frozenset({"properties", "required", "additionalProperties", "patternProperties"})),
@@ -120,7 +122,7 @@ class Grammar:
             least, most = _sizes(schema, "minProperties", "maxProperties")
             return self.rule(f'"{{" {_listed(pair, least, most)} "}}"')
         pairs = [
-            self.rule(f'{quoted(json.dumps(name, ensure_ascii=False))} ": " {self._said(_schema(held))}')
+            self.rule(f'{quoted(_json(name))} ": " {self._said(_schema(held))}')
             for name, held in properties.items()
         ]
         return self.rule(f'"{{" {self._pairs(pairs, [name in needed for name in properties])} "}}"')
@@ -167,7 +169,8 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\x
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    # Small vocabularies cannot spell every character beyond the first plane, and the engine fails when it must.
+    return _ASTRAL.sub(lambda found: json.dumps(found[0])[1:-1], json.dumps(value, ensure_ascii=False))
 
 
 def _schema(held: Any) -> Schema:
