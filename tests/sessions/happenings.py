@@ -113,7 +113,8 @@ def _between_turns(telling: Telling) -> None:
 def _compacted(telling: Telling) -> Compacted:
     """A tail of the conversation, cut anywhere, behind a summary; it may have forgotten how many ids there were."""
     conversation = telling.state.conversation
-    cut = telling.draw(st.integers(0, len(conversation.messages)))
+    whole = len(conversation.messages)
+    cut = telling.draw(st.just(whole) | st.integers(0, whole))
     summary = Message("user", (Text("So far: much."),))
     shorter = Conversation(
         (summary, *conversation.messages[cut:]), conversation.system, telling.pick(0, conversation.minted)
@@ -123,7 +124,7 @@ def _compacted(telling: Telling) -> Compacted:
 
 def _turn(telling: Telling) -> None:
     telling.write(UserSaid(Message("user", (Text(telling.draw(texts)),)), telling.pick("", *MODELS)))
-    for _ in range(telling.draw(st.integers(0, 2))):
+    for _ in range(telling.draw(st.integers(0, 3))):
         _batch(telling)
         if telling.draw(st.booleans()):
             telling.write(NoteAdded(Message("user", (Text("a note"),))))

@@ -33,8 +33,6 @@ from segue.sessions.sqlite import SQLiteStore
 from segue.sessions.store import Lease
 from sessions.places import KINDS, open_store
 
-requirement = pytest.mark.requirement
-
 
 def said(text: str) -> UserSaid:
     return UserSaid(user(text))
@@ -71,7 +69,6 @@ def test_a_resumed_session_is_the_session_that_was_left(kind: str, tmp_path: Pat
     asyncio.run(main())
 
 
-@requirement("REQ-915-033", "REQ-915-034")
 def test_a_crash_in_the_middle_of_a_batch_ends_its_calls_and_its_turn() -> None:
     async def main() -> None:
         store = MemoryStore()

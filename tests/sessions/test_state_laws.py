@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 from laws.legality import complaints
 from segue.conversation.blocks import ToolCall, ToolResult, is_real
-from segue.conversation.message import user
+from segue.conversation.message import Conversation, model, user
 from segue.sessions.encoding import decode_entry, encode_entry
-from segue.sessions.entries import Entry, ModelReplied, Record, Rewound, SessionStarted
+from segue.sessions.entries import Compacted, Entry, ModelReplied, Record, Rewound, SessionStarted
 from segue.sessions.journal import Journal
 from segue.sessions.memory import MemoryStore
 from segue.sessions.recovery import closing_entries
@@ -48,6 +48,7 @@ def test_an_entry_is_read_back_as_it_was_written(entries: list[Entry]) -> None:
         assert decode_entry(encode_entry(entry)) == entry
 
 
+@requirement("REQ-915-046")
 @given(entries=happenings())
 def test_what_is_remembered_after_a_crash_is_what_was_remembered_before(entries: list[Entry]) -> None:
     async def main() -> None:
@@ -63,9 +64,9 @@ def test_what_is_remembered_after_a_crash_is_what_was_remembered_before(entries:
     asyncio.run(main())
 
 
-@requirement("REQ-915-046")
-@settings(max_examples=30)  # each is cut at some twenty places, and each cut rendered for every target
-@given(entries=happenings(max_turns=3))
+@requirement("REQ-915-026", "REQ-915-028")
+@settings(max_examples=20)  # each is cut at some twenty places, and each cut rendered for every target
+@given(entries=happenings(max_turns=2))
 def test_a_crash_between_any_two_entries_leaves_a_session_that_goes_on(entries: list[Entry]) -> None:
     for cut in range(1, len(entries) + 1):
         state = recovered(replay(records(entries[:cut])))
@@ -112,6 +113,7 @@ def test_a_started_call_may_have_had_effects_and_another_has_not(entries: list[E
             assert (result.output is None) is (call_id in after.begun)
 
 
+@requirement("REQ-915-014")
 @given(entries=happenings())
 def test_an_id_is_never_given_to_a_second_call(entries: list[Entry]) -> None:
     given_to: dict[str, int] = {}
@@ -125,6 +127,15 @@ def test_an_id_is_never_given_to_a_second_call(entries: list[Entry]) -> None:
             ]
             assert not known & set(new)
             given_to |= dict.fromkeys(new, seq)
+
+
+def test_a_compaction_that_forgot_every_call_does_not_forget_their_ids() -> None:
+    state = State()
+    state.apply(1, SessionStarted())
+    state.apply(2, ModelReplied(model(ToolCall("", "read"), ToolCall("", "read"))))
+    state.apply(3, Compacted(conversation=Conversation((user("So far: much."),)), strategy="cut"))
+    state.apply(4, ModelReplied(model(ToolCall("", "read"))))
+    assert called(state) == ["c2"]
 
 
 @given(entries=happenings())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import structs
@@ -40,6 +40,8 @@ from segue.sessions.entries import (
 if TYPE_CHECKING:
     from segue.conversation.message import Conversation
 
+_E = TypeVar("_E", bound=Entry)
+
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 
@@ -70,9 +72,9 @@ def decode_entry(body: bytes | str) -> Entry:
         return _decode_slowly(body)
 
 
-def settled(entry: Entry) -> Entry:
+def settled(entry: _E) -> _E:
     """The entry as it will be read back, so that what is remembered now is what is remembered after a crash."""
-    return decode_entry(encode_entry(entry))
+    return cast("_E", decode_entry(encode_entry(entry)))
 
 
 def _decode_slowly(body: bytes | str) -> Entry:

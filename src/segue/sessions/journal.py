@@ -38,11 +38,10 @@ class Journal:
     @classmethod
     async def start(cls, store: Store, started: SessionStarted, session: str = "") -> Self:
         """A new session."""
-        started_as_kept = settled(started)
-        assert isinstance(started_as_kept, SessionStarted)  # noqa: S101 - narrows the type
-        lease = await store.create(session or new_session_id(), started_as_kept, this_process())
+        started = settled(started)
+        lease = await store.create(session or new_session_id(), started, this_process())
         state = State()
-        state.apply(1, started_as_kept)
+        state.apply(1, started)
         return cls(store, lease, state)
 
     @classmethod
