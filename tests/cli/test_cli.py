@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def broken_file(tmp_path: Path) -> Path:
 
 
 def test_version_and_help() -> None:
-    assert segue("--version").stdout.startswith(b"segue ")
+    assert segue("--version").stdout.decode().strip() == f"segue {version('segue-llm')}"
     told = segue("--help")
     assert told.returncode == Exit.OK
     assert b"convert" in told.stdout

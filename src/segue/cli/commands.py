@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from difflib import get_close_matches
+import os
 from importlib import import_module
 from typing import Any, Final
 
@@ -24,6 +24,23 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 """Name → module and what it is for."""
 
 
+class Page(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal, found out without the module that argparse would load for it."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns())
+
+
+def _columns() -> int:
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told):
+        return int(told)
+    try:
+        return min(os.get_terminal_size().columns, 110)
+    except OSError:
+        return 100
+
+
 class Parser(argparse.ArgumentParser):
     """Tells a wrong word in one line, with the one that was probably meant."""
 
@@ -32,6 +49,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}{hint}\n       {self.prog} --help tells what there is.\n")
 
     def _meant(self, message: str) -> str:
+        from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+
         words = [word for word in message.split() if word.startswith("-")]
         known = [name for action in self._actions for name in action.option_strings]
         near = get_close_matches(words[-1].partition("=")[0], known, 1, 0.6) if words else []
@@ -41,7 +60,9 @@ class Parser(argparse.ArgumentParser):
 def parser_of(command: str) -> argparse.ArgumentParser:
     """The parser of one command."""
     module: Any = import_module(COMMANDS[command][0])
-    parser = Parser(prog=f"segue {command}", description=module.DESCRIPTION, allow_abbrev=False)
+    parser = Parser(
+        prog=f"segue {command}", description=module.DESCRIPTION, formatter_class=Page, allow_abbrev=False
+    )
     module.add_arguments(parser)
     return parser
 
@@ -56,5 +77,7 @@ def misspelt(words: list[str]) -> str:
     """The command that a prompt of one word was probably meant to be."""
     if len(words) != 1 or " " in words[0]:
         return ""
+    from difflib import get_close_matches  # noqa: PLC0415
+
     near = get_close_matches(words[0], COMMANDS, 1, 0.75)
     return near[0] if near else ""

@@ -61,7 +61,7 @@ def _answer(words: list[str]) -> int:
 
 
 def _version() -> int:
-    from importlib.metadata import version  # noqa: PLC0415 - slow to load, and nothing else needs it
+    from segue.cli.version import VERSION  # noqa: PLC0415
 
-    sys.stdout.write(f"segue {version('segue-llm')}\n")
+    sys.stdout.write(f"segue {VERSION}\n")
     return Exit.OK

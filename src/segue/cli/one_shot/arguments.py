@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from segue.cli.commands import COMMANDS, Parser, misspelt
+from segue.cli.commands import COMMANDS, Page, Parser, misspelt
 
 APPROVAL_MODES: Final = ("ask", "auto-edit", "yolo", "plan")
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -22,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
         usage="segue [OPTIONS] [PROMPT...]\n       segue COMMAND ...",
         description=DESCRIPTION,
         epilog=_epilog(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Page,
         allow_abbrev=False,
     )
     made.add_argument("words", metavar="PROMPT", nargs="*", help="what to ask; - reads it from stdin")

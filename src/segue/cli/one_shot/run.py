@@ -25,6 +25,7 @@ from segue.cli.one_shot.stopping import Stop
 from segue.cli.status import dollars
 from segue.cli.surroundings import Surroundings
 from segue.cli.terminal import say
+from segue.cli.version import VERSION
 from segue.errors import ContentPolicyError, SegueError, UsageError
 
 if TYPE_CHECKING:
@@ -175,14 +176,12 @@ class _OneShot:
                 )
 
     def _init(self, chat: Chat, around: Surroundings) -> told.Init:
-        from importlib.metadata import version  # noqa: PLC0415 - slow to load
-
         return told.Init(
             session_id=chat.id,
             model=chat.model,
             tools=[tool.name for tool in around.tools],
             cwd=str(around.directory),
-            version=version("segue-llm"),
+            version=VERSION,
         )
 
     def _failed(self, error: SegueError) -> Exit:

@@ -1,0 +1,3 @@
+"""The version, written down: looking it up among the installed packages takes longer than all the rest of --version."""
+
+VERSION = "0.1.0"
