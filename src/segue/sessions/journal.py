@@ -66,6 +66,8 @@ class Journal:
         Whoever is cancelled while waiting finds them written all the same: a state that lags behind the disk would
         be wrong from then on.
         """
+        if not entries:
+            return
         if not self._one_at_a_time().locked():
             await self._append(entries)
             return

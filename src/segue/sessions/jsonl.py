@@ -42,6 +42,9 @@ class JsonlStore:
         self._directory = Path(directory)
         self._lease_seconds = lease_seconds
         self._worker = Worker("segue-jsonl")
+        self._searcher = Worker(
+            "segue-jsonl-search"
+        )  # reading thousands of files must not keep a writer waiting
         self._ends: dict[str, tuple[int, int]] = {}
         """The last entry and the size of files we write to, so that an append need not read them."""
 
@@ -65,21 +68,25 @@ class JsonlStore:
         return await self._run(self._read, session, after)
 
     async def find(self, *, text: str = "", parent: str = "", limit: int = 50) -> list[SessionInfo]:
-        return await self._run(self._find, fold_text(text), parent, limit)
+        return await self._run_in(self._searcher, self._find, fold_text(text), parent, limit)
 
     async def delete(self, session: str) -> None:
         await self._run(self._delete, session)
 
     async def close(self) -> None:
+        await self._searcher.close(lambda: None)
         await self._worker.close(self._ends.clear)
 
     async def _run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await self._run_in(self._worker, do, *args, **kwargs)
+
+    async def _run_in(self, worker: Worker, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
-            return await self._worker.run(do, *args, **kwargs)
+            return await worker.run(do, *args, **kwargs)
         except OSError as error:
             raise refusals.store_failed(str(self._directory), str(error)) from error
 
-    # Everything below runs in the worker's thread.
+    # Everything below runs in a worker's thread; the searcher's changes nothing.
 
     def _create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -45,7 +45,8 @@ def is_gone(owner: Owner) -> bool:
 
 
 def _has_ended(owner: Owner) -> bool:
-    boot, space, start = owner.born.split(":")
+    boot, _, process = owner.born.partition(":")
+    space, _, start = process.partition(":")
     here = _surroundings()
     if not here or (boot == here[0] and space != here[1]):
         return False  # a pid of another container says nothing here

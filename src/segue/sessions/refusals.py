@@ -89,7 +89,7 @@ def store_failed(place: str, why: str) -> JournalError:
         f"The sessions cannot be read or written: {why}.",
         code="store_failed",
         path=place,
-        hint="Nothing of this entry was kept. Check the disk's free space and the file's permissions.",
+        hint="Check the disk's free space and the file's permissions.",
     )
 
 
