@@ -34,6 +34,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """Whether temperature, top_p and top_k are accepted."""
     forced_choice: bool = True
     """Whether it can be made to call a tool."""
+    named_choice: bool = True
+    """Whether it can be made to call one tool in particular."""
     thinking: Literal["", "none", "manual", "adaptive", "always", "level", "budget", "effort", "switch"] = ""
     """How its thinking is asked for: by budget (`manual`, `budget`), by effort, by level, on its own; `none` cannot."""
     thinking_off: str = "disabled"

@@ -67,6 +67,14 @@ def test_a_named_tool_is_named_as_the_target_knows_it() -> None:
     assert body["tool_choice"]["function"]["name"] == body["tools"][0]["function"]["name"]
 
 
+def test_a_model_that_cannot_be_made_to_call_one_tool_must_call_any() -> None:
+    body, repairs = sent(
+        "kimi", CLOCK, card=ModelCard(match="k*", named_choice=False), tool_choice=Named("clock")
+    )
+    assert body["tool_choice"] == "required"
+    assert repairs == [("choice_weakened", "tool_choice")]
+
+
 def test_a_choice_that_cannot_be_forced_is_asked_for_and_noted() -> None:
     for name, card in (("glm", UNKNOWN), ("kimi", ModelCard(match="k*", forced_choice=False))):
         body, repairs = sent(name, CLOCK, card=card, tool_choice="required")

@@ -84,6 +84,9 @@ class Speller:
         self.body["tools"] = [self._tool(tool, names, number) for number, tool in enumerate(tools)]
         choice = self.options.tool_choice or "auto"
         kind = "named" if isinstance(choice, Named) else choice
+        if kind == "named" and not self.card.named_choice and self.card.forced_choice:  # KIM-09
+            self._note("choice_weakened", "tool_choice", "named is sent as required")
+            choice = kind = "required"
         forced = kind in ("named", "required")
         if forced and not (self.card.forced_choice and kind in self.variant.choices):
             self._note("choice_weakened", "tool_choice", f"{kind} is sent as auto")
