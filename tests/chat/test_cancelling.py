@@ -69,6 +69,7 @@ def test_a_turn_that_is_cancelled_at_any_moment_ends_once_and_leaves_a_chat_that
         chat = Chat("scripted/m", tools=[work, crunch], providers={"scripted": provider})
         async with chat:
             events: list[ChatEvent] = []
+            tasks = asyncio.all_tasks()
 
             async def listen() -> None:
                 async for event in chat.stream("go"):
@@ -86,6 +87,8 @@ def test_a_turn_that_is_cancelled_at_any_moment_ends_once_and_leaves_a_chat_that
             if how == "task" and listening.cancelled():
                 events.append(Finish("cancelled"))
             await check(chat, events)
+            await asyncio.sleep(0.001)
+            assert asyncio.all_tasks() == tasks
             before = dict(chat.ledger)
             provider._replies[:] = [says("fine")]
             assert (await chat.send("and now?")).text == "fine"

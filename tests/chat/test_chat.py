@@ -832,3 +832,56 @@ def test_a_session_whose_model_nobody_knows_is_let_go_of() -> None:
             assert chat.id == "s"
 
     asyncio.run(main())
+
+
+def test_a_model_that_only_thought_is_told_to_have_said_nothing() -> None:
+    async def main() -> None:
+        chat, _ = chat_with([ReasoningDelta(0, "hm"), Finished("stop")])
+        async with chat:
+            events = await hear(chat, "go")
+            assert [event.code for event in events if type(event) is Warned] == ["empty_reply"]
+
+    asyncio.run(main())
+
+
+def test_tools_can_be_changed_between_turns_and_the_scheduler_stays() -> None:
+    async def main() -> None:
+        chat, provider = chat_with(
+            calls(("weather", {"city": "Rome"})), says("a"), calls(("slow", {"seconds": 0})), says("b")
+        )
+        async with chat:
+            await chat.send("1")
+            assert chat.ledger["c0"].status == "error"
+            await chat.equip([slow])
+            await chat.send("2")
+            assert chat.ledger["c1"].status == "complete"
+            assert [spec.name for spec in provider.requests[-1].tools] == ["slow"]
+
+    asyncio.run(main())
+
+
+def test_a_turn_without_exchanges_is_refused() -> None:
+    with pytest.raises(UsageError):
+        chat_with(max_turns=0)
+
+
+def test_a_passing_failure_after_tools_have_run_is_tried_again_where_it_was_and_no_tool_runs_twice() -> None:
+    async def main() -> None:
+        ran: list[int] = []
+
+        def once() -> str:
+            ran.append(1)
+            return "done"
+
+        chat, provider = chat_with(
+            calls(("once", {})),
+            [OverloadError("busy", status=503, retry_after=0.0)],
+            says("fine"),
+            tools=[once],
+        )
+        async with chat:
+            assert (await chat.send("go")).text == "fine"
+            assert ran == [1]
+            assert provider.requests[1].conversation == provider.requests[2].conversation
+
+    asyncio.run(main())

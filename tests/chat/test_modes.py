@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,10 @@ from segue.conversation.tools import ToolSpec
 from segue.providers.adapter import ChatRequest
 from segue.providers.scripted import ScriptedProvider, calls, says
 from segue.sessions.entries import CallEnded, CallsScheduled, Entry, ToolsAnswered
+from segue.sessions.jsonl import JsonlStore
 from segue.sessions.memory import MemoryStore
+from segue.sessions.sqlite import SQLiteStore
+from segue.sessions.store import Store
 
 
 def five_calls() -> ScriptedProvider:
@@ -47,7 +51,7 @@ def read_tool() -> Tool:
     return Tool(spec=ToolSpec("read", "Reads.", parameters), run=read)
 
 
-async def interactive(provider: ScriptedProvider, store: MemoryStore) -> str:
+async def interactive(provider: ScriptedProvider, store: Store) -> str:
     async with Chat("five/m", tools=[read_tool()], store=store, providers={"five": provider}) as chat:
         async for event in chat.stream("what is there?"):
             await asyncio.sleep(0)  # somebody draws it on a screen
@@ -55,13 +59,13 @@ async def interactive(provider: ScriptedProvider, store: MemoryStore) -> str:
         return chat.id
 
 
-async def one_shot(provider: ScriptedProvider, store: MemoryStore) -> str:
+async def one_shot(provider: ScriptedProvider, store: Store) -> str:
     async with Chat("five/m", tools=[read_tool()], store=store, providers={"five": provider}) as chat:
         assert (await chat.send("what is there?")).text == "That is all."
         return chat.id
 
 
-async def subagent(provider: ScriptedProvider, store: MemoryStore) -> str:
+async def subagent(provider: ScriptedProvider, store: Store) -> str:
     parent = ScriptedProvider([calls(("explore", {"task": "what is there?"})), says("It says so.")])
     explore = subagent_tool("explore", "Looks around.", "five/m", tools=[read_tool()])
     providers = {"five": provider, "scripted": parent}
@@ -77,8 +81,8 @@ async def subagent(provider: ScriptedProvider, store: MemoryStore) -> str:
 MODES = {"interactive": interactive, "one_shot": one_shot, "subagent": subagent}
 
 
-async def journal_of(mode: str) -> tuple[list[Entry], list[ChatRequest]]:
-    store = MemoryStore()
+async def journal_of(mode: str, store: Store | None = None) -> tuple[list[Entry], list[ChatRequest]]:
+    store = store or MemoryStore()
     provider = five_calls()
     session = await MODES[mode](provider, store)
     return [record.entry for record in await store.read(session)][1:], provider.requests
@@ -120,6 +124,18 @@ def test_every_mode_has_one_scheduler_per_session(
     monkeypatch.setattr(Scheduler, "__init__", counting)
     asyncio.run(journal_of(mode))
     assert len(made) == sessions
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_journal_is_the_same_wherever_it_is_kept(mode: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        expected, _ = await journal_of(mode)
+        for store in (SQLiteStore(tmp_path / "sessions.db"), JsonlStore(tmp_path / "sessions")):
+            entries, _ = await journal_of(mode, store)
+            assert entries == expected
+            await store.close()
+
+    asyncio.run(main())
 
 
 @pytest.mark.requirement("REQ-915-029", "REQ-915-045")

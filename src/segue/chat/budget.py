@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, final
 from msgspec import Struct
 
 from segue.chat.turn import MAX_EXCHANGES
+from segue.errors import UsageError
 
 if TYPE_CHECKING:
     from segue.conversation.usage import Usage
@@ -22,6 +23,15 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of input and output together."""
     max_cost: float | None = None
     """Dollars."""
+
+    def __post_init__(self) -> None:
+        if self.max_turns < 1:
+            raise UsageError(
+                f"A turn of {self.max_turns} exchanges cannot be taken.",
+                code="bad_budget",
+                path="max_turns",
+                hint="Allow at least one.",
+            )
 
     def exceeded(self, usage: Usage, cost: float | None) -> str:
         """Which limit was reached; nothing if none was."""

@@ -21,10 +21,7 @@ from segue.chat.budget import Budget
 from segue.chat.events import ChatEvent, Finish, Switch, Warned
 from segue.chat.facts import provider_of
 from segue.chat.opened import Model, Opened
-from segue.chat.opening import (
-    Settings,
-    checked_tools,
-)
+from segue.chat.opening import Settings, checked_tools, own_functions_only
 from segue.chat.running import EventStream, RunningTurn, spoken
 from segue.chat.shortening import Compacting
 from segue.chat.tools import as_tool
@@ -221,6 +218,13 @@ class Chat(Opened):
         session = await self._at_rest("change settings")
         await session.journal.append(SettingsChanged(system=system, options=options))
         session.terms.options = session.terms.options if options is None else options
+
+    async def equip(self, tools: Iterable[Tool | Callable[..., Any]]) -> None:
+        """Other tools than until now, from the next turn on."""
+        session = await self._at_rest("change tools")
+        given = checked_tools(as_tool(tool) for tool in tools)
+        self._settings = structs.replace(self._settings, tools=given)
+        session.equip(given, self._settings.approval or own_functions_only(given))
 
     async def rename(self, title: str) -> None:
         await self.open()

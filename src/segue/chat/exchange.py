@@ -17,7 +17,7 @@ from segue.chat.facts import facts_from, provider_of
 from segue.chat.react import MAX_CORRECTIONS, correction
 from segue.chat.router import GiveUp, GoTo, Retry
 from segue.chat.tool import Providers
-from segue.conversation.blocks import ToolCall
+from segue.conversation.blocks import Reasoning, ToolCall
 from segue.conversation.message import Message, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
@@ -190,8 +190,8 @@ class Exchanges:
             self._routing.aborted()
         elif reply.error is None:
             self._routing.answered(reply.usage, attempt.first_token, seconds=attempt.seconds, cost=cost)
-            if not message.blocks:
-                self._emit(Warned("The model answered with nothing.", "empty_reply"))
+            if all(type(block) is Reasoning for block in message.blocks):
+                self._emit(Warned("The model said nothing.", "empty_reply"))
         return structs.replace(reply, message=message, error=self.error)
 
     def _tell_repairs(self, sent: Sent) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, final
 
 from msgspec import Struct
@@ -99,7 +100,9 @@ def default_store() -> Store:
     return MemoryStore()
 
 
+@lru_cache(maxsize=1)
 def default_providers() -> Providers:
+    """One registry for all chats: they share its connections."""
     from segue.providers.registry import default_registry  # noqa: PLC0415 - reads what is configured
 
     return default_registry()

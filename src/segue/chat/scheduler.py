@@ -122,7 +122,11 @@ class _Batch:
         if self._approval is None:
             return tool
         asked = asyncio.ensure_future(self._approval.refusal(call, tool))
-        await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            _let_go(asked)
+            raise
         if not asked.done():
             await _stop(asked)
             return _cancelled(call)
@@ -198,7 +202,11 @@ async def run_call(tool: Tool, context: Context, stopped: asyncio.Future[Any]) -
     """The end of one call, within its tool's time and not long after `stopped`. Never raises."""
     call = context.call
     running = asyncio.ensure_future(_started(tool, context))
-    await asyncio.wait({running, stopped}, timeout=tool.timeout, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        await asyncio.wait({running, stopped}, timeout=tool.timeout, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        _let_go(running)
+        raise
     if running.done():
         return _outcome(call, running)
     cancelled = stopped.done()
@@ -265,10 +273,13 @@ def _outcome(call: ToolCall, running: asyncio.Future[Any]) -> ToolResult:
 
 async def _stop(running: asyncio.Future[Any]) -> None:
     """Cancel and wait a little. What comes later is nobody's business, so it is not reported as lost either."""
-    running.cancel()
+    _let_go(running)
     await asyncio.wait({running}, timeout=GRACE)
-    if not running.done():
-        running.add_done_callback(lambda late: late.cancelled() or late.exception())
+
+
+def _let_go(running: asyncio.Future[Any]) -> None:
+    running.cancel()
+    running.add_done_callback(lambda late: late.cancelled() or late.exception())
 
 
 def _cancelled(call: ToolCall) -> ToolResult:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from segue.chat.router import Router
     from segue.chat.scheduler import Emit, Scheduler
     from segue.chat.shortening import Shortening
+    from segue.chat.tool import Approves, Tool
     from segue.sessions.journal import Journal
 
 
@@ -74,6 +75,12 @@ class Session:
         self.scheduler = scheduler
         self.shortening = shortening
         self.budget = budget
+
+    def equip(self, tools: tuple[Tool, ...], approval: Approves) -> None:
+        """Other tools from now on; the scheduler stays the same."""
+        self.scheduler.tools = {tool.name: tool for tool in tools}
+        self.scheduler.approval = approval
+        self.terms.tools = tuple(tool.spec for tool in tools)
 
     async def take_turn(self, said: Message, router: Router, emit: Emit, abort: asyncio.Event) -> Answer:
         """From a user's message to the end of the turn, whatever happens. All but `Finish` is told here."""

@@ -12,7 +12,7 @@ from segue.chat.events import Compaction, Warned
 from segue.chat.facts import facts_from, has_images, provider_of
 from segue.chat.router import Need
 from segue.errors import SegueError
-from segue.providers.adapter import ChatRequest, CountsTokens
+from segue.providers.adapter import ChatRequest, CountsTokens, KnowsModels
 from segue.providers.estimates import estimate_request, family_of
 from segue.providers.tokens import WARNING_THRESHOLD, TokenCounter
 from segue.sessions.entries import Compacted
@@ -57,7 +57,7 @@ class Shortening:
         """Where the turn goes, with a conversation that fits there. Raises why it cannot go anywhere."""
         route, limit = router.routes[0], router.context_limit
         need = await self._need(route, said, limit)
-        if self._is_full(need, limit) and await self.shorten(route, limit, "full", emit, abort):
+        if self._is_full(route, need, limit) and await self.shorten(route, limit, "full", emit, abort):
             need = await self._need(route, said, limit)
         if need.tokens and limit and limit >= need.tokens >= limit * WARNING_THRESHOLD:
             emit(Warned(f"The conversation fills {need.tokens} of {limit} tokens.", "near_limit"))
@@ -130,10 +130,16 @@ class Shortening:
                 tokens = await TokenCounter(provider).estimate_tokens(request)
         return Need(tokens=tokens, images=has_images(conversation), tools=bool(terms.tools))
 
-    def _is_full(self, need: Need, limit: int | None) -> bool:
+    def _is_full(self, route: Route, need: Need, limit: int | None) -> bool:
         if need.tokens is None or limit is None or not self.settings.automatic:
             return False
-        return needs_compaction(need.tokens, limit, self._terms.options.max_tokens, self.settings.share)
+        return needs_compaction(need.tokens, limit, self._output(route), self.settings.share)
+
+    def _output(self, route: Route) -> int | None:
+        """Tokens that the answer may take: as asked for, else what the model can write at most."""
+        asked = route.with_defaults(self._terms.options).options.max_tokens
+        provider = provider_of(route, self._terms.providers)
+        return asked or (provider.card(route.model).output if isinstance(provider, KnowsModels) else None)
 
     def _counting(self, model: str) -> Callable[[Conversation], int]:
         """Tokens of a request to a model, estimated: nobody is asked."""
