@@ -66,9 +66,21 @@ def test_bytes_that_are_no_text_are_told_as_far_as_they_are(shell: Tool) -> None
     assert run_tool(shell, {"command": r"printf 'a\377\303\244'"}).value == "a\ufffdä"
 
 
-def test_output_is_told_while_it_comes(shell: Tool) -> None:
-    told: list[str] = []
-    run_tool(shell, {"command": "echo one; sleep 0.3; echo two"}, told)
+class Listening(list[str]):
+    """Answers the first words by making a file."""
+
+    def __init__(self, answer: Path) -> None:
+        self._answer = answer
+
+    def append(self, words: str) -> None:
+        super().append(words)
+        self._answer.touch()
+
+
+def test_output_is_told_while_it_comes(shell: Tool, tmp_path: Path) -> None:
+    told = Listening(tmp_path / "heard")
+    waiting = f"while [ ! -e {tmp_path / 'heard'} ]; do sleep 0.01; done"
+    run_tool(shell, {"command": f"echo one; {waiting}; echo two", "seconds": 20}, told)
     assert told == ["one\n", "two\n"]
 
 
@@ -120,6 +132,23 @@ def test_a_cancelled_command_ends_with_all_it_started(shell: Tool, tmp_path: Pat
         return child
 
     wait_until_dead(asyncio.run(main()))
+
+
+def test_a_command_may_be_cancelled_at_any_moment_of_its_start(shell: Tool, tmp_path: Path) -> None:
+    async def main() -> None:
+        for step in range(30):
+            started = tmp_path / "root" / f"{step}"
+            task = asyncio.ensure_future(perform(shell, {"command": f"sleep 60 & echo $! > {started}; wait"}))
+            for _ in range(step):
+                await asyncio.sleep(0.0005)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+    for written in (tmp_path / "root").iterdir():
+        if written.read_text().strip():
+            wait_until_dead(int(written.read_text()))
 
 
 def test_what_is_left_in_the_background_holds_nothing_up_and_ends(shell: Tool, tmp_path: Path) -> None:

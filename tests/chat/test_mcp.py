@@ -113,12 +113,13 @@ def _context() -> Any:
 
 def test_a_child_answers_in_every_way_and_gets_only_the_environment_it_is_given(tmp_path: Path) -> None:
     async def story(tools: dict[str, Tool], servers: McpServers) -> None:
+        assert (tools["mcp__s__add"].effect, tools["mcp__s__fail"].effect) == ("read", "other")
         await _every_kind_of_answer(tools, servers)
         names = (await perform(tools["mcp__s__environment"], {})).value.split("\n")
         assert "GIVEN" in names
         assert set(names) <= {"GIVEN", "HOME", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
 
-    with_tools({"s": child(SERVER, "stdio", env={"GIVEN": "1"})}, story, tmp_path)
+    with_tools({"s": child(SERVER, "stdio", env={"GIVEN": "1"}, trust=True)}, story, tmp_path)
 
 
 def test_a_server_at_an_address_answers_in_every_way(tmp_path: Path) -> None:
@@ -203,6 +204,8 @@ def test_a_server_at_an_address_may_go_and_come_back(tmp_path: Path) -> None:
 def test_what_is_broken_is_told_and_takes_nobody_else_down(tmp_path: Path) -> None:
     async def story(tools: dict[str, Tool], servers: McpServers) -> None:
         assert {name.split("__")[1] for name in tools} == {"good"}
+        # Nobody said that it is trusted, so its word that it only reads counts for nothing.
+        assert tools["mcp__good__add"].effect == "other"
         told = {name: str(problem) for name, problem in servers.problems.items()}
         assert set(told) == {"missing", "broken", "silent", "gone", "unset", "empty"}
         assert "No such file" in told["missing"]
@@ -229,6 +232,22 @@ def test_what_is_broken_is_told_and_takes_nobody_else_down(tmp_path: Path) -> No
     )
 
 
+def test_servers_may_be_closed_while_they_are_connected_to() -> None:
+    async def main() -> None:
+        servers = McpServers.from_json({"mcpServers": {"s": child(SERVER, "silent", startup_timeout_sec=30)}})
+        asked = asyncio.ensure_future(servers.tools())
+        while servers._connections[0]._open is None:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.1)
+        began = time.monotonic()
+        await servers.close()
+        assert await asked == ()
+        assert set(servers.problems) == {"s"}
+        assert time.monotonic() - began < 10
+
+    asyncio.run(main())
+
+
 def test_tools_are_listed_page_by_page_and_a_circle_ends() -> None:
     async def story(tools: dict[str, Tool], _servers: McpServers) -> None:
         assert [name for name in tools if "paged" in name] == [
@@ -245,15 +264,6 @@ def test_nothing_is_imported_or_started_before_it_is_needed() -> None:
         "McpServers.from_json({'mcpServers': {'x': {'command': 'y'}}}); sys.exit('mcp' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603
-
-
-def test_a_server_is_believed_about_its_tools_only_when_it_is_trusted() -> None:
-    async def story(tools: dict[str, Tool], _servers: McpServers) -> None:
-        assert tools["mcp__trusted__add"].effect == "read"
-        assert tools["mcp__trusted__fail"].effect == "other"
-        assert tools["mcp__other__add"].effect == "other"
-
-    with_tools({"trusted": child(SERVER, "stdio", trust=True), "other": child(SERVER, "stdio")}, story)
 
 
 ENVIRONMENT = {"TOKEN": "sesame", "HOME": "/home/me"}

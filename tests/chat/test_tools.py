@@ -145,6 +145,16 @@ def test_what_is_not_given_keeps_the_default_of_the_function() -> None:
     assert output.value == {"text": "x", "kinds": ["Unit", "NoneType", "Filter", "NoneType"], "days": []}
 
 
+def test_whole_numbers_may_be_written_with_a_point_and_texts_stay_texts() -> None:
+    def told(count: int, numbers: list[int], either: int | str) -> list[Any]:
+        return [count, numbers, either]
+
+    made = as_tool(told)
+    arguments = {"count": 5.0, "numbers": [1.0, 2], "either": "7"}
+    assert problem_with(ToolCall("c", "told", arguments), made.spec) == ""
+    assert repr(run(made, arguments).value) == "[5, [1, 2], '7']"
+
+
 def google(city: str) -> None:
     """Tell the weather.
 

@@ -39,7 +39,10 @@ _FREE: Final[dict[Mode, frozenset[Effect]]] = {
     "auto-edit": frozenset({"read", "edit"}),
     "yolo": frozenset({"read", "edit", "run", "fetch", "other"}),
 }
-_MAX_VALUES: Final = 100_000
+_MAX_VALUES: Final = 10_000
+_MAX_JUDGED: Final = 20_000
+_MAX_PATH: Final = 4_096
+"""Characters that are looked at: judging must not take longer than running."""
 _SUBJECT: Final[dict[Effect, str]] = {"read": "path", "edit": "path", "run": "command", "fetch": "url"}
 """The argument that tells what a tool of this effect is called on."""
 
@@ -76,6 +79,8 @@ class Pattern(Struct, frozen=True):
         if self.subject is None:
             return True
         name, subject = _subject(call, tool)
+        if name == "command" and len(subject) > _MAX_JUDGED:
+            return True
         texts = list(_texts(call.arguments)) if tool.effect == "other" else [subject] if name else []
         return any(_matches(piece, self.subject) for text in texts for piece in _readings(text, tool.effect))
 
@@ -201,8 +206,8 @@ def _readings(text: str, effect: Effect) -> Iterator[str]:
     """Everything a text may mean to a tool."""
     yield text
     if effect in ("run", "other"):
-        yield from pieces(text)
-    if effect in ("read", "edit", "other"):
+        yield from pieces(text[:_MAX_JUDGED])
+    if effect in ("read", "edit", "other") and len(text) <= _MAX_PATH:
         # A path may be said from the root of the disk as well.
         steps = posixpath.normpath(text).split("/")
         yield from ("/".join(steps[start:]) for start in range(len(steps)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -90,8 +91,9 @@ def _written(workspace: Workspace) -> Callable[[dict[str, Any]], tuple[str, ...]
             steps: Steps = workspace.steps(str(arguments.get("path", "")))
         except UsageError:
             return ()
+        path = str(workspace.root.joinpath(*steps))
         # Two spellings of one name must not run side by side where the disk ignores case.
-        return (str(workspace.root.joinpath(*steps)).casefold(),)
+        return (path.casefold() if sys.platform == "darwin" else path,)
 
     return paths
 

@@ -95,17 +95,7 @@ async def _run(command: str, root: Path, hearing: _Hearing, seconds: float) -> i
     # Not asyncio's own pipe: with that, waiting for a process waits for whoever inherited its output, too.
     ours, theirs = os.pipe()
     try:
-        process = await asyncio.create_subprocess_exec(
-            "/bin/sh",
-            "-c",
-            command,
-            cwd=root,
-            env=without_secrets(os.environ) | _QUIET,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
+        process = await _start(command, root, theirs)
     except BaseException:
         os.close(ours)
         raise
@@ -128,6 +118,29 @@ async def _run(command: str, root: Path, hearing: _Hearing, seconds: float) -> i
         listening.cancel()
         # The process is dead: both are over within a moment, also when this task is being cancelled.
         await asyncio.wait([listening, asyncio.ensure_future(process.wait())], timeout=GRACE)
+
+
+async def _start(command: str, root: Path, output: int) -> asyncio.subprocess.Process:
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *("/bin/sh", "-c", command),
+            cwd=root,
+            env=without_secrets(os.environ) | _QUIET,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # By now it may run, and have started others: asyncio alone would end only the shell.
+        await asyncio.wait([starting])
+        if starting.exception() is None:
+            _signal(starting.result().pid, signal.SIGKILL)
+            await starting.result().wait()
+        raise
 
 
 def _signal(group: int, number: signal.Signals) -> None:

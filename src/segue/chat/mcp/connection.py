@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 CLOSE_SECONDS: Final = 10.0
 MAX_PAGES: Final = 100
-_CONNECTION_CLOSED: Final = -32000
 _TIMED_OUT: Final = -32001
+# The SDK has no codes of its own for these: servers use the same ones for whatever they like.
+_LOST: Final = ("Connection closed", "SSE stream")
 _UNKNOWN_SESSION: Final = "Session terminated"
-"""What the SDK says when a server refuses a request because it does not know its session, for instance after a
-restart. Nothing has run then."""
+"""The server refused a request because it does not know its session, as after a restart. Nothing has run."""
 _REFUSED: Final = "Server returned an error response"
-"""What it says of any other bad status. Some servers mean an unknown session by it as well, but the call may have run."""
+"""Any other bad status. Some servers mean an unknown session by it as well, but the call may have run."""
 
 
 class _Open:
@@ -63,82 +63,74 @@ class Connection:
 
     async def tools(self) -> list[ListedTool]:
         """All tools of the server, page by page."""
-        client = await self._client()
+        opened = await self._opened()
         found: list[ListedTool] = []
         cursors: set[str] = set()
         cursor: str | None = None
         try:
             for _ in range(MAX_PAGES):
-                page = await asyncio.wait_for(client.list_tools(cursor=cursor), self.server.start_seconds)
+                listing = opened.client.result().list_tools(cursor=cursor)
+                page = await asyncio.wait_for(listing, self.server.start_seconds)
                 found += page.tools
                 cursor = page.next_cursor
                 if not cursor or cursor in cursors:
                     break
                 cursors.add(cursor)
         except Exception as error:
-            raise self._failed("did not tell its tools", error) from error
+            raise self._failed("did not tell its tools", _why(error), opened) from error
         return found
 
     async def call(self, name: str, arguments: dict[str, Any], context: Context) -> Output:
         """Call a tool. What the server says against it is an error result; that it is gone is raised."""
         try:
-            return await self._call(await self._client(), name, arguments, context)
+            return await self._call(await self._opened(), name, arguments, context)
         except _NotRunError:
-            self._lose()
-        try:
-            return await self._call(await self._client(), name, arguments, context)
-        except _NotRunError as error:
-            raise self._failed("does not keep its sessions", error.__cause__) from error
+            return await self._call(await self._opened(), name, arguments, context)
 
     async def close(self) -> None:
+        """End the connection, or the attempt to make one."""
         opened, self._open = self._open, None
         if opened is None or opened.owner is None:
             return
         opened.over.set()
-        await asyncio.wait([opened.owner], timeout=CLOSE_SECONDS)
+        if opened.client.done():
+            await asyncio.wait([opened.owner], timeout=CLOSE_SECONDS)
         if not opened.owner.done():
             opened.owner.cancel()
             await asyncio.wait([opened.owner], timeout=CLOSE_SECONDS)
 
-    async def _call(self, client: Client, name: str, arguments: dict[str, Any], context: Context) -> Output:
-        from mcp import MCPError  # noqa: PLC0415 - heavy, and loaded by now
-        from pydantic import ValidationError  # noqa: PLC0415
-
+    async def _call(self, opened: _Open, name: str, arguments: dict[str, Any], context: Context) -> Output:
         seconds = self.server.call_seconds
         try:
-            result = await client.call_tool(
+            result = await opened.client.result().call_tool(
                 name, arguments, read_timeout_seconds=seconds, progress_callback=_progress(context)
             )
-        except MCPError as error:
-            if error.message == _UNKNOWN_SESSION:
-                raise _NotRunError from error
-            if error.code == _TIMED_OUT:
-                return Output(error=f"The tool did not answer within {seconds:g} seconds and was cancelled.")
-            if error.message == _REFUSED:
-                self._lose()
-                return Output(
-                    error="The server refused the request. The next call makes a new connection to it."
-                )
-            if error.code == _CONNECTION_CLOSED:
-                self._lose()
-                raise self._failed(
-                    "was lost while the call ran, which may have had effects", error
-                ) from error
-            return Output(error=error.message)
-        except ValidationError as error:
-            return Output(error=f"The server answered with something that MCP does not know: {error.title}.")
+        except Exception as error:
+            message = str(error)
+            if message == _UNKNOWN_SESSION:
+                opened.over.set()
+                raise _NotRunError(self.server.name) from error
+            if opened.over.is_set() or message.startswith(_LOST):
+                opened.over.set()
+                what = "was lost while the call ran, which may have had effects"
+                raise self._failed(what, _why(error), opened) from error
+            if message == _REFUSED:
+                opened.over.set()
+            return Output(error=_told(error, seconds))
         return output_of_result(result)
 
-    async def _client(self) -> Client:
+    async def _opened(self) -> _Open:
         async with self._connecting:
             if self._open is None or not self._open.is_usable:
                 await self.close()
-                self._open = await self._connected()
-            return await self._open.client
+                await self._connect()
+            if self._open is None:
+                raise self._failed("cannot be used", "it was closed meanwhile")
+            return self._open
 
-    async def _connected(self) -> _Open:
+    async def _connect(self) -> None:
         await _import_sdk()
-        opened = _Open()
+        opened = self._open = _Open()
         opened.owner = asyncio.create_task(self._own(opened), name=f"mcp {self.server.name}")
         # A failure to close tells nobody anything: it was looked at.
         opened.owner.add_done_callback(lambda owner: None if owner.cancelled() else owner.exception())
@@ -151,10 +143,11 @@ class Connection:
             if not opened.client.done():
                 opened.owner.cancel()
         if opened.client.done():
-            return opened
+            return
         await asyncio.wait([opened.owner], timeout=CLOSE_SECONDS)
         error = None if opened.owner.cancelled() or not opened.owner.done() else opened.owner.exception()
-        raise self._failed("cannot be reached", error, opened)
+        late = f"it did not answer within {self.server.start_seconds:g} seconds"
+        raise self._failed("cannot be reached", late if error is None else _why(error), opened)
 
     async def _own(self, opened: _Open) -> None:
         from mcp import Client  # noqa: PLC0415 - heavy, and loaded by now
@@ -177,17 +170,7 @@ class Connection:
             return await _http_transport(address, self.server.call_seconds, stack)
         return await _stdio_transport(address, opened.words, stack)
 
-    def _lose(self) -> None:
-        if self._open is not None:
-            self._open.over.set()
-
-    def _failed(self, what: str, error: BaseException | None, opened: _Open | None = None) -> SegueError:
-        opened = opened or self._open
-        why = (
-            _why(error)
-            if error is not None
-            else f"it did not answer within {self.server.start_seconds:g} seconds"
-        )
+    def _failed(self, what: str, why: str, opened: _Open | None = None) -> SegueError:
         words = opened.words.text(self.server.secrets()) if opened is not None else ""
         said = f" (It said: {words})" if words else ""
         is_child = isinstance(self.server.address, Stdio)
@@ -289,6 +272,17 @@ def _progress(context: Context) -> ProgressFnT:
             context.progress(f"{share} {message}" if message else share)
 
     return tell
+
+
+def _told(error: Exception, seconds: float) -> str:
+    """What went wrong with a call, for the model to read."""
+    if getattr(error, "code", None) == _TIMED_OUT:
+        return f"The tool did not answer within {seconds:g} seconds and was cancelled."
+    if str(error) == _REFUSED:
+        return "The server refused the request. The next call makes a new connection to it."
+    if type(error).__name__ == "ValidationError":
+        return "The server answered with something that the protocol does not know."
+    return _why(error)
 
 
 def _why(error: BaseException) -> str:
