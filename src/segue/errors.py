@@ -176,7 +176,7 @@ class RouteError(SegueError):
 
     def as_dict(self) -> dict[str, Any]:
         failures = [{"member": name, **error.as_dict()} for name, error in self.failures]
-        return {**super().as_dict(), "failures": failures}
+        return {**super().as_dict(), **({"failures": failures} if failures else {})}
 
 
 class RouteBusyError(RouteError):
@@ -193,7 +193,12 @@ class RouteTooSmallError(RouteError):
     default_code = "routes_too_small"
 
     def __init__(
-        self, message: str, *, limit: int, hint: str = "", failures: tuple[tuple[str, SegueError], ...] = ()
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        limit: int = 0,
+        failures: tuple[tuple[str, SegueError], ...] = (),
     ) -> None:
         super().__init__(message, hint=hint, failures=failures)
         self.limit = limit
