@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-SUBJECTS = ("render", "dialects")
+SUBJECTS = ("render", "dialects", "journal")
 
 
 def main(names: list[str]) -> None:

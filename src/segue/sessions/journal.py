@@ -32,6 +32,7 @@ class Journal:
         self.fenced = False
         """Somebody else took the session over; nothing can be written any more."""
         self._lease = lease
+        self._writers = 0
         self._lock = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -68,17 +69,12 @@ class Journal:
         """
         if not entries:
             return
-        if not self._one_at_a_time().locked():
-            await self._append(entries)
-            return
-        # Others are writing: the wait for our turn must not be cut short either. A task of its own for every entry
-        # would take as long as all the rest that is done here.
-        writing = asyncio.ensure_future(self._append(entries))
+        self._writers += 1
         try:
-            await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            await _outlast(writing)
-            raise
+            # A task of its own for every entry would take as long as all the rest that is done here.
+            await (self._append(entries) if self._writers == 1 else self._append_in_turn(entries))
+        finally:
+            self._writers -= 1
 
     async def renew(self) -> None:
         try:
@@ -144,6 +140,15 @@ class Journal:
                 return
             for seq, entry in enumerate(kept, last - len(kept) + 1):
                 self.state.apply(seq, entry)
+
+    async def _append_in_turn(self, entries: Sequence[Entry]) -> None:
+        """Others are writing, and the wait for our turn must not be cut short either."""
+        writing = asyncio.ensure_future(self._append(entries))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await _outlast(writing)
+            raise
 
     async def _catch_up(self) -> None:
         for record in await self.store.read(self.session, after=self.state.last_seq):
