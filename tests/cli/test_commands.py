@@ -18,6 +18,7 @@ from segue.emulators.brain import Call
 from segue.sessions.store import SessionInfo
 
 
+@pytest.mark.requirement("Scenario: Model Discovery")
 def test_models_of_one_provider_and_of_all_that_are_set_up(cloud: Cloud, asked: Here) -> None:
     one = asked("models", "anthropic")
     assert one.code == Exit.OK
@@ -57,6 +58,7 @@ def test_a_model_that_is_not_there_is_told(cloud: Cloud, asked: Here) -> None:
     assert told.out == ""
 
 
+@pytest.mark.requirement("Scenario: Health Check")
 def test_health_asks_everybody_side_by_side(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     here = cloud.home.here(monkeypatch, OLLAMA_HOST=cloud.served.url("ollama"))
     told = here("health")
@@ -80,6 +82,7 @@ def test_health_with_nobody_to_ask_is_exit_41(segue: Here) -> None:
     assert segue("health", "--set", "providers.ollama.base_url=http://127.0.0.1:9").code == Exit.FINDINGS
 
 
+@pytest.mark.requirement("Scenario: Embedding Generation")
 def test_embed_gives_one_vector_per_text_in_order(cloud: Cloud, asked: Here) -> None:
     told = asked("embed", "-m", "openai", "one", "two", "--dimensions", "8")
     vectors = [json.loads(line) for line in told.out.splitlines()]

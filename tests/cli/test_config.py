@@ -68,6 +68,7 @@ def test_all_faults_are_told_at_once_with_their_lines(segue: Here, home: Home) -
     assert "Traceback" not in told.err
 
 
+@pytest.mark.requirement("Scenario: Configuration Validation")
 def test_faults_of_provider_sections_are_told_too(segue: Here, home: Home) -> None:
     home.configure('[providers.openai]\nbase_urll = "x"\n[providers.mine]\ntimeouts = { idle = -1 }\n')
     told = segue("config", "check")

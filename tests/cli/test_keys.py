@@ -50,6 +50,13 @@ def test_nothing_and_nonsense_are_no_keys(segue: Here) -> None:
     assert segue("keys", "list").out == ""
 
 
+def test_a_misspelt_provider_gets_no_key_and_one_of_ones_own_does(segue: Here) -> None:
+    told = segue("keys", "set", "opanai", stdin=KEY)
+    assert told.code == Exit.USAGE
+    assert 'Did you mean "openai"?' in told.err
+    assert segue("keys", "set", "zz-own-server", stdin=KEY).code == Exit.OK
+
+
 def test_a_keyring_is_used_where_there_is_one(home: Home) -> None:
     (home.project / "ring.py").write_text(
         "import json, pathlib\n"

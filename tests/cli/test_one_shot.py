@@ -48,6 +48,31 @@ def test_a_command_behind_two_dashes_is_a_prompt(cloud: Cloud, asked: Here) -> N
     assert user_text(cloud.bodies()[-1]) == "convert"
 
 
+def test_help_is_told_by_word_too(asked: Here) -> None:
+    assert asked("help").out == asked("--help").out
+    assert asked("help", "models").out == asked("models", "--help").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--json", "--output-format", "text", "x"),
+        ("--no-session", "-c", "x"),
+        ("--fork", "x"),
+        ("--input-format", "stream-json", "x"),
+        ("--max-turns", "0", "x"),
+        ("--timeout", "-1", "x"),
+        ("--effort", "huge", "x"),
+        ("x", "--version"),
+    ],
+)
+def test_flags_that_make_no_sense_are_refused(cloud: Cloud, asked: Here, words: tuple[str, ...]) -> None:
+    told = asked(*words)
+    assert told.code == Exit.USAGE
+    assert told.err
+    assert cloud.bodies() == []
+
+
 def test_flags_may_stand_between_words(cloud: Cloud, asked: Here) -> None:
     assert asked("one", "-m", "openai/gpt-4.1-mini", "two").code == Exit.OK
     body = cloud.bodies()[-1]
@@ -121,6 +146,7 @@ def test_a_configured_model_alias_or_profile_answers(cloud: Cloud, asked: Here) 
     assert cloud.bodies()[-1]["model"].startswith("claude")
 
 
+@pytest.mark.requirement("REQ-915-043")
 def test_fallback_goes_on_where_the_first_one_fails_and_says_so(cloud: Cloud, asked: Here) -> None:
     for _ in range(3):
         cloud.fail(kind="status", status=529, provider="anthropic", retry_after=0.01)
@@ -222,10 +248,13 @@ def test_the_model_may_not_steer_the_terminal(cloud: Cloud, asked: Here) -> None
     assert asked("hi").out == "safe words\n"
     cloud.say("safe \x1b[31mwords")
     assert asked("hi", "--raw-output").out == "safe \x1b[31mwords\n"
-    cloud.say("safe \x1b[31mwords")
-    assert "\x1b" not in asked("hi", "--json").out
+    cloud.say("safe \x1b[31m\x9b2Jwords")
+    out = asked("hi", "--json").out
+    assert not any(0x7F <= ord(letter) <= 0x9F or letter == "\x1b" for letter in out)
+    assert json.loads(out)["result"] == "safe \x1b[31m\x9b2Jwords", "scripts get what was said"
 
 
+@pytest.mark.requirement("REQ-915-003", "REQ-915-041")
 def test_a_session_goes_on_and_a_switch_says_what_is_lost(cloud: Cloud, asked: Here) -> None:
     cloud.say("Noted.")
     asked("My name is Ada.")

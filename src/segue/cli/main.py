@@ -50,6 +50,8 @@ def _answer(words: list[str]) -> int:
         return _version()
     from segue.cli.commands import COMMANDS, run_command  # noqa: PLC0415 - not even argparse is needed before
 
+    if words[:1] == ["help"] and len(words) <= 2 and all(word in COMMANDS for word in words[1:]):
+        words = [*words[1:], "--help"]
     if words[:1] and words[0] in COMMANDS:
         return run_command(words[0], words[1:])
     from segue.cli.one_shot.arguments import parse  # noqa: PLC0415

@@ -139,6 +139,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     arguments.output_format = "json" if arguments.json else arguments.output_format or "text"
     if arguments.no_session and (arguments.last or arguments.resume is not None):
         made.error("--no-session keeps nothing, so there is nothing to go on with")
+    if arguments.input_format == "stream-json" and (arguments.words or arguments.prompt):
+        made.error("--input-format stream-json takes what to ask from stdin alone")
     if arguments.fork and not arguments.last and arguments.resume is None:
         made.error("--fork needs -c or -r: what shall be forked?")
     return arguments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any, Protocol, final
@@ -143,8 +144,13 @@ def _outcome(name: str, result: Any) -> told.ToolOutcome:
     )
 
 
+_CONTROL = re.compile("[\x7f-\x9f]")
+"""Characters that JSON may hold as they are, and that a terminal may obey."""
+
+
 def _write_line(value: told.Told) -> None:
-    sys.stdout.write(msgspec.json.encode(value, enc_hook=str).decode() + "\n")
+    line = msgspec.json.encode(value, enc_hook=str).decode()
+    sys.stdout.write(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n")
     sys.stdout.flush()
 
 
