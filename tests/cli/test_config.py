@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cli.running import Here, Home
+from segue.cli.config.command import toml_value
 from segue.cli.config.layers import load, merge, value_of
 from segue.cli.config.lines import line_of, lines_of
 from segue.cli.config.models import choose
@@ -209,6 +213,25 @@ def test_values_are_read_as_toml_and_else_as_text() -> None:
     assert value_of('["a"]') == ["a"]
     assert value_of("anthropic/some-model") == "anthropic/some-model"
     assert value_of("x\ny = 1") == "x\ny = 1"
+
+
+words = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
+values = st.recursive(
+    st.one_of(
+        st.booleans(),
+        st.integers(-(2**63), 2**63 - 1),
+        st.floats(allow_nan=False, allow_infinity=False),
+        words,
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(words, inner, max_size=4)),
+    max_leaves=10,
+)
+
+
+@given(value=values)
+def test_what_is_shown_can_be_read_again(value: object) -> None:
+    shown = f"value = {toml_value(value)}"
+    assert tomllib.loads(shown)["value"] == value
 
 
 def test_merging_replaces_lists_and_joins_tables() -> None:

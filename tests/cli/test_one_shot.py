@@ -121,6 +121,19 @@ def test_with_nothing_at_all_three_ways_are_told_in_five_lines(
         assert words in told.err
 
 
+def test_a_key_in_the_environment_goes_before_a_stored_one(cloud: Cloud, asked: Here) -> None:
+    asked("keys", "set", "openai", stdin="sk-stored-0123456789")
+    asked.forget("OPENAI_API_KEY")
+    assert "Taking anthropic/" in asked("hello").err
+
+
+def test_a_price_that_is_not_known_cannot_be_a_limit(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = cloud.home.here(monkeypatch, OLLAMA_HOST=cloud.served.url("ollama"))
+    told = here("hello", "-m", "ollama/qwen3", "--max-cost", "1")
+    assert told.code == Exit.OK, told.err
+    assert "cannot be kept" in told.err or "known" not in told.err
+
+
 def test_a_stored_key_is_used(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     cloud.without_keys()
     here = cloud.home.here(monkeypatch)

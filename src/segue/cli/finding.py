@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
@@ -53,12 +54,12 @@ async def find_model(config: Config, providers: KnownProviders) -> Found:
 
 
 def with_key(config: Config, providers: KnownProviders) -> Found | None:
-    for name in providers.configured():
-        address = addresses().providers.get(name)
-        if address is None or not address.needs_key:
-            continue
+    """A provider whose key is in the environment; else one whose key is stored, which takes longer to find out."""
+    keyed = {name: address for name, address in addresses().providers.items() if address.needs_key}
+    told = [name for name, address in keyed.items() if any(map(os.environ.get, address.key_env))]
+    for name in told or [name for name in providers.configured() if name in keyed]:
         if model := usual_model(name, config):
-            return Found(f"{name}/{model}", f"there is a key for {address.title}")
+            return Found(f"{name}/{model}", f"there is a key for {keyed[name].title}")
     return None
 
 

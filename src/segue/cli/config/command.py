@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segue.cli.config.layers import Path, Settings
+
+_BARE = re.compile("[A-Za-z0-9_-]+")
+"""A key that needs no quotes."""
 
 DESCRIPTION = (
     "Settings come from the user's file, the project's file, SEGUE_… variables and --set, in this order."
@@ -103,9 +107,12 @@ def _leaves(path: Path, table: dict[str, Any]) -> Iterator[tuple[Path, Any]]:
 
 
 def _key(path: Path) -> str:
-    return ".".join(
-        word if word.replace("-", "").replace("_", "").isalnum() else json.dumps(word) for word in path
-    )
+    return ".".join(word if _BARE.fullmatch(word) else _text(word) for word in path)
+
+
+def _text(text: str) -> str:
+    # Strings are spelt as in JSON, but for one control character that JSON lets through.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def toml_value(value: Any) -> str:
@@ -116,4 +123,4 @@ def toml_value(value: Any) -> str:
         case dict():
             return f"{{{', '.join(f'{_key((key,))} = {toml_value(item)}' for key, item in value.items())}}}"
         case _:
-            return json.dumps(value, ensure_ascii=False)  # bools, numbers and strings are spelt alike
+            return _text(value) if isinstance(value, str) else json.dumps(value)

@@ -117,7 +117,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_turns: Count = 10
     """Exchanges with the model within one turn."""
     max_cost: Annotated[float, Meta(gt=0)] | None = None
-    """Dollars, for the session."""
+    """Dollars: an answer that comes to more is stopped."""
     timeout: Seconds | None = None
     """Seconds, for a turn."""
     compact_at: Share = 0.85

@@ -152,11 +152,15 @@ class _OneShot:
         elif type(event) is Switch:
             if event.losses and self._arguments.strict:
                 stop("loss", switch_line(event))
-        elif type(event) is TurnComplete and event.cost is not None:
-            self._cost += event.cost
-            most = self._arguments.max_cost or around.config.limits.max_cost
-            if most is not None and self._cost > most:
-                stop("cost", dollars(self._cost))
+        elif type(event) is TurnComplete:
+            self._count(event, self._arguments.max_cost or around.config.limits.max_cost, stop)
+
+    def _count(self, event: TurnComplete, most: float | None, stop: Stop) -> None:
+        if event.cost is None and most is not None and event.number == 1:
+            say(f"The price of {event.model} is not known, so the limit of {dollars(most)} cannot be kept.")
+        self._cost += event.cost or 0.0
+        if most is not None and self._cost > most:
+            stop("cost", dollars(self._cost))
 
     def _listening(self, around: Surroundings) -> Listener:
         arguments, ui = self._arguments, around.config.ui
