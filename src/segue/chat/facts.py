@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from segue.chat.route import Route
     from segue.chat.router import Facts
     from segue.chat.tool import Providers
-    from segue.conversation.message import Conversation
+    from segue.conversation.message import Conversation, Message
     from segue.providers.adapter import ProviderAdapter
 
 
@@ -43,9 +43,21 @@ def facts_from(providers: Providers) -> Facts:
     return facts
 
 
-def has_images(conversation: Conversation) -> bool:
-    return any(
-        type(block) is Media or (type(block) is ToolResult and block.media)
-        for message in conversation.messages
-        for block in message.blocks
-    )
+class Images:
+    """Whether a conversation shows any, told as it grows without looking at all of it each time."""
+
+    def __init__(self) -> None:
+        self._looked_at: tuple[Message, ...] = ()
+        self._found = False
+
+    def __call__(self, conversation: Conversation) -> bool:
+        messages, done = conversation.messages, len(self._looked_at)
+        if messages[:done] != self._looked_at:  # mostly the very same values, which are not looked into
+            done, self._found = 0, False
+        self._found = self._found or any(
+            type(block) is Media or (type(block) is ToolResult and block.media)
+            for message in messages[done:]
+            for block in message.blocks
+        )
+        self._looked_at = messages
+        return self._found

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from segue.chat.attempt import Attempt
 from segue.chat.compaction import Strategy, compact, needs_compaction
 from segue.chat.events import Compaction, Warned
-from segue.chat.facts import facts_from, has_images, provider_of
+from segue.chat.facts import Images, facts_from, provider_of
 from segue.chat.router import Need
 from segue.errors import SegueError
 from segue.providers.adapter import ChatRequest, CountsTokens, KnowsModels
@@ -52,6 +52,7 @@ class Shortening:
         self._journal = journal
         self._terms = terms
         self._facts = facts_from(terms.providers)
+        self._images = Images()
 
     async def open_route(self, router: Router, said: Message, emit: Emit, abort: asyncio.Event) -> Routing:
         """Where the turn goes, with a conversation that fits there. Raises why it cannot go anywhere."""
@@ -128,7 +129,7 @@ class Shortening:
             provider = provider_of(route, terms.providers)
             if isinstance(provider, CountsTokens):
                 tokens = await TokenCounter(provider).estimate_tokens(request)
-        return Need(tokens=tokens, images=has_images(conversation), tools=bool(terms.tools))
+        return Need(tokens=tokens, images=self._images(conversation), tools=bool(terms.tools))
 
     def _is_full(self, route: Route, need: Need, limit: int | None) -> bool:
         if need.tokens is None or limit is None or not self.settings.automatic:
