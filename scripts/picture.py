@@ -8,19 +8,18 @@ written beside it. Nothing is touched up: what the picture shows was on the scre
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-import time
 import tomllib
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-import pexpect
-import pyte
 from msgspec import Struct
-from pyte.screens import HistoryScreen
+
+from scripts.terminal import Terminal
 
 if TYPE_CHECKING:
     from pyte.screens import Char
@@ -63,50 +62,17 @@ class Scene(Struct, frozen=True, forbid_unknown_fields=True):
 
 def play(scene: Scene) -> list[list[Char]]:
     """The lines on the screen when the scene is over."""
-    import os  # noqa: PLC0415 - the surroundings matter to the played command alone
-
-    screen = HistoryScreen(scene.columns, scene.rows, history=2000)
-    stream = pyte.ByteStream(screen)
-    surroundings = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "PROMPT_TOOLKIT_NO_CPR": "1", **scene.environment}
-    child: pexpect.spawn[bytes] = pexpect.spawn(
-        "/bin/bash",
-        ["-c", scene.command],
-        dimensions=(scene.rows, scene.columns),
-        env=surroundings,
-        timeout=5,
-    )
-    for step in scene.steps:
-        _wait(child, screen, stream, step)
-        child.send(step.keys)
-    _drain(child, stream, 2.0)
-    child.close(force=True)
-    above = list(screen.history.top)[-scene.scrollback :] if scene.scrollback else []
-    lines = [*above, *(screen.buffer[row] for row in range(scene.rows))]
-    cells = [[line[column] for column in range(scene.columns)] for line in lines]
+    surroundings = {**os.environ, **scene.environment}
+    command = ("/bin/bash", "-c", scene.command)
+    with Terminal(command, columns=scene.columns, rows=scene.rows, environment=surroundings) as terminal:
+        for step in scene.steps:
+            terminal.wait_for(step.see, step.seconds)
+            terminal.type(step.keys)
+        terminal.settle(1.0)
+        cells = terminal.cells()[-scene.rows - scene.scrollback :]
     while cells and not "".join(cell.data for cell in cells[-1]).strip():
         cells.pop()
     return cells
-
-
-def _wait(child: pexpect.spawn[bytes], screen: HistoryScreen, stream: pyte.ByteStream, step: Step) -> None:
-    deadline = time.monotonic() + step.seconds
-    while not re.search(step.see, "\n".join(screen.display)):
-        if time.monotonic() > deadline:
-            shown = "\n".join(screen.display)
-            raise SystemExit(f"The screen never showed {step.see!r}:\n{shown}")
-        _drain(child, stream, 0.1)
-    _drain(child, stream, 0.1)
-
-
-def _drain(child: pexpect.spawn[bytes], stream: pyte.ByteStream, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            stream.feed(child.read_nonblocking(65_536, 0.05))
-        except pexpect.TIMEOUT:
-            continue
-        except pexpect.EOF:
-            return
 
 
 def draw(cells: list[list[Char]], columns: int) -> str:

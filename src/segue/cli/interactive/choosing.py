@@ -98,5 +98,6 @@ def session_line(info: SessionInfo, width: int) -> str:
 async def store_key(talk: Talk, words: list[str]) -> None:
     if not words:
         raise UsageError("Whose key?", code="usage", hint="/key PROVIDER, for example /key anthropic.")
-    talk.around.ask_key(words[0])
+    with talk.cooked():
+        talk.around.ask_key(words[0])
     talk.screen.say("  Stored. It holds from the next request on.")

@@ -52,11 +52,13 @@ async def converse(
     if first:
         talk.queue.append(first)
     try:
-        while not talk.leaving:
-            line = talk.queue.pop(0) if talk.queue else await reader.read()
-            if line is None:
-                break
-            await _do(talk, line)
+        # All the time: what is typed between two prompts must arrive as it would at one.
+        with source.raw_mode():
+            while not talk.leaving:
+                line = talk.queue.pop(0) if talk.queue else await reader.read()
+                if line is None:
+                    break
+                await _do(talk, line)
     finally:
         session = talk.chat.id
         await talk.chat.close()
@@ -66,13 +68,12 @@ async def converse(
 
 async def _do(talk: Talk, line: str) -> None:
     line = line.strip()
-    if not line:
-        return
     if is_command(line):
         await run_command(talk, line)
     elif line.startswith("!"):
-        await run_here(talk, line[1:].strip())
-    else:
+        with talk.cooked():
+            await run_here(talk, line[1:].strip())
+    elif line:
         await talk.take_turn(line)
 
 

@@ -15,6 +15,8 @@ from segue.conversation.blocks import Text
 from segue.errors import SegueError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from prompt_toolkit.input import Input
 
     from segue.chat.chat import Chat
@@ -104,6 +106,10 @@ class Talk:
         await chat.open()
         await self.chat.close()
         self.chat = chat
+
+    def cooked(self) -> AbstractContextManager[None]:
+        """The terminal as other programs expect it, for as long as one of them has it."""
+        return self._source.cooked_mode()
 
     def complain(self, error: SegueError) -> None:
         place = f" (at {error.path})" if error.path else ""

@@ -10,7 +10,9 @@ import msgspec
 from segue.cli.interactive.screen import shortened
 from segue.cli.sanitise import sanitised
 from segue.handoff.convert import convert
+from segue.handoff.source import CONVERSATION
 from segue.handoff.wording import fault_of, remedy_of
+from segue.sessions.export import export_session
 
 if TYPE_CHECKING:
     from segue.cli.interactive.talk import Talk
@@ -66,10 +68,9 @@ async def diagnose(talk: Talk, words: list[str]) -> None:
 
 
 async def export(talk: Talk, words: list[str]) -> None:
-    from segue.sessions.export import written  # noqa: PLC0415 - only this needs it
-
     path = Path(words[0] if words else f"{talk.chat.id}.json").expanduser()
-    path.write_bytes(await written(talk.chat.journal, path.suffix))
+    form = {".md": "markdown", ".jsonl": "journal"}.get(path.suffix, CONVERSATION)
+    path.write_bytes(await export_session(talk.around.store, talk.chat.id, form))
     talk.screen.say(f"  Written to {path}.")
 
 

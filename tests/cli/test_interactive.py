@@ -1,0 +1,266 @@
+"""A chat at a real terminal: typed keys in, what the screen shows out; emulated providers answer over HTTP."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from scripts.terminal import Terminal
+
+from cli.running import Cloud
+from segue.emulators.brain import Call, Think
+
+CTRL_C, CTRL_D, CTRL_O, ESC, ENTER = "\x03", "\x04", "\x0f", "\x1b", "\r"
+READY = r"ctrl-d leaves\n>"
+SLOW = """
+import time
+from segue.chat.tools import tool
+
+@tool(effect="read")
+def slow(seconds: float, name: str) -> str:
+    "Take a while."
+    time.sleep(seconds)
+    return f"{name} is done"
+"""
+
+
+@pytest.fixture
+def terminal(cloud: Cloud) -> Iterator[Callable[..., Terminal]]:
+    """segue in a terminal, in a home of its own."""
+    (cloud.home.project / "slow.py").write_text(SLOW)
+    environment = cloud.home.full()
+    environment.pop("NO_COLOR")
+    with ExitStack() as stack:
+
+        def start(*words: str, rows: int = 40) -> Terminal:
+            command = (sys.executable, "-m", "segue", *words)
+            running = Terminal(command, environment=environment, directory=cloud.home.project, rows=rows)
+            return stack.enter_context(running)
+
+        yield start
+
+
+def refusals(cloud: Cloud) -> list[str]:
+    return [f"{entry.rule}: {entry.message}" for entry in cloud.emulator.log if entry.verdict == "refused"]
+
+
+def test_a_whole_chat_with_a_switch_a_view_an_undo_and_a_way_back(
+    cloud: Cloud, terminal: Callable[..., Terminal]
+) -> None:
+    cloud.say("The **first** answer.")
+    segue = terminal("-m", "anthropic/claude-sonnet-4-6")
+    segue.wait_for(READY)
+    segue.type("Hello there" + ENTER)
+    segue.wait_for(r"The first answer\.\nanthropic/claude-sonnet-4-6 · \d+ in \d+ out")
+    segue.type("/model openai/gpt-4.1" + ENTER)
+    segue.wait_for(r"⇄ anthropic/claude-sonnet-4-6 → openai/gpt-4\.1 \(asked\)")
+    cloud.say("The second answer.")
+    segue.type("And again" + ENTER)
+    segue.wait_for(r"The second answer\.\nopenai/gpt-4\.1 ·")
+    segue.type("/view gemini" + ENTER)
+    segue.wait_for('"contents"')
+    segue.type("/undo" + ENTER)
+    segue.wait_for("Taken back")
+    segue.type("/stats" + ENTER)
+    shown = segue.wait_for("tokens out")
+    assert re.search(r"messages +2", shown)
+    segue.type("/redo" + ENTER + "/stats" + ENTER)
+    segue.wait_for(r"messages +4")
+    segue.type("/quit" + ENTER)
+    shown = segue.wait_for(r"segue -r (\w+) goes on")
+    assert segue.exit_code() == 0
+    session = re.findall(r"segue -r (\w+) goes on", shown)[-1]
+
+    cloud.say("Still here.")
+    again = terminal("-r", session)
+    again.wait_for(r"The second answer\.\n>")
+    again.type("Do you remember?" + ENTER)
+    again.wait_for(r"Still here\.\nopenai/gpt-4\.1")
+    asked = [message["content"] for message in cloud.bodies()[-1]["messages"] if message["role"] == "user"]
+    assert asked == ["Hello there", "And again", "Do you remember?"]
+    assert not refusals(cloud)
+
+
+def test_ctrl_c_in_the_middle_of_parallel_tools_leaves_a_valid_session(
+    cloud: Cloud, terminal: Callable[..., Terminal]
+) -> None:
+    wishes = [Call("slow", {"seconds": seconds, "name": f"n{seconds}"}) for seconds in (0.1, 30.0, 31.0)]
+    cloud.say(*wishes)
+    segue = terminal("-m", "anthropic/claude-sonnet-4-6", "-T", "slow.py:slow")
+    segue.wait_for(READY)
+    segue.type("Do three things" + ENTER)
+    segue.wait_for("✓ slow")
+    segue.type(CTRL_C)
+    shown = segue.wait_for("interrupted; the conversation stays valid")
+    assert "✓ slow(seconds: 0.1, name: n0.1)" in shown
+    assert len(re.findall("⊘ slow", shown)) == 2
+    cloud.say("Two were stopped.")
+    segue.type("/model openai/gpt-5.6" + ENTER)
+    segue.wait_for("⇄")
+    segue.type("What happened?" + ENTER)
+    segue.wait_for("Two were stopped")
+    assert not refusals(cloud)
+    results = [item for item in cloud.bodies()[-1]["input"] if item.get("type") == "function_call_output"]
+    assert len(results) == 3
+    assert "n0.1 is done" in str(results[0])
+
+
+def test_a_switch_during_a_turn_says_that_it_waits(cloud: Cloud, terminal: Callable[..., Terminal]) -> None:
+    cloud.say("A long story. " * 40, delay=0.05)
+    segue = terminal("-m", "anthropic/claude-sonnet-4-6")
+    segue.wait_for(READY)
+    segue.type("Tell me" + ENTER)
+    segue.wait_for("A long story")
+    segue.type("/model openai/gpt-4.1" + ENTER)
+    segue.wait_for("from the next turn on")
+    segue.wait_for(r"⇄ anthropic/claude-sonnet-4-6 → openai/gpt-4\.1", 30)
+    cloud.say("Another voice.")
+    segue.type("Go on" + ENTER)
+    segue.wait_for(r"Another voice\.\nopenai/gpt-4\.1")
+    providers = [entry.provider for entry in cloud.emulator.log]
+    assert providers == ["anthropic", "openai"]
+    assert not refusals(cloud)
+
+
+def test_what_is_typed_during_a_turn_waits_for_its_end(
+    cloud: Cloud, terminal: Callable[..., Terminal]
+) -> None:
+    cloud.say("First. " * 20, delay=0.05)
+    cloud.say("The queued one.")
+    segue = terminal("-m", "openai/gpt-4.1")
+    segue.wait_for(READY)
+    segue.type("one" + ENTER)
+    segue.wait_for("First")
+    segue.type("two" + ENTER)
+    segue.wait_for("waits for the end of this turn: two")
+    segue.wait_for("The queued one", 30)
+    assert [message["content"] for message in cloud.bodies()[-1]["messages"]][-1] == "two"
+
+
+def test_escape_interrupts(cloud: Cloud, terminal: Callable[..., Terminal]) -> None:
+    cloud.say("Never ending. " * 400, delay=0.05)
+    segue = terminal("-m", "openai/gpt-4.1")
+    segue.wait_for(READY)
+    segue.type("go" + ENTER)
+    segue.wait_for("Never ending")
+    segue.type(ESC)
+    segue.wait_for("interrupted; the conversation stays valid")
+    cloud.say("Fine.")
+    segue.type("and now?" + ENTER)
+    segue.wait_for(r"Fine\.\nopenai")
+
+
+def test_a_call_is_asked_about_and_the_answer_holds(cloud: Cloud, terminal: Callable[..., Terminal]) -> None:
+    for command in ("echo one-$((1+1))", "echo two-$((2+2))"):
+        cloud.say(Call("run_shell", {"command": command}))
+        cloud.say("Ran.")
+    segue = terminal("-m", "openai/gpt-4.1", "-T", "run_shell")
+    segue.wait_for(READY)
+    segue.type("run it" + ENTER)
+    segue.wait_for(r"\? run_shell\(command: echo one")
+    segue.type("y")
+    segue.wait_for(r"✓ run_shell.*one-2")
+    segue.wait_for(r"Ran\.\nopenai")
+    segue.type("and the other" + ENTER)
+    segue.wait_for(r"\? run_shell\(command: echo two")
+    segue.type("n")
+    shown = segue.wait_for(r"⊘ run_shell.*denied")
+    assert "two-4" not in shown
+
+
+def test_reasoning_is_folded_away_and_shown_on_request(
+    cloud: Cloud, terminal: Callable[..., Terminal]
+) -> None:
+    cloud.say(Think("Let me see what four is."), "Four.")
+    segue = terminal("-m", "anthropic/claude-opus-5-5")
+    segue.wait_for(READY)
+    segue.type("2+2" + ENTER)
+    segue.wait_for(r"Four\.\nanthropic")
+    segue.settle()
+    segue.type(CTRL_O)
+    segue.wait_for("Let me see what four is|Nothing was thought aloud")
+
+
+def test_model_output_cannot_steer_the_terminal(cloud: Cloud, terminal: Callable[..., Terminal]) -> None:
+    cloud.say("before \x1b]0;owned\x07\x1b[2J\x1b[31mafter\u202e")
+    segue = terminal("-m", "openai/gpt-4.1", "--plain")
+    segue.wait_for(READY)
+    segue.type("hi" + ENTER)
+    segue.wait_for("before after")
+    assert b"owned" not in segue.raw
+    assert b"\x1b[2J" not in segue.raw
+
+
+def test_compacting_forking_and_saving(cloud: Cloud, terminal: Callable[..., Terminal]) -> None:
+    segue = terminal("-m", "openai/gpt-4.1")
+    segue.wait_for(READY)
+    for number in range(4):
+        cloud.say(f"Answer {number}. " + "words " * 60)
+        segue.type(f"Question {number}" + ENTER)
+        segue.wait_for(rf"Answer {number}[\s\S]*openai/gpt-4\.1 ·[^\n]*\n>")
+    segue.type("/compact truncate" + ENTER)
+    segue.wait_for(r"⇊ compacted \(truncate|nothing to leave out")
+    segue.type("/save My talk" + ENTER)
+    segue.wait_for("Saved as My talk")
+    segue.type("/fork" + ENTER)
+    segue.wait_for("is kept as it is; this is")
+    segue.type("/sessions" + ENTER)
+    segue.wait_for(r"My talk[\s\S]*>")
+    cloud.say("Good.")
+    segue.type("go on" + ENTER)
+    segue.wait_for(r"Good\.")
+    assert not refusals(cloud)
+
+
+def test_mistakes_are_explained_and_the_chat_goes_on(cloud: Cloud, terminal: Callable[..., Terminal]) -> None:
+    segue = terminal("-m", "openai/gpt-4.1")
+    segue.wait_for(READY)
+    segue.type("/modle x" + ENTER)
+    segue.wait_for("Did you mean /model")
+    segue.type("/model nobody/nothing" + ENTER)
+    segue.wait_for('There is no provider "nobody"')
+    segue.type("/set temprature 1" + ENTER)
+    segue.wait_for('There is no setting "temprature"')
+    cloud.fail(status=401)
+    segue.type("hello" + ENTER)
+    segue.wait_for(r"✗ .*(key|API)")
+    cloud.say("Now it works.")
+    segue.type("hello again" + ENTER)
+    segue.wait_for("Now it works")
+
+
+def test_ctrl_c_twice_and_ctrl_d_leave(terminal: Callable[..., Terminal]) -> None:
+    segue = terminal("-m", "openai/gpt-4.1")
+    segue.wait_for(READY)
+    segue.type("half a line")
+    segue.settle()
+    segue.type(CTRL_C)
+    segue.settle()
+    segue.type(CTRL_C)
+    segue.wait_for("ctrl-c again leaves")
+    segue.type(CTRL_C)
+    assert segue.exit_code() == 0
+
+    other = terminal("-m", "openai/gpt-4.1")
+    other.wait_for(READY)
+    other.type(CTRL_D)
+    assert other.exit_code() == 0
+
+
+def test_a_file_is_sent_along_and_a_command_is_run_here(
+    cloud: Cloud, terminal: Callable[..., Terminal]
+) -> None:
+    (cloud.home.project / "notes.txt").write_text("the secret word is segue")
+    segue = terminal("-m", "openai/gpt-4.1")
+    segue.wait_for(READY)
+    segue.type("!echo from-the-shell-$((40+2))" + ENTER)
+    segue.wait_for("from-the-shell-42")
+    cloud.say("I read it.")
+    segue.type("What is in @notes.txt?" + ENTER)
+    segue.wait_for("I read it")
+    told = str(cloud.bodies()[-1]["messages"])
+    assert "the secret word is segue" in told
+    assert "from-the-shell-42" in told
