@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from segue.chat.events import Switch
+from segue.chat.events import Compaction, Switch
+from segue.chat.route import Route
 from segue.emulators.faults import Fault
 from segue.sessions.memory import MemoryStore
 from stories.world import NAMES, PAIRS, World, cancelled_fan_out, cancelled_text, good_turn
@@ -84,6 +85,32 @@ def test_all_wires_alternate_turn_by_turn_with_cancelled_fan_outs_and_compaction
                 if turn % 6 == 4:
                     await chat.compact("summarise" if turn % 4 else "elide_results")
             assert answered == [order[n % len(order)] for n in range(21)]
+
+    asyncio.run(main())
+    assert world.refusals() == []
+
+
+@every_pair
+@pytest.mark.requirement("REQ-915-004")
+def test_on_a_switch_to_a_smaller_window_the_old_model_tells_it_in_short(
+    world: World, one: str, other: str
+) -> None:
+    provider, _, model = other.partition("/")
+
+    async def main() -> None:
+        async with world.chat(one) as chat:
+            for _ in range(8):
+                await good_turn(chat)
+            await cancelled_fan_out(chat)
+            before = len(world.requests(one))
+            await chat.switch(Route(provider=provider, model=model, context=900))
+            events = [event async for event in chat.stream("look")]
+            assert [event.why for event in events if type(event) is Compaction] == ["full"]
+            assert chat.answer is not None
+            assert chat.answer.error is None
+            assert len(world.requests(one)) == before + 1
+            await chat.switch(one)
+            await good_turn(chat)
 
     asyncio.run(main())
     assert world.refusals() == []
