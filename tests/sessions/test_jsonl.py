@@ -112,6 +112,22 @@ def test_damage_in_the_middle_is_told_with_its_line_and_hides_no_other_session(t
     asyncio.run(main())
 
 
+def test_a_session_of_a_newer_segue_is_listed_and_not_opened(tmp_path: Path) -> None:
+    async def main() -> None:
+        file = await made(tmp_path)
+        with file.open("ab") as stream:
+            stream.write(b'{"seq":6,"at":1.0,"epoch":1,"entry":{"type":"moon_landed"}}\n')
+        store = JsonlStore(tmp_path)
+        assert [(info.id, info.entries) for info in await store.find()] == [("s", 6)]
+        for _ in range(2):  # the failed attempt does not keep it busy
+            with pytest.raises(JournalError) as refused:
+                await Journal.resume(store, "s")
+            assert refused.value.code == "newer_entry"
+        await store.close()
+
+    asyncio.run(main())
+
+
 def test_a_lost_fence_file_lets_no_old_epoch_come_back(tmp_path: Path) -> None:
     async def main() -> None:
         await made(tmp_path)

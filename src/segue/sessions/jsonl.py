@@ -18,7 +18,7 @@ from segue.sessions.encoding import decode_entry
 from segue.sessions.entries import Entry, Record, SessionStarted
 from segue.sessions.fences import Fence, locked
 from segue.sessions.holding import Hold, check_session_id, refuse_busy
-from segue.sessions.lines import Lines, read_lines, report_torn, written
+from segue.sessions.lines import Line, Lines, read_lines, report_torn, report_unreadable, written
 from segue.sessions.listing import fold_text, is_shown, news_in, told
 from segue.sessions.store import LEASE_SECONDS, Lease, SessionInfo
 from segue.sessions.worker import Worker
@@ -171,8 +171,9 @@ class JsonlStore:
                 break
             try:
                 info, said = self._told(session)
-            except JournalError:
-                continue  # a damaged or deleted file is told of when it is opened; the others are listed
+            except JournalError as error:
+                report_unreadable(self._file(session), error)
+                continue
             shown = (fold_text(info.title), fold_text(info.first_words), *said)
             if is_shown(info, parent) and any(text in words for words in shown):
                 found.append(info)
@@ -184,8 +185,8 @@ class JsonlStore:
             hold = fence.hold if fence.hold is not None and fence.hold.lasts(fence.clock()) else None
         if not lines:
             raise refusals.unknown_session(session)
-        entries = [decode_entry(bytes(line.entry)) for line in lines]
-        started = entries[0] if isinstance(entries[0], SessionStarted) else SessionStarted()
+        entries = [entry for line in lines if (entry := _known(line)) is not None]
+        started = next((entry for entry in entries if isinstance(entry, SessionStarted)), SessionStarted())
         info = SessionInfo(
             id=session,
             directory=started.directory,
@@ -254,6 +255,16 @@ class JsonlStore:
 
     def _lock_file(self, session: str) -> Path:
         return self._directory / f"{session}.lock"
+
+
+def _known(line: Line) -> Entry | None:
+    """The entry in a line; nothing if only a newer segue knows its kind, which is no reason not to list the session."""
+    try:
+        return decode_entry(bytes(line.entry))
+    except JournalError as error:
+        if error.code != "newer_entry":
+            raise
+        return None
 
 
 def _first_entry(file: Path) -> SessionStarted | None:

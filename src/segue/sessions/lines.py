@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from segue.errors import JournalError
     from segue.sessions.entries import Entry
 
 _LOG = logging.getLogger("segue.sessions")
@@ -88,6 +89,11 @@ def report_torn(file: Path, lines: Lines) -> None:
         file,
         lines.torn,
     )
+
+
+def report_unreadable(file: Path, error: JournalError) -> None:
+    if error.code != "unknown_session":  # deleted while the list was made
+        _LOG.warning("%s is left out of the list: %s", file, error.message)
 
 
 def _parse(piece: bytes) -> Line | None:
