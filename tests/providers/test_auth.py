@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import copy
 import os
 import pickle
@@ -10,7 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from segue.conversation.events import Event, Failed
+from segue.conversation.message import Conversation, user
 from segue.errors import CredentialsError, UsageError
+from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import addresses, find_address
 from segue.providers.auth import (
     FoundKey,
@@ -181,6 +185,33 @@ def test_a_version_an_organization_and_headers_of_ones_own_go_along() -> None:
     )
     headers = connect("anthropic", api_key=KEY, environ={}, keyring=False).endpoint.headers()
     assert headers["anthropic-version"] == "2023-06-01"
+
+
+@pytest.mark.parametrize("key", ["two\nlines-of-key", "“quoted-key”"])
+def test_a_key_that_cannot_be_one_is_told_without_showing_it(key: str) -> None:
+    provider = connect("openai", api_key=key, environ={}, keyring=False)
+    with pytest.raises(CredentialsError) as caught:
+        provider.endpoint.headers()
+    assert caught.value.code == "bad_key"
+    assert "key”" not in str(caught.value)
+    assert "lines-of-key" not in str(caught.value)
+    assert len(provider.validate_config()) == 1
+
+
+def test_a_command_is_asked_outside_of_the_loop_and_not_twice_when_it_fails(tmp_path: Path) -> None:
+    counted = tmp_path / "count"
+    script = f"open({str(counted)!r}, 'a').write('x'); raise SystemExit(1)"
+    config = ProviderConfig(key_command=f'{sys.executable} -c "{script}"')
+    provider = connect("openai", config, environ={}, keyring=False)
+    request = ChatRequest(model="gpt-4.1", conversation=Conversation().append(user("Hi.")))
+
+    async def main() -> list[Event]:
+        return [event async for event in provider.chat_stream(request)]
+
+    (failed,) = asyncio.run(main())
+    assert isinstance(failed, Failed)
+    assert failed.error.code == "key_command_failed"
+    assert counted.read_text() == "x"
 
 
 def test_a_refused_key_is_looked_for_again(tmp_path: Path) -> None:

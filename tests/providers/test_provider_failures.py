@@ -85,6 +85,7 @@ def test_an_error_in_mid_stream_ends_it(segue_emulator_server: Served, place: Pl
     segue_emulator_server.emulator.faults.append(fault)
     error = failure_of(provider_at(segue_emulator_server, place), asking(place))
     assert isinstance(error, OverloadError)
+    assert bool(error.request_id) == (place in (OPENAI, RESPONSES, ANTHROPIC))  # others number no requests
 
 
 def test_a_provider_that_says_nothing_is_given_up(segue_emulator_server: Served) -> None:

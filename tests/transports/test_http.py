@@ -160,11 +160,25 @@ def test_an_unknown_host_cannot_be_connected_to() -> None:
     assert error.code == "CONNECTION_FAILED"
 
 
-@pytest.mark.parametrize("url", ["", "ollama", "ftp://host/x", "http://"])
+@pytest.mark.parametrize("url", ["", "ollama", "ftp://host/x", "http://", "http://[::1", "http://h:port/"])
 def test_what_is_no_address_is_refused_before_anything_is_sent(url: str) -> None:
     error = asyncio.run(refusal(url))
     assert isinstance(error, UsageError)
     assert error.code == "bad_url"
+
+
+def test_a_header_that_cannot_be_sent_is_refused_without_showing_it() -> None:
+    async def answer(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def main() -> SegueError:
+        async with server(answer) as url:
+            return await refusal(url, headers={"x-key": "secret\nsecret"})
+
+    error = asyncio.run(main())
+    assert isinstance(error, UsageError)
+    assert error.code == "bad_header"
+    assert "secret" not in str(error)
 
 
 def test_a_connection_that_is_not_taken_up_times_out() -> None:

@@ -115,6 +115,13 @@ class Key:
         """What a request carries; raises CredentialsError where a key is needed and there is none."""
         found = self.find()
         if found is not None:
+            if not _is_sendable(found.secret.reveal()):
+                raise CredentialsError(
+                    f"The key for {self._address.title} from {found.source} holds characters that no key has.",
+                    code="bad_key",
+                    path=f"providers.{self._address.name}",
+                    hint="Look for line breaks and typographic quotes in it.",
+                )
             return auth_header(self._address.auth, found.secret)
         if self._address.needs_key:
             raise missing_key(self._address, self._sources.variable)
@@ -206,6 +213,10 @@ def _from_keyring(name: str) -> FoundKey | None:
 def _from_file(name: str, path: Path) -> FoundKey | None:
     value = _clean(read_key_file(path).get(name, ""))
     return FoundKey(Secret(value), f"the file {path.name}") if value else None
+
+
+def _is_sendable(value: str) -> bool:
+    return value.isascii() and value.isprintable()
 
 
 def _clean(value: str) -> str:

@@ -105,11 +105,21 @@ def _check_keys(name: str, config: ProviderConfig) -> list[Problem]:
         problems.append(_problem(name, ways[1], "***", message, f"Keep one; {ways[0]} would be used."))
     if config.api_key is not None and not config.api_key:
         problems.append(_problem(name, "api_key", "", "The key is empty.", "Remove it or fill it in."))
-    return problems + [
-        _problem(name, f"headers.{header}", "***", "This is no name of a header.", "Rename it.")
-        for header in config.headers
-        if not header.isascii() or not header.replace("-", "").replace("_", "").isalnum()
-    ]
+    return (
+        problems
+        + [
+            _problem(name, f"headers.{header}", "***", "This is no name of a header.", "Rename it.")
+            for header in config.headers
+            if not header.isascii() or not header.replace("-", "").replace("_", "").isalnum()
+        ]
+        + [
+            _problem(
+                name, f"headers.{header}", "***", "A header cannot hold this.", "Remove line breaks from it."
+            )
+            for header, value in config.headers.items()
+            if not value.isprintable()
+        ]
+    )
 
 
 def _check_timeouts(name: str, config: ProviderConfig) -> list[Problem]:

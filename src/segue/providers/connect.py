@@ -126,4 +126,5 @@ def _headers(address: Address, config: ProviderConfig, environ: Mapping[str, str
         headers["openai-organization"] = organization
     if config.project:
         headers["openai-project"] = config.project
-    return {**headers, **config.headers}
+    headers.update(config.headers)
+    return {name.lower(): value for name, value in headers.items()}

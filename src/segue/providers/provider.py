@@ -11,8 +11,15 @@ from urllib.parse import quote
 from msgspec import structs
 
 from segue.conversation.events import CallStarted, Event, Failed, Finished
-from segue.dialects.refusals import without_secrets
-from segue.errors import CredentialsError, ProtocolError, SegueError, TransportError, UsageError
+from segue.dialects.refusals import request_id, without_secrets
+from segue.errors import (
+    CredentialsError,
+    ProtocolError,
+    ProviderError,
+    SegueError,
+    TransportError,
+    UsageError,
+)
 from segue.providers.abilities import abilities
 from segue.providers.abort import AbortedError, Waiting
 from segue.providers.adapter import ProviderAdapter
@@ -23,7 +30,7 @@ from segue.providers.services import services_of
 from segue.providers.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
@@ -147,9 +154,9 @@ class Provider(ProviderAdapter):
                     _mind_gaps(self.name, decoder.unread[gaps:])
                     gaps = len(decoder.unread)
                 for event in _spoken(events, written.spoken):
-                    if isinstance(event, Finished | Failed):
+                    if isinstance(event, Finished):
                         await _rest(portions)
-                    yield event
+                    yield _credited(event, answer.headers)
         if silent:
             raise ProtocolError(
                 "No response body",
@@ -157,7 +164,7 @@ class Provider(ProviderAdapter):
                 hint=f"Check that {endpoint.base_url} is the right address.",
             )
         for event in _spoken(decoder.close(), written.spoken):
-            yield event
+            yield _credited(event, answer.headers)
 
     def _prepare(self, request: ChatRequest, wire: str = "") -> _Prepared:
         asked = structs.replace(request, model=self._model(request.model))
@@ -194,7 +201,8 @@ class Provider(ProviderAdapter):
             await asyncio.to_thread(self._key.find)
 
     def _mind(self, error: SegueError) -> None:
-        self.endpoint.blot(error)
+        if self._key is None or self._key.known:
+            self.endpoint.blot(error)
         if isinstance(error, CredentialsError) and self._key is not None:
             self._key.forget()
 
@@ -240,6 +248,13 @@ def _spoken(events: list[Event], names: dict[str, str]) -> list[Event]:
         else event
         for event in events
     ]
+
+
+def _credited(event: Event, headers: Mapping[str, str]) -> Event:
+    """An error in mid-stream belongs to the request as much as one in place of a stream."""
+    if isinstance(event, Failed) and isinstance(event.error, ProviderError) and not event.error.request_id:
+        event.error.request_id = request_id(headers)
+    return event
 
 
 async def _rest(portions: AsyncIterator[bytes]) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from types import SimpleNamespace
 
     from aiohttp import ClientResponse, ClientSession, TraceConfig
+    from yarl import URL
 
     from segue.transports.transport import Answer, Timeouts, WireRequest
 
@@ -69,14 +70,14 @@ class HttpTransport:
 
     async def _send(self, request: WireRequest, waits: _Waits) -> ClientResponse:
         import aiohttp  # noqa: PLC0415 - loaded when the first request is made
-        from yarl import URL  # noqa: PLC0415
 
+        url = _url(request)
         session = await self._session()
         try:
             async with waits.head:
                 return await session.request(
                     request.method,
-                    URL(request.url, encoded=True),
+                    url,
                     headers=request.headers,
                     data=BytesIO(request.body) if len(request.body) > LARGE_BODY else request.body or None,
                     timeout=aiohttp.ClientTimeout(total=None, connect=request.timeouts.connect),
@@ -90,10 +91,14 @@ class HttpTransport:
             raise waits.too_long("first_byte") from error
         except aiohttp.ClientConnectorError as error:
             raise _unreachable(waits.place, error) from error
-        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
+            raise _bad_url(request) from None
+        except ValueError:
             raise UsageError(
-                f'"{waits.place}" is no address.', code="bad_url", hint="Write it as http://host:port/path."
-            ) from error
+                f"A header of the request to {waits.place} holds characters that no header may hold.",
+                code="bad_header",
+                hint="Look for line breaks in keys and headers.",
+            ) from None
         except (aiohttp.ClientError, OSError) as error:
             raise _broken(waits.place, error) from error
 
@@ -243,6 +248,23 @@ def _certificates(file: str) -> SSLContext | None:
             code="bad_certificates",
             hint="Check SSL_CERT_FILE and REQUESTS_CA_BUNDLE.",
         ) from error
+
+
+def _url(request: WireRequest) -> URL:
+    from yarl import URL  # noqa: PLC0415 - aiohttp's own
+
+    try:
+        url = URL(request.url, encoded=True)
+        _ = url.host, url.port  # looked at only now: they may be none
+    except ValueError:
+        raise _bad_url(request) from None
+    return url
+
+
+def _bad_url(request: WireRequest) -> UsageError:
+    return UsageError(
+        f'"{request.place}" is no address.', code="bad_url", hint="Write it as http://host:port/path."
+    )
 
 
 def _proxy_for(url: str) -> str | None:
