@@ -104,14 +104,17 @@ def test_sessions_can_be_listed_shown_renamed_exported_and_removed(cloud: Cloud,
     assert "What is here?" in asked("sessions", "list", "here").out
     assert asked("sessions", "list", "elsewhere").out == ""
     page = asked("sessions", "show", info["id"][:6]).out
-    assert "## user" in page
-    assert "`list_dir`" in page
+    assert "## User" in page
+    assert "**list_dir**" in page
     assert asked("sessions", "rename", info["id"], "first look").code == Exit.OK
     assert asked("sessions", "show", "first look").out.startswith("# first look")
     document = json.loads(asked("sessions", "export", "first look").out)
     assert document["segue"] == "conversation"
     assert asked("sessions", "export", info["id"], "-o", "page.md", "--format", "markdown").code == Exit.OK
     assert (cloud.home.project / "page.md").read_text() == asked("sessions", "show", info["id"]).out
+    request = json.loads(asked("sessions", "export", info["id"], "--format", "gemini").out)
+    assert request["contents"][0]["role"] == "user"
+    assert asked("sessions", "export", info["id"], "--format", "klingon").code == Exit.USAGE
     assert asked("sessions", "rm", info["id"]).code == Exit.OK
     assert asked("sessions", "rm", info["id"]).code == Exit.USAGE
 

@@ -43,7 +43,7 @@ def test_bash_completes_commands_actions_flags_and_their_values(script: Path) ->
     assert completed(script, "--output-format", "st") == {"stream-json"}
     assert completed(script, "completion", "") >= set(SHELLS)
     assert "--fallback" in completed(script, "-m", "a/b", "--fa")
-    assert completed(script, "sessions", "export", "--format", "") == {"json", "markdown"}
+    assert "--format" in completed(script, "sessions", "export", "--f")
 
 
 def test_every_command_has_a_place_and_a_purpose() -> None:

@@ -7,7 +7,7 @@ import re
 
 import pyte
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.cli.markdown import GROWTH, MarkdownStream
@@ -87,6 +87,7 @@ def test_a_page_is_shown_as_a_page() -> None:
     assert told.endswith("The end")
 
 
+@settings(max_examples=40)
 @given(cuts=st.lists(st.integers(0, len(PAGE)), max_size=60), height=st.integers(2, 30))
 def test_however_it_is_cut_the_page_looks_the_same_in_the_end(cuts: list[int], height: int) -> None:
     places = [0, *sorted(cuts), len(PAGE)]

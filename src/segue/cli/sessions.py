@@ -16,7 +16,6 @@ from segue.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from segue.sessions.state import State
     from segue.sessions.store import SessionInfo, Store
 
 DESCRIPTION = "Conversations that are kept. One is named by its id, the beginning of its id, or its title."
@@ -31,7 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show = actions.add_parser("show", help="what was said")
     export = actions.add_parser("export", help="write one out: as a document, or as a page to read")
     export.add_argument("-o", "--output", default="-", metavar="FILE", help="stdout is the default")
-    export.add_argument("--format", choices=("json", "markdown"), default="json", help="json is the default")
+    export.add_argument(
+        "--format",
+        default="conversation",
+        metavar="FORM",
+        help="conversation (the default), markdown, journal, or a dialect: the request it would get",
+    )
+    export.add_argument("-m", "--model", default="", metavar="NAME", help="the model such a request names")
     taken = actions.add_parser("import", help="take a transcript in: what segue doctor reads")
     taken.add_argument("file", metavar="FILE", help="- is stdin")
     taken.add_argument("--title", default="", help="what it shall be called")
@@ -125,57 +130,24 @@ def _ago(at: float, now: float | None) -> str:
 
 
 async def _show(store: Store, arguments: argparse.Namespace) -> int:
-    sys.stdout.write(printable(as_page(await _state(store, arguments.session))))
+    from segue.sessions.export import export_session  # noqa: PLC0415
+
+    session = (await find_session(store, arguments.session)).id
+    page = await export_session(store, session, "markdown")
+    sys.stdout.write(printable(page.decode("utf-8", "replace").replace("\t", "    ")))
     return Exit.OK
 
 
-async def _state(store: Store, name: str) -> State:
-    from segue.sessions.state import replay  # noqa: PLC0415
-
-    return replay(await store.read((await find_session(store, name)).id))
-
-
-def as_page(state: State) -> str:
-    """A conversation for people: who said what, what was called and what came of it."""
-    from segue.conversation.blocks import Text, ToolCall, ToolResult  # noqa: PLC0415
-
-    lines = [f"# {state.title}", ""] if state.title else []
-    for message in state.conversation.messages:
-        if message.speaker != "tool":
-            model = f" ({message.origin.model})" if message.origin and message.origin.model else ""
-            lines += [f"## {message.speaker}{model}", ""]
-        for block in message.blocks:
-            if type(block) is Text:
-                lines += [block.text, ""]
-            elif type(block) is ToolCall:
-                lines += [f"`{block.name}` {json.dumps(block.arguments, ensure_ascii=False)}", ""]
-            elif type(block) is ToolResult:
-                lines += [f"→ `{block.name}`: {outcome_of(block)}", ""]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def outcome_of(result: object) -> str:
-    """What came of a call, in one text."""
-    from segue.conversation.blocks import ToolResult  # noqa: PLC0415
-
-    if not isinstance(result, ToolResult):
-        return ""
-    if result.reason is not None:
-        return result.reason.replace("_", " ")
-    told = result.error if result.error is not None else result.output
-    return told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str)
-
-
 async def _export(store: Store, arguments: argparse.Namespace) -> int:
-    from segue.conversation.document import encode_document  # noqa: PLC0415
+    from segue.sessions.export import export_session  # noqa: PLC0415
 
-    state = await _state(store, arguments.session)
-    if arguments.format == "markdown":
-        data = as_page(state).encode("utf-8", "replace")
-    else:
-        data = encode_document(state.conversation, state.ledger, options=state.options) + b"\n"
+    session = (await find_session(store, arguments.session)).id
+    data = await export_session(store, session, arguments.format, model=arguments.model)
+    if not data.endswith(b"\n"):
+        data += b"\n"
     if arguments.output == "-":
         sys.stdout.buffer.write(data)
+        sys.stdout.flush()
     else:
         Path(arguments.output).write_bytes(data)
         say(f"{arguments.output}: written.")
@@ -183,24 +155,19 @@ async def _export(store: Store, arguments: argparse.Namespace) -> int:
 
 
 async def _import(store: Store, arguments: argparse.Namespace) -> int:
-    from segue.handoff.transcripts import read_file  # noqa: PLC0415
-    from segue.sessions.entries import Adopted, SessionStarted  # noqa: PLC0415
-    from segue.sessions.journal import Journal  # noqa: PLC0415
+    from segue.sessions.imports import import_session  # noqa: PLC0415
 
     name = arguments.file
     data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    source, _ = read_file(data)
-    conversation, repairs = source.adopted()
-    interactions = tuple(source.ledger.values()) if source.ledger is not None else ()
     title = arguments.title or ("" if name == "-" else Path(name).stem)
-    journal = await Journal.start(store, SessionStarted(title=title, directory=str(Path.cwd())))
-    await journal.append(Adopted(conversation=conversation, interactions=interactions, source=name))
-    await journal.close()
-    for repair in repairs:
-        say(f"repair: {repair}")
-    say(
-        f"{len(conversation.messages)} messages taken in. Go on with: segue -r {journal.session} -m provider/model"
+    journal, history = await import_session(
+        store, data, title=title, directory=str(Path.cwd()), source="stdin" if name == "-" else name
     )
+    await journal.close()
+    for repair in history.repairs:
+        say(f"repair: {repair}")
+    count = len(history.adopted.conversation.messages)
+    say(f"{count} messages taken in. Go on with: segue -r {journal.session} -m provider/model")
     sys.stdout.write(journal.session + "\n")
     return Exit.OK
 

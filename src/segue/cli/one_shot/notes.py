@@ -14,11 +14,12 @@ from segue.chat.events import (
     Warned,
 )
 from segue.cli.sanitise import sanitised
-from segue.cli.sessions import outcome_of
 from segue.conversation.blocks import status_of
+from segue.transcript.values import text_of
 
 if TYPE_CHECKING:
     from segue.chat.events import ChatEvent
+    from segue.conversation.blocks import ToolResult
 
 _MOST = 100
 """Letters of arguments and results that are shown."""
@@ -43,6 +44,13 @@ def note(event: ChatEvent) -> str:
             return f"warning: {shortened(message, 300)}"
         case _:
             return ""
+
+
+def outcome_of(result: ToolResult) -> str:
+    """What came of a call, in one text."""
+    if result.reason is not None:
+        return result.reason.replace("_", " ")
+    return result.error if result.error is not None else text_of(result.output)
 
 
 def switch_line(switch: Switch) -> str:
