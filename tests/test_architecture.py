@@ -47,16 +47,31 @@ def test_the_public_names_are_complete_sorted_and_found() -> None:
         _ = segue.nonsense
 
 
+HEAVY = (
+    "aiohttp",
+    "genai_prices",
+    "jsonschema_rs",
+    "keyring",
+    "mcp",
+    "prompt_toolkit",
+    "pydantic",
+    "rich",
+    "sqlite3",
+    "uvicorn",
+    "xllamacpp",
+)
+"""Modules that take long to load, so they are loaded by those who need them."""
+
+
 @pytest.mark.parametrize(
     ("statement", "heavy"),
     [
-        ("import segue", ("msgspec", "segue.transcript", "segue.dialects", "argparse", "aiohttp", "uvicorn")),
-        (
-            "from segue.cli import main; main(['--version'])",
-            ("msgspec", "segue.dialects", "aiohttp", "uvicorn"),
-        ),
-        ("from segue.cli import main; main(['--help'])", ("msgspec", "segue.dialects", "aiohttp", "uvicorn")),
-        ("from segue import render", ("segue.dialects", "segue.handoff", "aiohttp", "uvicorn", "asyncio")),
+        ("import segue", ("msgspec", "segue.transcript", "segue.dialects", "argparse", "asyncio", *HEAVY)),
+        ("from segue.cli import main; main(['--version'])", ("msgspec", "segue.dialects", "asyncio", *HEAVY)),
+        ("from segue.cli import main; main(['--help'])", ("msgspec", "segue.dialects", "asyncio", *HEAVY)),
+        ("from segue import render", ("segue.dialects", "segue.handoff", "asyncio", *HEAVY)),
+        ("from segue import Chat", HEAVY),
+        ("from segue import convert", HEAVY),
     ],
 )
 def test_nothing_heavy_is_loaded_before_it_is_needed(statement: str, heavy: tuple[str, ...]) -> None:

@@ -6,12 +6,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from segue.chat.approval import Approval
+    from segue.chat.blocking import BlockingChat
+    from segue.chat.chat import Chat
+    from segue.chat.route import Route
+    from segue.chat.subagent import subagent_tool
+    from segue.chat.tool import Tool
+    from segue.chat.tools import tool
     from segue.conversation.blocks import Code, Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
     from segue.conversation.document import decode_document, encode_document
     from segue.conversation.interaction import Interaction, Ledger
     from segue.conversation.message import Conversation, Message
+    from segue.conversation.options import Options
     from segue.errors import SegueError
     from segue.handoff.convert import convert
+    from segue.providers.adapter import ChatRequest, ProviderAdapter
+    from segue.providers.registry import ProviderRegistry, default_registry
+    from segue.providers.scripted import ScriptedProvider
+    from segue.sessions.jsonl import JsonlStore
+    from segue.sessions.sqlite import SQLiteStore
     from segue.transcript.adopt import adopt, rebuild
     from segue.transcript.policy import Policy
     from segue.transcript.render import render
@@ -20,56 +33,86 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Transcript
 
 _HOMES = {
+    "Approval": "segue.chat.approval",
+    "BlockingChat": "segue.chat.blocking",
+    "Chat": "segue.chat.chat",
+    "ChatRequest": "segue.providers.adapter",
     "Code": "segue.conversation.blocks",
     "Conversation": "segue.conversation.message",
     "Interaction": "segue.conversation.interaction",
+    "JsonlStore": "segue.sessions.jsonl",
     "Ledger": "segue.conversation.interaction",
     "Media": "segue.conversation.blocks",
     "Message": "segue.conversation.message",
+    "Options": "segue.conversation.options",
     "Origin": "segue.conversation.blocks",
     "Policy": "segue.transcript.policy",
+    "ProviderAdapter": "segue.providers.adapter",
+    "ProviderRegistry": "segue.providers.registry",
     "Reasoning": "segue.conversation.blocks",
     "Repair": "segue.transcript.repairs",
+    "Route": "segue.chat.route",
     "Rules": "segue.transcript.rules",
+    "SQLiteStore": "segue.sessions.sqlite",
+    "ScriptedProvider": "segue.providers.scripted",
     "Seal": "segue.conversation.blocks",
     "SegueError": "segue.errors",
     "Text": "segue.conversation.blocks",
+    "Tool": "segue.chat.tool",
     "ToolCall": "segue.conversation.blocks",
     "ToolResult": "segue.conversation.blocks",
     "Transcript": "segue.transcript.steps",
     "adopt": "segue.transcript.adopt",
     "convert": "segue.handoff.convert",
     "decode_document": "segue.conversation.document",
+    "default_registry": "segue.providers.registry",
     "encode_document": "segue.conversation.document",
     "rebuild": "segue.transcript.adopt",
     "render": "segue.transcript.render",
+    "subagent_tool": "segue.chat.subagent",
+    "tool": "segue.chat.tools",
 }
 """Public name → the module it lives in. Each is loaded when it is first asked for, so importing segue costs nothing."""
 
 __all__ = [
+    "Approval",
+    "BlockingChat",
+    "Chat",
+    "ChatRequest",
     "Code",
     "Conversation",
     "Interaction",
+    "JsonlStore",
     "Ledger",
     "Media",
     "Message",
+    "Options",
     "Origin",
     "Policy",
+    "ProviderAdapter",
+    "ProviderRegistry",
     "Reasoning",
     "Repair",
+    "Route",
     "Rules",
+    "SQLiteStore",
+    "ScriptedProvider",
     "Seal",
     "SegueError",
     "Text",
+    "Tool",
     "ToolCall",
     "ToolResult",
     "Transcript",
     "adopt",
     "convert",
     "decode_document",
+    "default_registry",
     "encode_document",
     "rebuild",
     "render",
+    "subagent_tool",
+    "tool",
 ]
 
 
