@@ -8,15 +8,18 @@ import pytest
 from msgspec import structs
 
 from segue.conversation.blocks import ToolResult
-from segue.conversation.events import CallStarted, TextDelta, fold
+from segue.conversation.events import CallStarted, Finished, TextDelta, fold
 from segue.conversation.message import Conversation, tool, user
 from segue.conversation.options import Options
 from segue.emulators.brain import Call, Reply, Say
 from segue.emulators.server import Served
 from segue.providers.adapter import ChatRequest, Sent
 from segue.providers.addresses import addresses
+from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.connect import connect
+from segue.providers.provider import Provider
+from segue.providers.registry import default_registry
 from strategies.places import KEY, PLACES, WEATHER, Place, asking, events_of, provider_at, say
 
 every_place = pytest.mark.parametrize("place", PLACES, ids=str)
@@ -104,6 +107,23 @@ def test_a_dialect_that_was_asked_for_holds_for_every_model(segue_emulator_serve
     provider = connect("openai", config, api_key=KEY, environ={}, keyring=False)
     events_of(provider, asking(OPENAI))
     assert segue_emulator_server.emulator.log[-1].path == "/v1/responses"
+
+
+@pytest.mark.parametrize("name", sorted(addresses().providers))
+def test_every_known_provider_chats_by_configuration_alone(segue_emulator_server: Served, name: str) -> None:
+    address = addresses().providers[name]
+    spoken = next((place for place in PLACES if place.name == address.dialects[0]), OPENAI)
+    config = ProviderConfig(
+        base_url=segue_emulator_server.url(spoken.name) + spoken.path,
+        api_key=Secret(KEY),
+        # The emulator of OpenAI does not know the header of its host at Microsoft.
+        auth="bearer" if address.auth == "api-key" else None,
+    )
+    provider = default_registry({name: config}, {}, keyring=False).get(name)
+    assert isinstance(provider, Provider)
+    events = events_of(provider, asking(spoken))
+    assert isinstance(events[-1], Finished), events[-1]
+    assert segue_emulator_server.emulator.log[-1].verdict == "accepted"
 
 
 @pytest.mark.parametrize("model", ["", "default"])
