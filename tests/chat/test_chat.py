@@ -393,7 +393,12 @@ def test_whole_calls_of_a_reply_that_broke_off_are_closed_and_not_run() -> None:
             answer = await chat.send("go")
             assert answer.finish == "error"
             assert ran == []
-            assert chat.ledger["c0"].result == ToolResult("c0", "mark", reason="provider_error")
+            assert chat.ledger["c0"].result == ToolResult(
+                "c0",
+                "mark",
+                "No result: the reply that asked for this call broke off, so it did not run.",
+                reason="provider_error",
+            )
             assert (await chat.send("again")).text == "fine"
 
     asyncio.run(main())

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.chat import scheduler as scheduling
+from segue.chat import call as calling
 from segue.chat.approval import Approval
+from segue.chat.call import run_tool
 from segue.chat.events import ChatEvent, ToolCallResult, ToolCallStart, ToolProgress
-from segue.chat.scheduler import Scheduler, run_tool
+from segue.chat.scheduler import Scheduler
 from segue.chat.tool import Approves, Context, Host, Output, Tool
 from segue.chat.tools import as_tool, tool
 from segue.conversation.blocks import Reason, ToolCall, ToolResult, status_of
@@ -189,6 +190,38 @@ def test_whatever_a_tool_returns_is_a_finished_result_that_the_journal_keeps(val
     asyncio.run(main())
 
 
+class Hostile:
+    """Does harm when it is looked at."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError("keep out")
+
+    def __str__(self) -> str:
+        raise RuntimeError("keep out")
+
+
+class UnspeakableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("keep out")
+
+
+def test_values_and_errors_that_cannot_be_told_do_no_harm() -> None:
+    async def give(arguments: dict[str, Any], context: Context) -> Any:
+        return {"deep": [Hostile()]}
+
+    async def fail(arguments: dict[str, Any], context: Context) -> Any:
+        raise UnspeakableError
+
+    async def main() -> None:
+        results = await asyncio.wait_for(
+            Bench(made("give", give), made("fail", fail)).run(ask("give", "fail")), 5
+        )
+        assert status_of(results[0]) in ("complete", "error")
+        assert results[1].error == "Tool execution failed: UnspeakableError"
+
+    asyncio.run(main())
+
+
 def test_an_output_carries_media_and_errors() -> None:
     async def both(arguments: dict[str, Any], context: Context) -> Output:
         return Output({"done": 1}, error="the rest failed")
@@ -231,7 +264,7 @@ def stubborn(until: asyncio.Event) -> Tool:
 def test_cancelling_keeps_what_is_finished_and_ends_the_rest_even_if_a_tool_does_not_listen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(scheduling, "GRACE", 0.05)
+    monkeypatch.setattr(calling, "GRACE", 0.05)
 
     async def main() -> None:
         freed = asyncio.Event()

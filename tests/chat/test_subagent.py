@@ -160,7 +160,7 @@ def test_a_child_asks_the_approval_of_its_parent() -> None:
 
 
 def test_a_child_without_a_parent_is_possible() -> None:
-    from segue.chat.scheduler import run_tool
+    from segue.chat.call import run_tool
     from segue.chat.tool import Host
 
     async def main() -> None:

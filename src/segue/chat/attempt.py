@@ -27,8 +27,8 @@ from segue.errors import ProtocolError, SegueError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from segue.chat.call import Emit
     from segue.chat.react import Parsed
-    from segue.chat.scheduler import Emit
     from segue.providers.adapter import ChatRequest, ProviderAdapter, Sent
 
 GRACE = 1.0

@@ -30,10 +30,10 @@ from segue.transcript.policy import Policy
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
+    from segue.chat.call import Emit
     from segue.chat.react import Parsed
     from segue.chat.route import Route
     from segue.chat.router import Routing
-    from segue.chat.scheduler import Emit
     from segue.conversation.events import Reply
     from segue.errors import SegueError
     from segue.providers.adapter import Sent

@@ -19,7 +19,7 @@ from segue.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from segue.chat.scheduler import Emit
+    from segue.chat.call import Emit
     from segue.conversation.blocks import Block
 
 

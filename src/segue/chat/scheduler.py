@@ -9,29 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, final
 
 from msgspec import Struct
 
-from segue.chat.events import ChatEvent, ToolCallResult, ToolCallStart, ToolProgress
-from segue.chat.outputs import output_of
+from segue.chat.arguments import problem_with
+from segue.chat.call import Emit, Progress, let_go, never_run, run_call, stop
+from segue.chat.events import ToolCallResult, ToolCallStart
 from segue.chat.tool import Approves, Context, Host, Tool
 from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.message import Message
-from segue.conversation.plain import sayable
 from segue.sessions.entries import CallBegun, CallEnded, CallsScheduled, ToolsAnswered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from segue.conversation.blocks import Reason
     from segue.sessions.journal import Journal
-
-GRACE = 1.0
-"""Seconds that a tool has to stop when it is told to. Then it is left to itself, and what it says is not heard."""
-
-Emit: TypeAlias = Callable[[ChatEvent], None]
 
 
 @final
@@ -79,6 +73,7 @@ class _Batch:
         self._host = scheduler.host
         self._approval = scheduler.approval
         self._calls = calls
+        self._by_id = {call.id: call for call in calls}
         self._emit = emit
         self._abort = abort
         self._ended: dict[str, ToolResult] = {}
@@ -92,7 +87,7 @@ class _Batch:
             if closed is None:
                 await self._run_all(await self._admit(stopped), stopped)
             else:
-                await self._end(ToolResult(call.id, call.name, reason=closed) for call in self._calls)
+                await self._end(never_run(call, closed) for call in self._calls)
         finally:
             stopped.cancel()
         await self._journal.append(ToolsAnswered(tuple(call.id for call in self._calls)))
@@ -115,21 +110,21 @@ class _Batch:
         tool = self._tools.get(call.name)
         if tool is None:
             return ToolResult(call.id, call.name, error=f'Tool "{call.name}" not found')
-        if problem := _problem_with(call, tool):
+        if problem := problem_with(call, tool.spec):
             return ToolResult(call.id, call.name, error=problem)
         if stopped.done():
-            return _cancelled(call)
+            return never_run(call)
         if self._approval is None:
             return tool
         asked = asyncio.ensure_future(self._approval.refusal(call, tool))
         try:
             await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            _let_go(asked)
+            let_go(asked)
             raise
         if not asked.done():
-            await _stop(asked)
-            return _cancelled(call)
+            await stop(asked)
+            return never_run(call)
         if asked.cancelled() or (error := asked.exception()) is not None:
             why = "nobody could be asked" if asked.cancelled() else f"asking for approval failed: {error}"
             return ToolResult(call.id, call.name, error=f"This call did not run: {why}", reason="denied")
@@ -141,7 +136,7 @@ class _Batch:
         if not ready:
             return
         if stopped.done():
-            await self._end(_cancelled(one.call) for one in ready)
+            await self._end(never_run(one.call) for one in ready)
             return
         # One entry each, in one write: what may have had effects is known before the first has.
         await self._journal.append(*(CallBegun(one.call.id) for one in ready))
@@ -173,9 +168,9 @@ class _Batch:
         for task in before:
             await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if stopped.done():
-            results.put_nowait(_cancelled(one.call))
+            results.put_nowait(never_run(one.call))
             return
-        progress = _Progress(one.call, self._emit)
+        progress = Progress(one.call, self._emit)
         context = Context(
             call=one.call,
             abort=self._abort,
@@ -192,46 +187,9 @@ class _Batch:
         if not ended:
             return
         await self._journal.append(*(CallEnded(result) for result in ended))
-        by_id = {call.id: call for call in self._calls}
         for result in ended:
             self._ended[result.call_id] = result
-            self._emit(ToolCallResult(by_id[result.call_id], result))
-
-
-async def run_call(tool: Tool, context: Context, stopped: asyncio.Future[Any]) -> ToolResult:
-    """The end of one call, within its tool's time and not long after `stopped`. Never raises."""
-    call = context.call
-    running = asyncio.ensure_future(_started(tool, context))
-    try:
-        await asyncio.wait({running, stopped}, timeout=tool.timeout, return_when=asyncio.FIRST_COMPLETED)
-    except asyncio.CancelledError:
-        _let_go(running)
-        raise
-    if running.done():
-        return _outcome(call, running)
-    cancelled = stopped.done()
-    await _stop(running)
-    if not cancelled:
-        return ToolResult(call.id, call.name, reason="timed_out")
-    finished = running.done() and not running.cancelled() and running.exception() is None
-    return _outcome(call, running) if finished else _cancelled(call)
-
-
-async def run_tool(
-    tool: Tool, arguments: dict[str, Any] | None = None, *, host: Host | None = None
-) -> ToolResult:
-    """Run one tool outside of any turn: nothing is journalled and no conversation hears of it."""
-    call = ToolCall("single", tool.name, arguments or {})
-    if problem := _problem_with(call, tool):
-        return ToolResult(call.id, call.name, error=problem)
-    never = asyncio.get_running_loop().create_future()
-    abort = asyncio.Event()
-    context = Context(call=call, abort=abort, progress=_ignore, host=host)
-    try:
-        return await run_call(tool, context, never)
-    except asyncio.CancelledError:
-        abort.set()
-        raise
+            self._emit(ToolCallResult(self._by_id[result.call_id], result))
 
 
 def in_order_of_writing(ready: list[_Ready]) -> list[_Ready]:
@@ -253,62 +211,3 @@ def _paths(one: _Ready) -> tuple[str, ...]:
         return tuple(os.path.realpath(path) for path in one.tool.writes(one.call.arguments))
     except Exception:  # a tool's own function; the call itself will tell the model what is wrong
         return ()
-
-
-async def _started(tool: Tool, context: Context) -> Any:
-    return await tool.run(context.call.arguments or {}, context)
-
-
-def _outcome(call: ToolCall, running: asyncio.Future[Any]) -> ToolResult:
-    """What a tool gave. A failure is a result like any other: the model reads it and goes on."""
-    error = None if running.cancelled() else running.exception()
-    if running.cancelled() or error is not None:
-        told = "it was cancelled" if error is None else sayable(str(error)) or type(error).__name__
-        return ToolResult(call.id, call.name, error=f"Tool execution failed: {told}")
-    output = output_of(running.result())
-    return ToolResult(
-        call.id, call.name, output.value, output.error, complete=output.error is None, media=output.media
-    )
-
-
-async def _stop(running: asyncio.Future[Any]) -> None:
-    """Cancel and wait a little. What comes later is nobody's business, so it is not reported as lost either."""
-    _let_go(running)
-    await asyncio.wait({running}, timeout=GRACE)
-
-
-def _let_go(running: asyncio.Future[Any]) -> None:
-    running.cancel()
-    running.add_done_callback(lambda late: late.cancelled() or late.exception())
-
-
-def _cancelled(call: ToolCall) -> ToolResult:
-    return ToolResult(call.id, call.name, reason="cancelled_by_user")
-
-
-def _problem_with(call: ToolCall, tool: Tool) -> str:
-    from segue.chat.arguments import problem_with  # noqa: PLC0415 - the validator is loaded with the first call
-
-    return problem_with(call, tool.spec)
-
-
-def _ignore(_message: str) -> None:
-    """Nobody listens."""
-
-
-class _Progress:
-    """Tells how a call gets on, from any thread, until it is over."""
-
-    def __init__(self, call: ToolCall, emit: Emit) -> None:
-        self.over = False
-        self._call = call
-        self._emit = emit
-        self._loop = asyncio.get_running_loop()
-
-    def __call__(self, message: str) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._tell, message)
-
-    def _tell(self, message: str) -> None:
-        if not self.over:
-            self._emit(ToolProgress(self._call, message))

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     import asyncio
 
     from segue.chat.budget import Budget
+    from segue.chat.call import Emit
     from segue.chat.route import Route
     from segue.chat.router import Router
-    from segue.chat.scheduler import Emit, Scheduler
+    from segue.chat.scheduler import Scheduler
     from segue.chat.shortening import Shortening
     from segue.chat.tool import Approves, Tool
     from segue.sessions.journal import Journal

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from segue.chat.call import Emit
     from segue.chat.compaction import Summarise
     from segue.chat.exchange import Terms
     from segue.chat.route import Route
     from segue.chat.router import Router, Routing
-    from segue.chat.scheduler import Emit
     from segue.conversation.message import Conversation, Message
     from segue.sessions.journal import Journal
 
