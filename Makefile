@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check coverage laws opinions bench docs format clean
+.PHONY: help demo chat test check coverage laws opinions crash bench toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -17,6 +17,10 @@ $(SYNCED): pyproject.toml uv.lock
 
 demo: $(SYNCED)  ## one conversation through seven provider APIs, without a key
 	$(BIN)/segue demo
+
+chat: $(SYNCED)  ## talk to a small model in this very process: no key, no server (fetches 98 MB once)
+	$(BIN)/segue models pull embedded/smollm2
+	$(BIN)/segue -m embedded/smollm2
 
 test: check      ## all of check, and all tests
 	$(BIN)/pytest -q -n 2
@@ -40,6 +44,13 @@ opinions: $(SYNCED) ## the chat templates of local servers render what we send; 
 	$(BIN)/uv sync --quiet --locked --inexact --all-extras --group opinions
 	SEGUE_OPINIONS=1 $(BIN)/pytest -q -n 2 tests/opinions
 
+crash: $(SYNCED) ## kill chats at 200 random moments, and go on with each
+	$(BIN)/python -m scripts.crash --kills 200
+
+toolbench: $(SYNCED) ## 20 prompts for a real model with tools (fetches 1.1 GB once, takes minutes)
+	$(BIN)/segue models pull embedded/qwen2.5-coder-1.5b
+	$(BIN)/python -m bench tools20
+
 bench: $(SYNCED) ## speed, as ratios inside one run
 	$(BIN)/python -m bench
 
@@ -47,6 +58,9 @@ docs: $(SYNCED)  ## write the generated documents anew
 	$(BIN)/python -m scripts.schema --write
 	$(BIN)/python -m scripts.requirements --write
 	$(BIN)/python -m scripts.emulator_rules --write
+
+pictures: $(SYNCED) ## draw the terminal pictures in docs anew
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m scripts.picture docs/pictures/*.toml
 
 format: $(SYNCED)
 	$(BIN)/ruff check --fix .
