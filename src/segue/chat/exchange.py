@@ -22,6 +22,7 @@ from segue.conversation.message import Message, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
+from segue.dialects.refusals import TOOLS_UNSUPPORTED
 from segue.providers.adapter import ChatRequest
 from segue.providers.estimates import Estimator
 from segue.providers.prices import cost_of
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from segue.errors import SegueError
     from segue.providers.adapter import Sent
     from segue.sessions.journal import Journal, State
-
-TOOLS_UNSUPPORTED = "tools_unsupported"
-"""The code of a refusal that says: this model knows no tools."""
 
 
 @final

@@ -1,0 +1,51 @@
+"""Models without native calling, over HTTP: the same session goes native, in words, and native again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from segue.emulators.brain import Prompt, Reply, Say
+from stories.world import NAMES, StoryBrain, World, cancelled_fan_out, good_turn
+
+WITHOUT_TOOLS = "ollama/gemma3:4b"
+
+
+class Wordy(StoryBrain):
+    """Calls a tool in words when it is told of tools in words."""
+
+    def reply(self, prompt: Prompt) -> Reply:
+        if prompt.tools or not prompt.model.startswith("gemma3"):
+            return super().reply(prompt)
+        if prompt.text.rstrip().endswith("look"):
+            wish = 'Thought: let me look\nAction: weather\nAction Input: {"city": "Rome"}'
+            return Reply(pieces=(Say(wish),))
+        if "Observation:" in prompt.text:
+            return Reply(pieces=(Say("Thought: that is it\nFinal Answer: I know: it rains."),))
+        return super().reply(prompt)
+
+
+@pytest.mark.requirement("REQ-915-004")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_session_goes_from_native_calls_to_calls_in_words_and_back(world: World, name: str) -> None:
+    world.emulator.brain = Wordy()
+
+    async def main() -> None:
+        async with world.chat(name) as chat:
+            await good_turn(chat)
+            await cancelled_fan_out(chat)
+            await chat.switch(WITHOUT_TOOLS)
+            answer = await chat.send("look")
+            assert answer.error is None, answer.error
+            assert answer.text.strip() == "I know: it rains."
+            last = list(chat.ledger.values())[-1]
+            assert (last.call.name, last.status) == ("weather", "complete")
+            await chat.switch(name)
+            await good_turn(chat)
+
+    try:
+        asyncio.run(main())
+    finally:
+        world.emulator.brain = StoryBrain()
+    assert world.refusals() == []
