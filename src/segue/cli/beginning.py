@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.chat.route import Route
-from segue.cli.one_shot.notes import switch_line
+from segue.cli.notes import switch_line
 from segue.cli.one_shot.prompt import has_prompt
 from segue.cli.one_shot.stopping import would_lose
 from segue.errors import SegueError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.cli.interactive.commands import COMMANDS
-from segue.cli.interactive.screen import shortened
+from segue.cli.notes import shortened
 from segue.cli.sanitise import sanitised
 from segue.cli.status import dollars, short
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from segue.cli.interactive.screen import shortened
-from segue.cli.interactive.turn_view import switch_line
+from segue.cli.notes import shortened, switch_line
 from segue.cli.sanitise import sanitised
 from segue.errors import JournalError, UsageError
 
@@ -48,7 +47,7 @@ async def _switch(talk: Talk, name: str) -> None:
             talk.screen.paint("dim", f"  {name} answers from the next turn on: this one ends where it began.")
         )
         return
-    talk.screen.say(talk.screen.paint("bold", switch_line(switched)))
+    talk.screen.say(talk.screen.paint("bold", f"⇄ {switch_line(switched)}"))
 
 
 async def show_sessions(talk: Talk, words: list[str]) -> None:

@@ -10,7 +10,7 @@ from segue.cli.beginning import begin_chat
 from segue.cli.config.places import history_file
 from segue.cli.interactive.repl import converse
 from segue.cli.interactive.screen import Screen
-from segue.cli.interactive.turn_view import switch_line
+from segue.cli.notes import switch_line
 from segue.cli.surroundings import Surroundings
 from segue.cli.terminal import Paint
 
@@ -30,7 +30,7 @@ async def _run(arguments: argparse.Namespace) -> int:
             around,
             arguments,
             say=lambda line: screen.say(screen.paint("dim", line)),
-            hear=lambda switch: screen.say(switch_line(switch)),
+            hear=lambda switch: screen.say(f"⇄ {switch_line(switch)}"),
         )
         return await converse(
             chat,

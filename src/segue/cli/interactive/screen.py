@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 from segue.cli.markdown import MarkdownStream
 from segue.cli.sanitise import Sanitiser
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from segue.cli.terminal import Paint
-
-ELLIPSIS: Final = "…"
 
 
 @final
@@ -85,9 +83,3 @@ class Screen:
         if text:
             self._stream.write(text)
             self._stream.flush()
-
-
-def shortened(text: str, width: int) -> str:
-    """The beginning of a text, on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: max(width - 1, 0)] + ELLIPSIS

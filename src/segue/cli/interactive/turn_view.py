@@ -23,17 +23,17 @@ from segue.chat.events import (
     TurnComplete,
     Warned,
 )
-from segue.cli.interactive.screen import Screen, shortened
+from segue.cli.notes import shortened, switch_line
 from segue.cli.sanitise import sanitised
 from segue.cli.status import status_line
 from segue.conversation.blocks import ToolCall, ToolResult, status_of
 from segue.transcript.values import json_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
+    from segue.cli.interactive.screen import Screen
     from segue.errors import SegueError
-    from segue.transcript.repairs import Repair
 
 FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _MARKS: Final = {"complete": ("✓", "green"), "error": ("✗", "red"), "cancelled": ("⊘", "yellow")}
@@ -91,7 +91,7 @@ class TurnView:
                 self._repairs += len(repairs)
                 self._model = model or self._model
             case Switch():
-                self._screen.say(self._screen.paint("bold", switch_line(event)))
+                self._screen.say(self._screen.paint("bold", f"⇄ {switch_line(event)}"))
             case Retrying(model, error, after):
                 pause = f" in {after:.0f} s" if after >= 1 else ""
                 self._note("yellow", f"{model}: {error.message} Trying again{pause}.")
@@ -208,19 +208,6 @@ def result_text(result: ToolResult) -> str:
     if result.error is not None:
         return sanitised(result.error)
     return sanitised(_plain(result.output)) or ("an image" if result.media else "nothing")
-
-
-def switch_line(event: Switch) -> str:
-    """From, to, why, and what is dropped or rewritten."""
-    told = losses_text(event.losses)
-    return f"⇄ {event.previous or 'nobody'} → {event.model} ({event.reason}){': ' + told if told else ''}"
-
-
-def losses_text(losses: Sequence[Repair]) -> str:
-    counts: dict[str, int] = {}
-    for repair in losses:
-        counts[repair.kind] = counts.get(repair.kind, 0) + 1
-    return ", ".join(f"{count} × {kind.replace('_', ' ')}" for kind, count in counts.items())
 
 
 def compaction_line(event: Compaction) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.cli.interactive.screen import shortened
+from segue.cli.notes import shortened
 from segue.cli.sanitise import sanitised
 from segue.handoff.convert import convert
 from segue.handoff.source import CONVERSATION

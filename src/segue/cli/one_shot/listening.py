@@ -22,8 +22,8 @@ from segue.chat.events import (
     TurnComplete,
     Warned,
 )
+from segue.cli.notes import note
 from segue.cli.one_shot import told
-from segue.cli.one_shot.notes import note
 from segue.cli.sanitise import Sanitiser
 from segue.cli.status import status_line
 from segue.cli.terminal import Paint, say

@@ -16,9 +16,9 @@ from segue.chat.events import Repaired, Switch, TurnComplete
 from segue.cli.beginning import begin_chat
 from segue.cli.exits import Exit
 from segue.cli.explaining import code_of, explain
+from segue.cli.notes import switch_line
 from segue.cli.one_shot import told
 from segue.cli.one_shot.listening import Lines, Silence, Text
-from segue.cli.one_shot.notes import switch_line
 from segue.cli.one_shot.prompt import has_prompt, prompts
 from segue.cli.one_shot.schema import read_answer, read_schema
 from segue.cli.one_shot.stopping import Stop
