@@ -61,6 +61,13 @@ def test_a_refusal_is_raised_without_the_key_it_repeats() -> None:
     assert KEY not in repr(caught.value)
 
 
+def test_a_version_is_no_secret() -> None:
+    body = b'{"error": {"message": "2024-10-21 is no version"}}'
+    with pytest.raises(InvalidRequestError) as caught:
+        asyncio.run(endpoint(400, body, query={"api-version": "2024-10-21"}).json("GET", "/x"))
+    assert caught.value.message == "2024-10-21 is no version"
+
+
 def test_an_endpoint_shows_no_key_and_can_be_moved() -> None:
     place = endpoint(200, b"")
     assert KEY not in repr(place)

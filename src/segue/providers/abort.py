@@ -46,8 +46,10 @@ class Waiting:
             self._limit = None
 
     def _end_wait(self, watcher: asyncio.Task[bool]) -> None:
-        if self._limit is not None and not watcher.cancelled():
-            self._limit.reschedule(asyncio.get_running_loop().time())
+        limit = self._limit
+        # A wait that began after the abort has its own end, which may be coming already.
+        if limit is not None and not limit.expired() and not watcher.cancelled():
+            limit.reschedule(asyncio.get_running_loop().time())
 
     def close(self) -> None:
         if self._watcher is not None:

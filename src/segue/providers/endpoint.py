@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from segue.dialects.dialect import Dialect
-from segue.errors import ProtocolError, ProviderError, SegueError, TransportError
+from segue.errors import ProtocolError, ProviderError, SegueError
 from segue.transports.transport import Answer, Timeouts, Transport, WireRequest
 
 SHORTEST_SECRET: Final = 8
@@ -88,11 +88,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     def blot(self, error: SegueError) -> None:
         """Take the key out of an error: some servers repeat what they were sent."""
         try:
-            headers = [value.removeprefix("Bearer ") for value in self.headers().values()]
+            sent = {**self.query, **self.headers()}
         except SegueError:  # without a key there is none to repeat
             return
-        for secret in (*headers, *self.query.values()):
-            if len(secret) >= SHORTEST_SECRET:
+        for name, value in sent.items():
+            secret = value.removeprefix("Bearer ")
+            if len(secret) >= SHORTEST_SECRET and not name.endswith("-version"):
                 error.message = error.message.replace(secret, "[key]")
                 error.args = (error.message,)
                 if isinstance(error, ProviderError):
@@ -115,12 +116,3 @@ def _seconds_until(date: str) -> float | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return max((moment - datetime.now(UTC)).total_seconds(), 0.0)
-
-
-def unreachable(provider: str, base_url: str, why: str) -> TransportError:
-    """Nobody listens there."""
-    return TransportError(
-        f"Failed to connect to {provider} at {base_url}: {why}.",
-        code="CONNECTION_FAILED",
-        hint="Check the address, and that the server runs.",
-    )
