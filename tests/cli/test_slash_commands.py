@@ -1,0 +1,236 @@
+"""Each slash command, typed one after another into a chat whose screen is a text."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import DummyInput
+
+from cli.running import Cloud
+from segue.cli.interactive.commands import COMMANDS, is_command, run_command, works_meanwhile
+from segue.cli.interactive.completing import TalkCompleter
+from segue.cli.interactive.screen import Screen
+from segue.cli.interactive.talk import Talk
+from segue.cli.one_shot.arguments import parse
+from segue.cli.surroundings import Surroundings
+from segue.cli.terminal import Paint
+from segue.emulators.brain import Call
+
+
+class Sitting:
+    """A talk whose screen can be read."""
+
+    def __init__(self, talk: Talk, shown: io.StringIO) -> None:
+        self.talk = talk
+        self._shown = shown
+
+    async def type(self, line: str) -> str:
+        """Type a command; what it says."""
+        before = len(self._shown.getvalue())
+        await run_command(self.talk, line)
+        return self._shown.getvalue()[before:]
+
+    async def say(self, prompt: str) -> str:
+        before = len(self._shown.getvalue())
+        await self.talk.take_turn(prompt)
+        return self._shown.getvalue()[before:]
+
+
+@pytest.fixture
+def sit(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    cloud.home.here(monkeypatch)
+
+    def play(scene: Callable[[Sitting], object], *words: str) -> None:
+        async def run() -> None:
+            around = Surroundings(parse(["-m", "openai/gpt-4.1", *words]))
+            shown = io.StringIO()
+            model, _ = await around.first_model()
+            chat = around.chat(model=model)
+            talk = Talk(chat, around, Screen(shown, Paint(shown)), DummyInput(), show_reasoning=True)
+            await chat.open()
+            try:
+                result = scene(Sitting(talk, shown))
+                assert asyncio.iscoroutine(result)
+                await result
+            finally:
+                await talk.chat.close()
+                await around.store.close()
+
+        asyncio.run(run())
+
+    return play
+
+
+def test_every_command_that_is_offered_is_there() -> None:
+    from segue.cli.interactive.commands import _action
+
+    for command in COMMANDS:
+        assert callable(_action(command)), command.name
+        assert command.purpose
+
+
+def test_a_path_is_no_command() -> None:
+    assert is_command("/model x")
+    assert not is_command("/usr/bin/env is a path")
+    assert not is_command("and / or")
+    assert not is_command("   ")
+    assert works_meanwhile("/model openai/gpt-4.1")
+    assert not works_meanwhile("/undo")
+
+
+def test_what_is_told_about_a_chat(cloud: Cloud, sit: Callable[..., None]) -> None:
+    async def scene(at: Sitting) -> None:
+        cloud.say("Hello.")
+        await at.say("Hi")
+        assert "/compact" in await at.type("/help")
+        statistics = await at.type("/stats")
+        assert re.search(r"turns +1\b", statistics)
+        assert "openai/gpt-4.1" in statistics
+        assert "read_file" in await at.type("/tools")
+        assert "No MCP servers" in await at.type("/mcp")
+        assert "now:" in await at.type("/model")
+        assert "openai" in await at.type("/provider")
+
+    sit(scene, "-T", "read_file")
+
+
+def test_switching_provider_and_back(cloud: Cloud, sit: Callable[..., None]) -> None:
+    async def scene(at: Sitting) -> None:
+        cloud.say("One.")
+        await at.say("Hi")
+        assert "openai/gpt-4.1 → anthropic/" in await at.type("/provider anthropic")
+        cloud.say("Two.")
+        assert "Two." in await at.say("Hi again")
+        assert "There is no provider" in await at.type("/model nobody/x")
+        assert "No usual model" in await at.type("/provider nobody")
+        assert at.talk.chat.model.startswith("anthropic/")
+
+    sit(scene)
+
+
+def test_a_view_marks_what_was_changed_for_it(cloud: Cloud, sit: Callable[..., None]) -> None:
+    async def scene(at: Sitting) -> None:
+        cloud.say(Call("read_file", {"path": "there.txt"}))
+        cloud.say("It says so.")
+        Path("there.txt").write_text("so")
+        await at.say("Read it")
+        shown = await at.type("/view mistral")
+        assert '"tool_calls"' in shown
+        assert "≠" in shown
+        assert '"messages"' in await at.type("/view")
+        assert "There is no dialect" in await at.type("/view nonsense")
+
+    sit(scene, "-T", "read_file")
+
+
+def test_the_doctor_counts_for_every_provider(cloud: Cloud, sit: Callable[..., None]) -> None:
+    async def scene(at: Sitting) -> None:
+        cloud.say("Fine.")
+        await at.say("Hi")
+        shown = await at.type("/doctor")
+        assert "anthropic" in shown
+        assert "gemini" in shown
+
+    sit(scene)
+
+
+def test_exporting_and_dumping(cloud: Cloud, sit: Callable[..., None], tmp_path: Path) -> None:
+    async def scene(at: Sitting) -> None:
+        cloud.say("An answer to keep.")
+        await at.say("Hi")
+        for name in ("talk.json", "talk.md", "talk.jsonl"):
+            assert "Written" in await at.type(f"/export {tmp_path / name}")
+        assert json.loads((tmp_path / "talk.json").read_bytes())
+        assert "An answer to keep." in (tmp_path / "talk.md").read_text()
+        assert len((tmp_path / "talk.jsonl").read_text().splitlines()) >= 4
+        await at.type(f"/dump {tmp_path / 'request.json'}")
+        dumped = (tmp_path / "request.json").read_bytes()
+        assert json.loads(dumped)["model"] == "gpt-4.1"
+        assert b"sk-test" not in dumped
+        assert "✗" in await at.type(f"/export {tmp_path}/no/such/place.json")
+
+    sit(scene)
+
+
+def test_settings_reach_the_next_request(cloud: Cloud, sit: Callable[..., None]) -> None:
+    async def scene(at: Sitting) -> None:
+        await at.type("/set temperature 0")
+        await at.type("/set system Speak like a sailor.")
+        cloud.say("Aye.")
+        await at.say("Hi")
+        body = cloud.bodies()[-1]
+        assert body["temperature"] == 0
+        assert "Speak like a sailor." in str(body["messages"][0])
+        assert re.search(r"temperature +0", await at.type("/set"))
+        assert "will not do" in await at.type("/set temperature warm")
+        await at.type("/set temperature -")
+        assert re.search(r"temperature +-", await at.type("/set"))
+
+    sit(scene)
+
+
+def test_approval_can_be_changed(sit: Callable[..., None]) -> None:
+    async def scene(at: Sitting) -> None:
+        assert "approval: ask" in await at.type("/approval")
+        assert "approval: plan" in await at.type("/approval plan")
+        assert "no approval mode" in await at.type("/approval whatever")
+
+    sit(scene)
+
+
+def test_sessions_are_listed_titled_resumed_and_left(cloud: Cloud, sit: Callable[..., None]) -> None:
+    async def scene(at: Sitting) -> None:
+        cloud.say("First.")
+        await at.say("The first question")
+        await at.type("/save Number one")
+        first = at.talk.chat.id
+        assert "A new conversation" in await at.type("/new")
+        assert at.talk.chat.id != first
+        cloud.say("Second.")
+        await at.say("The second question")
+        listed = await at.type("/sessions")
+        assert "Number one" in listed
+        assert "The second question" in listed
+        assert "First." in await at.type(f"/resume {first[:6]}")
+        assert at.talk.chat.id == first
+        assert "No sessions are called" in await at.type("/resume zzz")
+        assert "goes on with one of them" in await at.type("/resume")
+        await at.type("/quit")
+        assert at.talk.leaving
+
+    sit(scene)
+
+
+def test_undo_where_there_is_nothing_says_so(sit: Callable[..., None]) -> None:
+    async def scene(at: Sitting) -> None:
+        assert "✗" in await at.type("/undo")
+        assert "nothing to leave out" in await at.type("/compact")
+        assert "no strategy" in await at.type("/compact magically")
+
+    sit(scene)
+
+
+def test_words_are_completed_from_what_is_known(sit: Callable[..., None]) -> None:
+    async def scene(at: Sitting) -> None:
+        Path("notes.txt").write_text("")
+        completer = TalkCompleter(at.talk)
+
+        def offered(text: str) -> list[str]:
+            return [found.text for found in completer.get_completions(Document(text), CompleteEvent())]
+
+        assert offered("/mod") == ["/model"]
+        assert "openai/gpt-4.1" in offered("/model gpt")
+        assert "gemini" in offered("/view gem")
+        assert "auto-edit" in offered("/approval auto")
+        assert offered("look at @not") == ["@notes.txt"]
+        assert offered("plain words") == []
+
+    sit(scene)
