@@ -24,6 +24,7 @@ from segue.errors import (
     TransportError,
     UsageError,
 )
+from segue.providers.adapter import ChatRequest
 from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
 from segue.sessions.entries import Compacted, Switched, UserSaid
 
@@ -380,5 +381,75 @@ def test_an_action_in_bad_json_is_asked_for_again_and_not_for_ever() -> None:
             answer = await chat.send("again")
             assert answer.finish == "complete"
             assert len(pair.a.requests) <= 8
+
+    asyncio.run(main())
+
+
+class Counting(ScriptedProvider):
+    """Counts tokens, in its own time."""
+
+    def __init__(self, replies: list[list[Line]], tokens: int, seconds: float = 0.0) -> None:
+        super().__init__(replies, name="a")
+        self.counted = 0
+        self._tokens = tokens
+        self._seconds = seconds
+
+    async def count_tokens(self, request: ChatRequest) -> int:
+        self.counted += 1
+        await asyncio.sleep(self._seconds)
+        return self._tokens
+
+
+@pytest.mark.requirement("Property 23")
+def test_near_the_limit_a_provider_that_counts_is_asked_and_believed() -> None:
+    async def main() -> None:
+        provider = Counting([says("word " * 300), says("fine"), says("fine")], tokens=500)
+        route = Route(provider="a", model="m", context=1000)
+        async with Chat(route, providers={"a": provider}) as chat:
+            await chat.send("tell")
+            assert provider.counted == 0
+            events = await hear(chat, "long " * 600)
+            assert provider.counted == 1
+            assert not any(type(event) is Compaction for event in events)
+
+    asyncio.run(main())
+
+
+def test_cancelling_does_not_wait_for_a_count() -> None:
+    async def main() -> None:
+        provider = Counting([says("fine")], tokens=500, seconds=30)
+        route = Route(provider="a", model="m", context=1000)
+        async with Chat(route, providers={"a": provider}) as chat:
+            asyncio.get_running_loop().call_later(0.05, chat.cancel)
+            answer = await asyncio.wait_for(chat.send("long " * 900), 2)
+            assert answer.finish in ("cancelled", "error")
+
+    asyncio.run(main())
+
+
+@pytest.mark.requirement("Property 26")
+def test_a_message_that_fits_nowhere_is_refused_and_nothing_is_sent() -> None:
+    async def main() -> None:
+        provider = ScriptedProvider([says("fine")], name="a")
+        route = Route(provider="a", model="m", context=500)
+        async with Chat(route, providers={"a": provider}) as chat:
+            answer = await chat.send("long " * 3000)
+            assert answer.error is not None
+            assert answer.error.remedy == "shrink"
+            assert provider.requests == []
+            assert (await chat.send("short")).text == "fine"
+
+    asyncio.run(main())
+
+
+@pytest.mark.requirement("Property 25")
+def test_near_the_limit_there_is_a_warning() -> None:
+    async def main() -> None:
+        provider = Counting([says("fine")], tokens=950)
+        route = Route(provider="a", model="m", context=1000)
+        settings = Compacting(automatic=False)
+        async with Chat(route, providers={"a": provider}, compaction=settings) as chat:
+            events = await hear(chat, "long " * 900)
+            assert [event.code for event in events if type(event) is Warned] == ["near_limit"]
 
     asyncio.run(main())

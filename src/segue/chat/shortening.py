@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, final
 
 from msgspec import Struct, structs
 
 from segue.chat.attempt import Attempt
+from segue.chat.call import let_go
 from segue.chat.compaction import Strategy, compact, needs_compaction
 from segue.chat.events import Compaction, Warned
 from segue.chat.facts import Images, facts_from, provider_of
@@ -14,11 +16,10 @@ from segue.chat.router import Need
 from segue.errors import SegueError
 from segue.providers.adapter import ChatRequest, CountsTokens, KnowsModels
 from segue.providers.estimates import estimate_request, family_of
-from segue.providers.tokens import WARNING_THRESHOLD, TokenCounter
+from segue.providers.tokens import ASKING_SECONDS, WARNING_THRESHOLD, TokenCounter
 from segue.sessions.entries import Compacted
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from segue.chat.call import Emit
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from segue.chat.route import Route
     from segue.chat.router import Router, Routing
     from segue.conversation.message import Conversation, Message
+    from segue.providers.adapter import ProviderAdapter
     from segue.sessions.journal import Journal
 
 
@@ -57,9 +59,9 @@ class Shortening:
     async def open_route(self, router: Router, said: Message, emit: Emit, abort: asyncio.Event) -> Routing:
         """Where the turn goes, with a conversation that fits there. Raises why it cannot go anywhere."""
         route, limit = router.routes[0], router.context_limit
-        need = await self._need(route, said, limit)
+        need = await self._need(route, said, limit, abort)
         if self._is_full(route, need, limit) and await self.shorten(route, limit, "full", emit, abort):
-            need = await self._need(route, said, limit)
+            need = await self._need(route, said, limit, abort)
         if need.tokens and limit and limit >= need.tokens >= limit * WARNING_THRESHOLD:
             emit(Warned(f"The conversation fills {need.tokens} of {limit} tokens.", "near_limit"))
         try:
@@ -70,7 +72,7 @@ class Shortening:
                 raise
             if not await self.shorten(route, window, error.code, emit, abort):
                 raise
-            return router.open(await self._need(route, said, limit))
+            return router.open(await self._need(route, said, limit, abort))
 
     async def shrink(self, route: Route, why: str, emit: Emit, abort: asyncio.Event) -> bool:
         """A model says that the conversation is too long for it, whatever we counted."""
@@ -119,7 +121,7 @@ class Shortening:
             emit(Warned(shorter.problem, "compaction_fell_back"))
         return told
 
-    async def _need(self, route: Route, said: Message, limit: int | None) -> Need:
+    async def _need(self, route: Route, said: Message, limit: int | None, abort: asyncio.Event) -> Need:
         """What the turn asks of a model. Where an estimate comes near the limit, a provider that counts is asked."""
         terms, state = self._terms, self._journal.state
         conversation = state.conversation.append(said)
@@ -128,7 +130,7 @@ class Shortening:
         if limit is not None and tokens > limit * self.settings.share:
             provider = provider_of(route, terms.providers)
             if isinstance(provider, CountsTokens):
-                tokens = await TokenCounter(provider).estimate_tokens(request)
+                tokens = await _counted(provider, request, abort) or tokens
         return Need(tokens=tokens, images=self._images(conversation), tools=bool(terms.tools))
 
     def _is_full(self, route: Route, need: Need, limit: int | None) -> bool:
@@ -162,3 +164,15 @@ class Shortening:
             return reply.message.text
 
         return summarise
+
+
+async def _counted(provider: ProviderAdapter, request: ChatRequest, abort: asyncio.Event) -> int | None:
+    """What the provider itself counts, where it does so soon and nobody cancels meanwhile."""
+    counting = asyncio.ensure_future(TokenCounter(provider).estimate_tokens(request))
+    stopped = asyncio.ensure_future(abort.wait())
+    try:
+        await asyncio.wait({counting, stopped}, timeout=ASKING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        return counting.result() if counting.done() and counting.exception() is None else None
+    finally:
+        stopped.cancel()
+        let_go(counting)
