@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chat.tool_running import run_tool
@@ -120,6 +120,7 @@ def test_no_path_reads_anything_outside(yard: Path, path: str) -> None:
 
 
 @given(_paths)
+@example("\ud800")
 def test_no_path_writes_anything_outside(path: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         yard = Path(name).resolve()

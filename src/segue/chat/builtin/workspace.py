@@ -158,7 +158,7 @@ class Workspace:
             mode = os.stat(steps[-1], dir_fd=parent, follow_symlinks=False).st_mode
         except FileNotFoundError:
             return None
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise self._why(error, steps, parent) from error
         if stat.S_ISREG(mode):
             return stat.S_IMODE(mode)
