@@ -32,6 +32,7 @@ check: $(SYNCED) ## lint, types, import contracts, generated documents
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m scripts.schema
 	$(BIN)/python -m scripts.requirements
+	$(BIN)/python -m scripts.cli_schemas
 
 coverage: $(SYNCED) ## branch coverage of the core; fails under 95 %
 	$(BIN)/coverage run -m pytest -q tests/conversation tests/transcript tests/laws
@@ -57,6 +58,7 @@ bench: $(SYNCED) ## speed, as ratios inside one run
 docs: $(SYNCED)  ## write the generated documents anew
 	$(BIN)/python -m scripts.schema --write
 	$(BIN)/python -m scripts.requirements --write
+	$(BIN)/python -m scripts.cli_schemas --write
 	$(BIN)/python -m scripts.emulator_rules --write
 
 pictures: $(SYNCED) ## draw the terminal pictures in docs anew
