@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from segue.chat.approval import Approval
     from segue.chat.blocking import BlockingChat
+    from segue.chat.budget import Budget
     from segue.chat.chat import Chat
     from segue.chat.route import Route
+    from segue.chat.session import Answer
+    from segue.chat.shortening import Compacting
     from segue.chat.subagent import subagent_tool
     from segue.chat.tool import Tool
     from segue.chat.tools import tool
@@ -33,11 +36,14 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Transcript
 
 _HOMES = {
+    "Answer": "segue.chat.session",
     "Approval": "segue.chat.approval",
     "BlockingChat": "segue.chat.blocking",
+    "Budget": "segue.chat.budget",
     "Chat": "segue.chat.chat",
     "ChatRequest": "segue.providers.adapter",
     "Code": "segue.conversation.blocks",
+    "Compacting": "segue.chat.shortening",
     "Conversation": "segue.conversation.message",
     "Interaction": "segue.conversation.interaction",
     "JsonlStore": "segue.sessions.jsonl",
@@ -75,11 +81,14 @@ _HOMES = {
 """Public name → the module it lives in. Each is loaded when it is first asked for, so importing segue costs nothing."""
 
 __all__ = [
+    "Answer",
     "Approval",
     "BlockingChat",
+    "Budget",
     "Chat",
     "ChatRequest",
     "Code",
+    "Compacting",
     "Conversation",
     "Interaction",
     "JsonlStore",
