@@ -167,6 +167,21 @@ def test_an_abort_also_ends_the_wait_for_the_slot(provider: EmbeddedProvider) ->
     asyncio.run(main())
 
 
+def test_closing_the_provider_ends_what_runs_and_what_waits(models: Path) -> None:
+    async def main() -> None:
+        provider = EmbeddedProvider(folder=models, model="smollm2", context=512)
+        running = provider.chat_stream(_request(STORY, LONG))
+        while not isinstance(await anext(running), TextDelta):
+            pass
+        waiting = asyncio.create_task(_events(provider, _request("Hi")))
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(provider.close)
+        assert isinstance([event async for event in running][-1], Failed)
+        assert isinstance((await waiting)[-1], Failed)
+
+    asyncio.run(main())
+
+
 def test_reading_a_long_prompt_can_be_stopped_too(models: Path) -> None:
     async def main() -> None:
         provider = EmbeddedProvider(folder=models, model="smollm2", context=4096)

@@ -79,9 +79,9 @@ class Engine:
                     self._loaded().handle_chat_completions(body, tell)
             except Exception as error:  # raised again where somebody listens
                 tell(error)
-            tell(None)
 
         job = self._worker.submit(run)
+        job.add_done_callback(lambda _: tell(None))  # also when the engine is closed before it had its turn
         try:
             while (piece := await pieces.get()) is not None:
                 if isinstance(piece, BaseException):

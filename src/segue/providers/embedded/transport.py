@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _ENCODER = msgspec.json.Encoder()
 _DONE = sse.encode(b"[DONE]")
+_END = b'"finish_reason":"'
+"""Stands in the piece that ends a reply, and nowhere else: inside of a text its quotes would be escaped."""
 
 
 @final
@@ -58,7 +60,8 @@ class EngineTransport:
         async for piece in rest:
             for portion in hearing.take(piece):
                 yield portion
-        yield _DONE
+        if hearing.ended:  # else it was cut off, and nobody shall take it for whole
+            yield _DONE
 
 
 @final
@@ -93,8 +96,10 @@ class _Hearing:
         self._offer = offer
         self._reader: Reader | None = None
         self._called = False
+        self.ended = False
 
     def take(self, piece: bytes) -> list[bytes]:
+        self.ended = self.ended or _END in piece
         if not self._offer.tools:
             return [sse.encode(piece)]
         chunk = msgspec.json.decode(piece)
