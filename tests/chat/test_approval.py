@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from segue.chat.approval import Approval, Mode, parse_pattern
 from segue.chat.events import Decision
+from segue.chat.opening import own_functions_only
 from segue.chat.shell_words import is_simple
 from segue.chat.tool import Context, Effect, Tool
 from segue.conversation.blocks import ToolCall
@@ -301,3 +302,12 @@ def test_the_mode_may_change_while_a_call_waits() -> None:
         assert await asyncio.gather(*(approval.refusal(call, SHELL) for call in calls)) == ["", ""]
 
     asyncio.run(main())
+
+
+def test_without_approval_only_what_was_written_for_the_chat_runs() -> None:
+    theirs = Tool(spec=ToolSpec("mcp__files__remove"), run=_never, foreign=True)
+    reading = Tool(spec=ToolSpec("mcp__files__read"), run=_never, effect="read", foreign=True)
+    tools = [a_tool("own", "other"), theirs, reading, SHELL, EDIT]
+    approval = own_functions_only(tools)
+    refused = [tool.name for tool in tools if refusal(approval, tool)]
+    assert refused == ["mcp__files__remove", "run_shell", "edit_file"]

@@ -91,9 +91,10 @@ def make_session(journal: Journal, settings: Settings, providers: Providers) -> 
 def own_functions_only(tools: Iterable[Tool]) -> Approval:
     """Where nobody said who may call what: functions that somebody wrote for this chat run, and tools that read.
 
-    Tools that declare that they edit files, run programs or ask the network do not.
+    Tools of other programs do not, nor those that declare that they edit files, run programs or ask the network.
     """
-    return Approval("ask", allow=[tool.name for tool in tools if tool.effect == "other"])
+    own = [tool.name for tool in tools if tool.effect == "other" and not tool.foreign]
+    return Approval("ask", allow=own)
 
 
 def default_store() -> Store:

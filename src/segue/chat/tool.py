@@ -75,6 +75,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     spec: ToolSpec
     run: Runner
     effect: Effect = "other"
+    foreign: bool = False
+    """It is another program's: nobody wrote it for this chat, so nobody vouches for it."""
     timeout: float | None = 120.0
     writes: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
     """The paths a call would write: calls that share one run one after another."""
