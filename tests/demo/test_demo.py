@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -13,21 +14,18 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from segue.chat.call import run_tool
+from segue.chat.tools import as_tool
 from segue.cli.demo import show
-from segue.conversation.blocks import Reasoning, ToolCall
-from segue.conversation.events import Event
-from segue.conversation.interaction import Interaction, Ledger
-from segue.conversation.message import Conversation, user
-from segue.demo.hops import State, exchange
+from segue.conversation.blocks import Reasoning, ToolResult
 from segue.demo.play import Outcome, play
-from segue.demo.script import Route, Story, read_story
+from segue.demo.script import Story, read_story
+from segue.demo.shop import Shop
 from segue.demo.show import WIDTH, Screen
-from segue.demo.tools import TOOLS, run
 from segue.dialects.all import DIALECTS
 from segue.dialects.card import UNKNOWN
 from segue.emulators.facts import listed
 from segue.emulators.faults import Fault
-from segue.errors import SegueError, TransportError
 from segue.providers.cards import card_for_model
 
 
@@ -56,9 +54,9 @@ def text(shown: tuple[Outcome, str]) -> str:
 def asked(outcome: Outcome, provider: str, path: str = "") -> list[dict[str, Any]]:
     """The bodies of the story's requests to a provider, in order."""
     return [
-        entry["body"]
+        entry.body
         for entry in outcome.rendered
-        if entry["provider"] == provider and entry["verdict"] == "accepted" and path in entry["path"]
+        if entry.provider == provider and entry.verdict == "accepted" and path in entry.path
     ]
 
 
@@ -68,26 +66,26 @@ def signatures(body: dict[str, Any]) -> list[str]:
 
 
 def test_every_wire_accepts_every_request_of_the_story(outcome: Outcome) -> None:
-    verdicts = [entry["verdict"] for entry in outcome.rendered]
+    verdicts = [entry.verdict for entry in outcome.rendered]
     assert set(verdicts) == {"accepted", "fault"}
     assert verdicts.count("fault") == 1, "the failover"
     assert outcome.well
-    assert (outcome.accepted, outcome.sent, outcome.wires) == (15, 15, 7)
+    assert (outcome.accepted, outcome.sent, outcome.wires) == (18, 18, 7)
 
 
 def test_the_story_goes_from_wire_to_wire_and_back_to_where_it_thought(outcome: Outcome) -> None:
     stations: list[str] = []
     for entry in outcome.rendered:
-        station = "responses" if "responses" in entry["path"] else entry["provider"]
-        if entry["verdict"] == "accepted" and stations[-1:] != [station]:
+        station = "responses" if "responses" in entry.path else entry.provider
+        if entry.verdict == "accepted" and stations[-1:] != [station]:
             stations.append(station)
     assert stations == [
-        "openai", "anthropic", "gemini", "mistral", "kimi", "ollama", "responses", "anthropic",
+        "openai", "anthropic", "gemini", "mistral", "kimi", "ollama", "responses", "anthropic", "ollama",
     ]  # fmt: skip
 
 
 def test_the_return_replays_the_signatures_that_were_issued_there(outcome: Outcome) -> None:
-    first, second, back = asked(outcome, "anthropic")
+    first, second, back, _ = asked(outcome, "anthropic")
     issued = [
         block.seal.payload
         for message in outcome.conversation.messages
@@ -101,7 +99,7 @@ def test_the_return_replays_the_signatures_that_were_issued_there(outcome: Outco
 
 
 def test_the_return_says_the_first_part_exactly_as_before(outcome: Outcome) -> None:
-    _, second, back = asked(outcome, "anthropic")
+    _, second, back, _ = asked(outcome, "anthropic")
     assert back["messages"][: len(second["messages"])] == second["messages"]
     assert back["system"] == second["system"]
     assert back["tools"] == second["tools"]
@@ -113,8 +111,20 @@ def test_no_seal_reaches_a_stranger(outcome: Outcome) -> None:
             seal = getattr(block, "seal", None)
             if seal is None:
                 continue
-            strangers = [entry for entry in outcome.rendered if entry["provider"] != seal.origin.provider]
-            assert not any(seal.payload in str(entry["body"]) for entry in strangers)
+            strangers = [entry for entry in outcome.rendered if entry.provider != seal.origin.provider]
+            assert not any(seal.payload in str(entry.body) for entry in strangers)
+
+
+def test_the_user_cancels_while_probes_run_and_one_of_them_is_done(outcome: Outcome) -> None:
+    probes = [
+        block
+        for message in outcome.conversation.messages
+        for block in message.blocks
+        if type(block) is ToolResult and block.name == "probe"
+    ]
+    reasons = [block.reason for block in probes[:5]]
+    assert reasons == [None, *["cancelled_by_user"] * 4]
+    assert probes[0].output == {"ms": 2390}
 
 
 def test_the_interrupted_calls_are_closed_for_everyone_who_comes_after(outcome: Outcome) -> None:
@@ -124,18 +134,28 @@ def test_the_interrupted_calls_are_closed_for_everyone_who_comes_after(outcome: 
     assert sum("2390" in str(result["content"]) for result in closed) == 1
 
 
-def test_calls_that_compaction_lost_come_back_with_their_arguments(outcome: Outcome) -> None:
-    for body in asked(outcome, "kimi"):
-        calls = [call for message in body["messages"] for call in message.get("tool_calls", ())]
-        arguments = [call["function"]["arguments"] for call in calls]
-        assert any("11:30" in given for given in arguments)
-        assert not any("841" in given for given in arguments), "what was compacted stays so"
+def test_whoever_spoke_last_sums_up_for_the_small_window(outcome: Outcome) -> None:
+    summing_up = asked(outcome, "anthropic")[-1]
+    assert "tools" not in summing_up
+    assert "USER: Checkout has been slow since two" in str(summing_up["messages"])
+    first, _ = asked(outcome, "ollama")[-2:]
+    told = str(first["messages"])
+    assert "What they said, summed up:" in told
+    assert "Checkout slowed down from 180 to 2400 ms at 13:58" in told
+    assert "probe all five regions" not in told
+
+
+def test_what_is_kept_of_a_compacted_history_is_in_pairs(outcome: Outcome) -> None:
+    for body in asked(outcome, "ollama")[-2:]:
+        calls = sum(len(message.get("tool_calls", ())) for message in body["messages"])
+        assert calls == sum(message["role"] == "tool" for message in body["messages"])
 
 
 def test_whoever_can_see_gets_the_image_and_the_other_a_description(outcome: Outcome, text: str) -> None:
-    assert "images" not in str(asked(outcome, "ollama")[0]["messages"])
-    assert "latency.png" in str(asked(outcome, "ollama")[0]["messages"])
-    for body in (asked(outcome, "openai")[0], asked(outcome, "anthropic")[-1]):
+    to_the_blind = asked(outcome, "ollama")[0]["messages"]
+    assert not any("images" in message for message in to_the_blind)
+    assert "latency.png" in str(to_the_blind)
+    for body in (asked(outcome, "openai")[0], asked(outcome, "anthropic")[2]):
         assert "iVBORw0KGgo" in str(body)
     assert "1 image described in words" in text
 
@@ -152,12 +172,12 @@ REFUSALS = {
 
 
 def test_the_same_history_unrepaired_is_refused_in_the_providers_words(outcome: Outcome) -> None:
-    refused = {entry["rule"]: entry for entry in outcome.unrepaired if entry["verdict"] == "refused"}
+    refused = {entry.rule: entry for entry in outcome.unrepaired if entry.verdict == "refused"}
     assert len(outcome.unrepaired) == 7
     assert set(refused) == set(REFUSALS)
     for rule, words in REFUSALS.items():
-        assert refused[rule]["status"] in (400, 422)
-        assert words in refused[rule]["message"]
+        assert refused[rule].status in (400, 422)
+        assert words in str(refused[rule].message)
 
 
 def test_what_happens_is_told_turn_by_turn(text: str) -> None:
@@ -170,12 +190,13 @@ def test_what_happens_is_told_turn_by_turn(text: str) -> None:
         ("6", "Ollama"),
         ("7", "OpenAI Responses"),
         ("8", "Anthropic"),
+        ("9", "Ollama"),
     ]
     assert "→ Mistral · " in text
     assert "503 The model is overloaded." in text
     assert text.count("→ interrupted by the user") == 4
     assert "2 signatures of its own, byte for byte; the prefix they are bound to is unbroken" in text
-    assert "Compaction: 6 messages" in text
+    assert re.search(r"compacts \d+ tokens into \d+, which fit here: claude-opus-5-5 sums up", text)
     assert re.search(r"wire     1 request accepted · \d+ of \d+ tokens from its cache", text)
 
 
@@ -186,7 +207,7 @@ def test_what_is_written_fits_on_a_page_and_ends_with_two_lines(text: str) -> No
     assert not any(line != line.rstrip() for line in lines)
     assert lines[-3:] == [
         "",
-        "With segue: 15 of 15 requests accepted, on 7 of 7 wires.",
+        "With segue: 18 of 18 requests accepted, on 7 of 7 wires.",
         "Without it: 6 of 7 wires refused the same history.",
     ]
 
@@ -200,20 +221,35 @@ def test_the_page_about_the_demo_shows_what_it_writes(text: str) -> None:
     assert told in quoted.sub("", port.sub("", page)), "docs/demo.md: paste what segue demo writes now"
 
 
-def faulty(provider: str, status: int) -> Story:
-    """The story with a provider that refuses where nobody takes over."""
+def spoilt(*faults: Fault) -> Story:
+    """The story with misfortunes in its first turn, where nobody else takes over."""
     story = read_story()
-    turn = structs.replace(story.turns[0], faults=(Fault(status=status, provider=provider),))
+    turn = structs.replace(story.turns[0], faults=faults)
     return structs.replace(story, turns=(turn, *story.turns[1:]))
 
 
-@pytest.mark.parametrize("status", [400, 401, 503])
-def test_a_refused_hop_makes_the_exit_code_non_zero(status: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert show(faulty("openai", status), fast=True) == 1
+def refusal(status: int) -> Fault:
+    return Fault(status=status, provider="openai", retry_after=None)
+
+
+@pytest.mark.parametrize(("status", "times"), [(400, 1), (401, 1), (503, 3)])
+def test_a_refused_hop_makes_the_exit_code_non_zero(
+    status: int, times: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show(spoilt(*[refusal(status)] * times), fast=True) == 1
     told = capsys.readouterr().out
     assert f"refused  {status} " in told
     assert "With segue: 0 of 1 requests accepted." in told
     assert "The same history without segue" not in told
+
+
+def test_a_provider_that_is_overloaded_for_a_moment_is_asked_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert show(spoilt(refusal(503)), fast=True) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"answers  503 .* It is asked\s+again\.", told)
+    assert "With segue: 18 of 18" in told
 
 
 def demo(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -263,7 +299,7 @@ def test_a_terminal_gets_colours_unless_it_wants_none(environment: dict[str, str
         os.close(ours)
         assert running.wait(30) == 0
     assert (b"\x1b[1m" in seen) is coloured
-    assert b"With segue: 15 of 15" in seen
+    assert b"With segue: 18 of 18" in seen
 
 
 def _portion(descriptor: int) -> bytes:
@@ -285,39 +321,25 @@ def test_without_uvicorn_it_says_how_to_get_it() -> None:
 
 
 def test_the_story_names_models_that_both_sides_know() -> None:
-    for route in read_story().routes.values():
-        assert route.model in listed(route.provider)
-        assert card_for_model(route.model, route.dialect) != UNKNOWN
-        assert route.dialect in DIALECTS
+    for wire in read_story().wires.values():
+        assert wire.model in listed(wire.provider)
+        assert card_for_model(wire.model, wire.dialect) != UNKNOWN
+        assert wire.dialect in DIALECTS
 
 
 def test_the_signatures_of_the_model_it_comes_back_to_are_bound_to_their_prefix() -> None:
-    route = read_story().routes["anthropic"]
-    assert card_for_model(route.model, route.dialect).bound_seals
+    wire = read_story().wires["anthropic"]
+    assert card_for_model(wire.model, wire.dialect).bound_seals
 
 
-class _Silent:
-    def event(self, event: Event) -> None: ...
-
-    def called(self, interaction: Interaction) -> None: ...
-
-    def failed_over(self, error: SegueError, following: Route) -> None: ...
-
-
-def test_a_provider_that_cannot_be_reached_is_an_error_of_ours() -> None:
-    state = State(Conversation().append(user("hi")), Ledger())
-    route = read_story().routes["chat"]
-    with pytest.raises(TransportError):
-        exchange(state, route, "http://127.0.0.1:9", _Silent())
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"), [("nonsense", {}), ("latency", {"service": "moon"}), ("probe", {"x": 1})]
-)
+@pytest.mark.parametrize(("name", "arguments"), [("latency", {"service": "moon"}), ("probe", {"x": 1})])
 def test_a_tool_that_fails_says_so_in_its_result(name: str, arguments: dict[str, Any]) -> None:
-    assert run(ToolCall("c0", name, arguments)).error
+    tools = {tool.name: tool for tool in map(as_tool, Shop().tools)}
+    assert asyncio.run(run_tool(tools[name], arguments)).error
 
 
-def test_every_tool_that_is_offered_can_be_run() -> None:
-    for spec in TOOLS:
-        assert "There is no tool" not in str(run(ToolCall("c0", spec.name, {})).error)
+def test_every_tool_and_its_parameter_is_explained_to_the_model() -> None:
+    for spec in Shop().specs:
+        assert spec.description
+        assert spec.parameters is not None
+        assert all(told["description"] for told in spec.parameters["properties"].values())

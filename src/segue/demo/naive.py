@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
+from msgspec import structs
+
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
-from segue.demo.tools import TOOLS
+from segue.demo.shop import Shop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -18,18 +20,27 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block
     from segue.conversation.interaction import Interaction
     from segue.conversation.message import Conversation, Message
-    from segue.demo.script import Route
+    from segue.demo.script import Wire
 
 Fields = dict[str, Any]
+_TOOLS: Final = Shop().specs
 
 
-def body(conversation: Conversation, ledger: Mapping[str, Interaction], route: Route) -> bytes:
-    """The request as the wire of the route spells it."""
+def body(conversation: Conversation, ledger: Mapping[str, Interaction], wire: Wire) -> bytes:
+    """The request as the wire spells it."""
+    conversation = structs.replace(conversation, messages=tuple(_unanswered(conversation)))
     ids = {call_id: interaction.call.native_id for call_id, interaction in ledger.items()}
-    spelled = _SPELLINGS[route.dialect](conversation, ids)
-    if route.dialect != "gemini":
-        spelled["model"] = route.model
+    spelled = _SPELLINGS[wire.dialect](conversation, ids)
+    if wire.dialect != "gemini":
+        spelled["model"] = wire.model
     return json.dumps(spelled).encode()
+
+
+def _unanswered(conversation: Conversation) -> Iterator[Message]:
+    """What was said without the results that no tool gave: nobody else writes down that a call was interrupted."""
+    for message in conversation.messages:
+        kept = (block for block in message.blocks if type(block) is not ToolResult or block.reason is None)
+        yield structs.replace(message, blocks=tuple(kept))
 
 
 def _of(message: Message, kind: type[Block]) -> list[Any]:
@@ -42,7 +53,7 @@ def _said(result: ToolResult) -> str:
 
 def _functions() -> list[Fields]:
     return [
-        {"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in TOOLS
+        {"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in _TOOLS
     ]
 
 
@@ -125,7 +136,7 @@ def _anthropic(conversation: Conversation, ids: Mapping[str, str]) -> Fields:
     ]
     tools = [
         {"name": spec.name, "description": spec.description, "input_schema": spec.parameters}
-        for spec in TOOLS
+        for spec in _TOOLS
     ]
     return {"system": conversation.system, "messages": messages, "tools": tools, "max_tokens": 4096}
 
@@ -176,7 +187,7 @@ def _gemini(conversation: Conversation, _: Mapping[str, str]) -> Fields:
 def _gemini_functions() -> list[Fields]:
     return [
         {"name": spec.name, "description": spec.description, "parametersJsonSchema": spec.parameters}
-        for spec in TOOLS
+        for spec in _TOOLS
     ]
 
 

@@ -1,42 +1,52 @@
-"""The whole demo: the emulators on loopback, the story turn by turn, then its history unrepaired."""
+"""The whole demo: the emulators on loopback, one chat through all of them, then its history unrepaired."""
 
 from __future__ import annotations
 
-import json
-import time
-from http.client import HTTPConnection
-from typing import TYPE_CHECKING, Any, TypeAlias, final
-from urllib.parse import urlsplit
+import asyncio
+from typing import TYPE_CHECKING, final
+from urllib.parse import quote, urlsplit
 
 from msgspec import Struct, structs
 
-from segue.conversation.interaction import Ledger
-from segue.conversation.message import Conversation, user
+from segue.chat.chat import Chat
+from segue.chat.events import ChatEvent, Compaction, Switch, ToolCallResult, TurnComplete
+from segue.chat.facts import facts_from
+from segue.chat.profiles import Profile, build_router
+from segue.chat.retry import Patience
+from segue.conversation.message import Conversation
+from segue.conversation.usage import Usage
 from segue.demo import naive
-from segue.demo.hops import SECONDS, State, post, take_turn
-from segue.demo.script import Route
+from segue.demo.shop import Shop
+from segue.demo.witness import Heard, Witness
 from segue.dialects.all import DIALECTS
+from segue.emulators.log import Entry
 from segue.emulators.script import Script, perform
 from segue.emulators.server import Served, serve
 from segue.errors import ProviderError, SegueError
+from segue.providers.addresses import addresses, path_of
+from segue.providers.auth import Secret
+from segue.providers.config import ProviderConfig
+from segue.providers.connect import connect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.conversation.blocks import Block
-    from segue.demo.script import Compaction, Story, Turn
+    from segue.chat.opened import Model
+    from segue.demo.script import Story, Turn, Wire
     from segue.demo.show import Screen
+    from segue.providers.provider import Provider
 
-Entry: TypeAlias = dict[str, Any]
 _BREATH = 20
 """So many delays make the pause after a turn."""
+_AT_ONCE = Patience(attempts=1)
+"""Of a router that has somebody else to ask: readers need not wait for a second refusal."""
 
 
 @final
 class Outcome(Struct, frozen=True):
     """How it went, told by the emulators' own log: one entry for each request, with its verdict."""
 
-    routes: tuple[Route, ...]
+    all_wires: int
     rendered: tuple[Entry, ...]
     """What was asked in the story."""
     unrepaired: tuple[Entry, ...]
@@ -44,10 +54,11 @@ class Outcome(Struct, frozen=True):
     broken: bool
     """Whether the story came to a stop."""
     conversation: Conversation
+    """All that was said until it was summed up."""
 
     @property
     def well(self) -> bool:
-        return not self.broken and self.accepted == self.sent and self.wires == len(self.routes)
+        return not self.broken and self.accepted == self.sent and self.wires == self.all_wires
 
     @property
     def sent(self) -> int:
@@ -60,9 +71,8 @@ class Outcome(Struct, frozen=True):
 
     @property
     def wires(self) -> int:
-        """How many of the routes accepted something."""
-        taken = [(e["provider"], e["path"]) for e in self.rendered if e["verdict"] == "accepted"]
-        return sum((route.provider, route.path.partition("?")[0]) in taken for route in self.routes)
+        """How many accepted something."""
+        return len({(entry.provider, entry.path) for entry in self.rendered if entry.verdict == "accepted"})
 
     @property
     def refused_unrepaired(self) -> int:
@@ -70,82 +80,126 @@ class Outcome(Struct, frozen=True):
 
 
 def count(entries: Sequence[Entry], verdict: str) -> int:
-    return sum(entry["verdict"] == verdict for entry in entries)
+    return sum(entry.verdict == verdict for entry in entries)
 
 
 def play(story: Story, screen: Screen, *, delay: float = 0.0) -> Outcome:
     """Play the story. `delay`: seconds between the portions of a stream, for people to read along."""
     with serve() as served:
-        screen.opening(served.base_url, len(story.routes))
-        state, broken = _tell(story, served, screen, delay)
-        rendered = _log(served)
-        if not broken:
-            _send_unrepaired(story, state, served.base_url, screen)
-        outcome = Outcome(
-            routes=tuple(story.routes.values()),
-            rendered=rendered,
-            unrepaired=_log(served)[len(rendered) :],
-            broken=broken,
-            conversation=state.conversation,
-        )
+        screen.opening(served.base_url, len(story.wires))
+        outcome = asyncio.run(_Play(story, served, screen, delay).run())
     screen.closing(outcome)
     return outcome
 
 
-def _tell(story: Story, served: Served, screen: Screen, delay: float) -> tuple[State, bool]:
-    """The turns until the end, or until one is refused."""
-    state = State(Conversation(system=story.system), Ledger())
-    for number, turn in enumerate(story.turns, 1):
-        if turn.compaction is not None:
-            state = State(_compact(state.conversation, turn.compaction), state.ledger)
-            screen.compacted(turn.compaction)
-        try:
-            state = _hop(number, turn, story, state, served, screen, delay)
-        except SegueError as error:
-            screen.refused(error)
-            return state, True
-    return state, False
+class _Play:
+    def __init__(self, story: Story, served: Served, screen: Screen, delay: float) -> None:
+        self._story = story
+        self._emulator = served.emulator
+        self._screen = screen
+        self._delay = delay
+        self._heard = Heard()
+        self._providers = {
+            wire.provider: Witness(_connect(served, wire.provider), self._heard)
+            for wire in story.wires.values()
+        }
+        self._said = Conversation()
+
+    async def run(self) -> Outcome:
+        story = self._story
+        async with Chat(
+            self._model(story.turns[0]), tools=Shop().tools, system=story.system, providers=self._providers
+        ) as chat:
+            broken = await self._tell(chat)
+            rendered = tuple(self._emulator.log)
+            if not broken:
+                await self._send_unrepaired(chat)
+        return Outcome(
+            all_wires=len(story.wires),
+            rendered=rendered,
+            unrepaired=tuple(self._emulator.log)[len(rendered) :],
+            broken=broken,
+            conversation=self._said,
+        )
+
+    async def _tell(self, chat: Chat) -> bool:
+        """The turns until the end, or until one is refused. Whether one was."""
+        for number, turn in enumerate(self._story.turns, 1):
+            if number > 1:
+                await chat.switch(self._model(turn))
+            error = await self._take(number, turn, chat)
+            if error is not None:
+                self._screen.refused(error)
+                return True
+            await asyncio.sleep(self._delay * _BREATH)
+        return False
+
+    def _model(self, turn: Turn) -> Model:
+        """The route of a turn, or the router that chooses it."""
+        first, *others = self._story.routes(turn)
+        if not others:
+            return first
+        members = {route.name: route for route in (first, *others)}
+        profile = Profile(name=" or ".join(turn.wires), members=tuple(members), patience=_AT_ONCE)
+        return build_router(profile, facts_from(self._providers), resolve=members.__getitem__)
+
+    async def _take(self, number: int, turn: Turn, chat: Chat) -> SegueError | None:
+        """One turn, shown while it happens; why it failed, if it did."""
+        replies = tuple(structs.replace(reply, delay=self._delay) for reply in turn.replies)
+        perform(Script(replies=replies, faults=turn.faults), self._emulator)
+        before = len(self._emulator.log)
+        self._screen.asked(number, self._story.wires[turn.wires[0]], turn)
+        ended, usage, whole = 0, Usage(), True
+        async for event in chat.stream(turn.user, *turn.shown):
+            self._show(event)
+            whole = whole and type(event) is not Compaction
+            ended += type(event) is ToolCallResult
+            if type(event) is TurnComplete:
+                usage = event.usage
+            elif ended == turn.cancel_after:
+                chat.cancel()
+        if whole:
+            self._said = chat.conversation
+        if chat.answer is not None and chat.answer.error is not None:
+            return chat.answer.error
+        accepted = count(tuple(self._emulator.log)[before:], "accepted")
+        if self._heard.asked is not None:
+            self._screen.arrived(self._heard.asked, usage, accepted)
+        return None
+
+    def _show(self, event: ChatEvent) -> None:
+        heard, screen = self._heard, self._screen
+        # A chat has no words for a thought without words. The wire knew of it before what follows was told.
+        if heard.take_sealed():
+            screen.sealed()
+        if type(event) is Switch and heard.error is not None:
+            screen.failed_over(heard.error, self._story.wire(event.model))
+        elif type(event) is Compaction:
+            screen.shortened(event, heard.narrator)
+        else:
+            screen.event(event)
+
+    async def _send_unrepaired(self, chat: Chat) -> None:
+        """The history as it is, to every wire."""
+        self._screen.unrepaired()
+        for wire in self._story.wires.values():
+            body = naive.body(self._said, chat.ledger, wire)
+            self._screen.judged(wire, await _refusal(self._providers[wire.provider].provider, wire, body))
 
 
-def _hop(
-    number: int, turn: Turn, story: Story, state: State, served: Served, screen: Screen, delay: float
-) -> State:
-    routes = tuple(story.routes[name] for name in turn.routes)
-    replies = tuple(structs.replace(reply, delay=delay) for reply in turn.replies)
-    perform(Script(replies=replies, faults=turn.faults), served.emulator)
-    before = len(_log(served))
-    screen.asked(number, routes[0], turn)
-    said: tuple[Block | str, ...] = (turn.user, *turn.shown)
-    state, done = take_turn(state, said, routes, served.base_url, screen, interrupt=turn.interrupt)
-    screen.arrived(done, state.ledger, count(_log(served)[before:], "accepted"))
-    time.sleep(delay * _BREATH)
-    return state
+def _connect(served: Served, provider: str) -> Provider:
+    """The provider as everybody has it, at another address: the emulators have the paths of the real ones."""
+    path = urlsplit(addresses().providers[provider].base_url).path
+    config = ProviderConfig(base_url=served.url(provider) + path, api_key=Secret("demo"))
+    return connect(provider, config, environ={}, keyring=False)
 
 
-def _compact(conversation: Conversation, compaction: Compaction) -> Conversation:
-    said = conversation.messages
-    kept = (*said[: compaction.first], user(compaction.note), *said[compaction.last + 1 :])
-    return structs.replace(conversation, messages=kept)
-
-
-def _send_unrepaired(story: Story, state: State, address: str, screen: Screen) -> None:
-    """The history as it is, to every wire."""
-    screen.unrepaired()
-    for route in story.routes.values():
-        body = naive.body(state.conversation, state.ledger, route)
-        refusal: ProviderError | None = None
-        try:
-            for _ in post(address, route, body, DIALECTS[route.dialect]):
-                pass
-        except ProviderError as error:
-            refusal = error
-        screen.judged(route, refusal)
-
-
-def _log(served: Served) -> tuple[Entry, ...]:
-    connection = HTTPConnection(urlsplit(served.base_url).netloc, timeout=SECONDS)
+async def _refusal(provider: Provider, wire: Wire, body: bytes) -> ProviderError | None:
+    endpoint = structs.replace(provider.endpoint, dialect=DIALECTS[wire.dialect])
+    path = path_of(wire.dialect).replace("{model}", quote(wire.model, safe=""))
     try:
-        connection.request("GET", "/_emulator/log")
-        return tuple(json.loads(connection.getresponse().read())["entries"])
-    finally:
-        connection.close()
+        async with endpoint.ask("POST", path, body) as answer:
+            await answer.read()
+    except ProviderError as error:
+        return error
+    return None

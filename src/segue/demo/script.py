@@ -1,4 +1,4 @@
-"""The story as data: the routes, and turn by turn who is asked what, what is answered and what goes wrong."""
+"""The story as data: the wires, and turn by turn who is asked what, what is answered and what goes wrong."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final, final
 import msgspec
 from msgspec import Struct
 
+from segue.chat.route import Route
 from segue.conversation.blocks import Media
 from segue.conversation.options import Options
 from segue.emulators.brain import Reply
@@ -22,50 +23,31 @@ CHART: Final = (
 
 
 @final
-class Route(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a turn can go: a model, the dialect it is asked in, and its address."""
+class Wire(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a turn can go: a model at an emulated provider, and the dialect that is spoken there."""
 
     title: str
     dialect: str
     provider: str
-    """The emulator that answers."""
     model: str
-    path: str
-    headers: dict[str, str] = {}
     options: Options = Options()
-
-
-@final
-class Interrupt(Struct, frozen=True, forbid_unknown_fields=True):
-    """The user stops the calls of this round (counted from 1) after so many results."""
-
-    round: int
-    results: int
-
-
-@final
-class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
-    """These messages are replaced by a note."""
-
-    first: int
-    last: int
-    note: str
 
 
 @final
 class Turn(Struct, frozen=True, forbid_unknown_fields=True):
     """What the user says, who is asked, and what the model is going to answer."""
 
-    routes: tuple[str, ...]
+    wires: tuple[str, ...]
     """In the order in which they are tried."""
     user: str
     replies: tuple[Reply, ...]
     image: str = ""
     """The name of a picture that the user shows."""
-    interrupt: Interrupt | None = None
+    cancel_after: int | None = None
+    """The user loses patience when so many calls of the turn have ended."""
     faults: tuple[Fault, ...] = ()
-    compaction: Compaction | None = None
-    """What happens to the conversation before this turn."""
+    context: int | None = None
+    """Tokens that fit, where the machine is smaller than the model."""
 
     @property
     def shown(self) -> tuple[Media, ...]:
@@ -77,8 +59,19 @@ class Story(Struct, frozen=True, forbid_unknown_fields=True):
     """All of story.toml."""
 
     system: str
-    routes: dict[str, Route]
+    wires: dict[str, Wire]
     turns: tuple[Turn, ...]
+
+    def routes(self, turn: Turn) -> tuple[Route, ...]:
+        """Where a turn may go."""
+        return tuple(
+            Route(provider=wire.provider, model=wire.model, options=wire.options, context=turn.context)
+            for wire in (self.wires[name] for name in turn.wires)
+        )
+
+    def wire(self, name: str) -> Wire:
+        """By the name of a route: `provider/model`."""
+        return next(wire for wire in self.wires.values() if f"{wire.provider}/{wire.model}" == name)
 
 
 def read_story() -> Story:

@@ -7,20 +7,20 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, final
 
-from segue.conversation.events import ReasoningDelta, Sealed, TextDelta
+from segue.chat.events import ReasoningChunk, Retrying, TextChunk, ToolCallResult
+from segue.demo.witness import mended_in
 from segue.errors import ProviderError
 from segue.transcript.repairs import FAULTS, SENTENCES
-from segue.transcript.steps import ModelStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from segue.conversation.blocks import ToolCall
-    from segue.conversation.events import Event
-    from segue.conversation.interaction import Interaction, Ledger
-    from segue.demo.hops import Exchange
+    from segue.chat.events import ChatEvent, Compaction
+    from segue.conversation.blocks import Seal, ToolCall, ToolResult
+    from segue.conversation.usage import Usage
     from segue.demo.play import Outcome
-    from segue.demo.script import Compaction, Route, Turn
+    from segue.demo.script import Turn, Wire
+    from segue.demo.witness import Asked, Mended
     from segue.errors import SegueError
     from segue.transcript.repairs import Kind, Repair
 
@@ -47,7 +47,6 @@ class Screen:
         self._told = ""
         self._column = 0
         self._word = ""
-        self._thought = False
 
     # The frame
 
@@ -58,14 +57,8 @@ class Screen:
             "and refuse what the real ones refuse, in their words."
         )
 
-    def compacted(self, compaction: Compaction) -> None:
-        count = compaction.last - compaction.first + 1
-        what = f"{count} messages become a note; the cut goes between calls and their results."
-        self._line()
-        self._paragraph(f"Compaction: {what}", indent="   ", colour="yellow")
-
     def closing(self, outcome: Outcome) -> None:
-        all_wires, refused = len(outcome.routes), outcome.refused_unrepaired
+        all_wires, refused = outcome.all_wires, outcome.refused_unrepaired
         first = f"With segue: {outcome.accepted} of {outcome.sent} requests accepted"
         self._line()
         if outcome.well:
@@ -78,59 +71,72 @@ class Screen:
 
     # One turn
 
-    def asked(self, number: int, route: Route, turn: Turn) -> None:
+    def asked(self, number: int, wire: Wire, turn: Turn) -> None:
         self._line()
         self._told = ""
-        self._title(f"{number}  ", route)
+        self._title(f"{number}  ", wire)
         shown = f" [{turn.image}]" if turn.image else ""
         self._labelled("you", f"{turn.user}{shown}")
 
-    def _title(self, lead: str, route: Route) -> None:
-        self._model = route.model
-        self._line(f"{lead}{self._paint('bold', route.title)} · {route.model}")
+    def _title(self, lead: str, wire: Wire) -> None:
+        self._model = wire.model
+        self._line(f"{lead}{self._paint('bold', wire.title)} · {wire.model}")
 
-    def event(self, event: Event) -> None:
+    def event(self, event: ChatEvent) -> None:
         match event:
-            case ReasoningDelta(_, text):
-                self._thought = True
+            case ReasoningChunk(text):
                 self._stream("thinks", text)
-            case TextDelta(_, text) if text:
+            case TextChunk(text):
                 self._stream("says", text)
-            case Sealed(block="reasoning"):
-                if not self._thought:
-                    self._stream("thinks", f"(sealed: only {self._model} can open it)")
-                self._thought = False
+            case ToolCallResult(call, result):
+                self._called(call, result)
+            case Retrying(error=error):
+                self._end()
+                self._labelled("answers", f"{_told(error)} It is asked again.", colour="yellow")
             case _:
                 pass
 
-    def called(self, interaction: Interaction) -> None:
+    def sealed(self) -> None:
+        """A thought without words."""
+        self._stream("thinks", f"(sealed: only {self._model} can open it)")
+
+    def _called(self, call: ToolCall, result: ToolResult) -> None:
         self._end()
-        spelled, result = _spelled(interaction.call), interaction.result
-        if result is None or result.reason is not None:
+        spelled = _spelled(call)
+        if result.reason is not None:
             self._labelled("calls", f"{spelled:<22} → interrupted by the user", colour="red")
         else:
             answer = result.error or json.dumps(result.output, ensure_ascii=False)
             self._labelled("calls", f"{spelled:<22} → {answer}")
 
-    def failed_over(self, error: SegueError, following: Route) -> None:
+    def failed_over(self, error: SegueError, following: Wire) -> None:
         self._end()
         self._labelled("answers", f"{_told(error)} The next provider takes the turn.", colour="yellow")
         self._title("   → ", following)
         self._told = ""
 
+    def shortened(self, compaction: Compaction, narrator: str) -> None:
+        self._labelled(
+            "compacts",
+            f"{compaction.tokens_before} tokens into {compaction.tokens_after}, which fit here: "
+            f"{narrator} sums up what was said; no call is parted from its result.",
+            colour="yellow",
+        )
+
     def refused(self, error: SegueError) -> None:
         self._end()
         self._labelled("refused", _told(error), colour="red")
 
-    def arrived(self, done: Sequence[Exchange], ledger: Ledger, accepted: int) -> None:
-        """What was mended for the turn, and what the wire said."""
+    def arrived(self, asked: Asked, usage: Usage, accepted: int) -> None:
+        """What was mended for the turn's last request, and what the wire said."""
         self._end()
-        last = done[-1]
-        if mended := " · ".join(part.replace(" ", _HELD) for part in _mended(last, ledger)):
-            self._labelled("mended", mended)
-        if last.replayed:
-            self._labelled("replayed", _seals(last), colour="green" if last.bound else "")
-        usage = last.reply.usage
+        mended = mended_in(asked)
+        if parts := " · ".join(part.replace(" ", _HELD) for part in _mended(mended)):
+            self._labelled("mended", parts)
+        if mended.replayed:
+            self._labelled(
+                "replayed", _seals(mended.replayed, bound=asked.bound), colour="green" if asked.bound else ""
+            )
         cached = f" · {usage.cached_tokens} of {usage.input_tokens} tokens from its cache"
         verdict = f"{_many(accepted, 'request')} accepted{cached if usage.cached_tokens else ''}"
         self._labelled("wire", verdict, colour="green")
@@ -142,11 +148,11 @@ class Screen:
         self._line(self._paint("bold", "The same history without segue"))
         self._paragraph("Raw ids, unanswered calls, everyone's thoughts: spelled for each wire, and sent.")
 
-    def judged(self, route: Route, refusal: ProviderError | None) -> None:
+    def judged(self, wire: Wire, refusal: ProviderError | None) -> None:
         status, colour = (200, "yellow") if refusal is None else (refusal.status, "red")
         words = _UNNOTICED if refusal is None else refusal.message
         lines = textwrap.wrap(words, self._width - 26, max_lines=2, placeholder=" …") or [""]
-        self._line(f"   {route.title:<18}{self._paint(colour, str(status))}  {lines[0]}")
+        self._line(f"   {wire.title:<18}{self._paint(colour, str(status))}  {lines[0]}")
         for line in lines[1:]:
             self._line(f"{'':<26}{line}")
 
@@ -194,7 +200,7 @@ class Screen:
             self._put(self._word)
             self._line()
             self._told = ""
-        self._word, self._thought = "", False
+        self._word = ""
 
 
 _NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -226,41 +232,37 @@ _SEALS: Final = {
 }
 
 
-def _seals(last: Exchange) -> str:
-    own = _many(len(last.replayed), _SEALS[last.replayed[0].kind])
-    one = len(last.replayed) == 1
-    held = f"; the prefix {'it is' if one else 'they are'} bound to is unbroken" if last.bound else ""
+def _seals(replayed: Sequence[Seal], *, bound: bool) -> str:
+    own = _many(len(replayed), _SEALS[replayed[0].kind])
+    held = (
+        f"; the prefix {'it is' if len(replayed) == 1 else 'they are'} bound to is unbroken" if bound else ""
+    )
     return f"{own} of its own, byte for byte{held}"
 
 
 _WORDS: Final[Mapping[Kind, str]] = {
-    "call_closed": "unanswered call{s} closed",
-    "call_recovered": "lost call{s} taken from the ledger",
     "reasoning_dropped": "foreign thought{s} kept back",
     "reasoning_filled": "blank thought{s} filled in",
     "seal_dropped": "foreign signature{s} kept back",
     "call_seal_filled": "stand-in{s} for a missing signature",
     "media_described": "image{s} described in words",
     "bridged": "bridge{s} between results and user",
+    "instruction_folded": "note{s} said in the user's place",
+    "schema_reduced": "tool schema{s} made simpler",
     "blank_text": "blank text{s} left out",
 }
 """Repairs in few words; those that do not occur in the story are told in their own."""
 
 
-def _mended(last: Exchange, ledger: Ledger) -> Iterator[str]:
-    for kind, count in _counted(last.repairs).items():
+def _mended(mended: Mended) -> Iterator[str]:
+    if mended.closed:
+        yield f"{_many(mended.closed, 'interrupted call')} closed"
+    for kind, count in _counted(mended.repairs).items():
         words = _WORDS.get(kind, f"× {SENTENCES[kind]}")
         yield f"{count} {words.format(s='' if count == 1 else 's')}"
-    respelled = [
-        (native, call.id)
-        for step in last.transcript.steps
-        if type(step) is ModelStep
-        for call in step.calls
-        if call.call_id in ledger and (native := ledger[call.call_id].call.native_id) != call.id
-    ]
-    if respelled:
-        before, after = respelled[-1]
-        yield f"{_many(len(respelled), 'id')} respelled ({_elided(before)} → {after})"
+    if mended.respelled:
+        before, after = mended.respelled[-1]
+        yield f"{_many(len(mended.respelled), 'id')} respelled ({_elided(before)} → {after})"
 
 
 def _elided(text: str) -> str:
@@ -268,11 +270,6 @@ def _elided(text: str) -> str:
 
 
 def _counted(repairs: Sequence[Repair]) -> dict[Kind, int]:
-    """How many of each kind, faults of pairing first. A call that was recovered need not be called missing too."""
-    recovered = {call for repair in repairs if repair.kind == "call_recovered" for call in repair.call_ids}
-    counted = Counter(
-        repair.kind
-        for repair in repairs
-        if repair.kind != "call_reconstructed" or not recovered.issuperset(repair.call_ids)
-    )
+    """How many of each kind, faults of pairing first."""
+    counted = Counter(repair.kind for repair in repairs)
     return dict(sorted(counted.items(), key=lambda item: FAULTS[item[0]] != "pairing"))
