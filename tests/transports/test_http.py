@@ -313,10 +313,31 @@ def test_the_proxy_of_the_environment_is_used_unless_the_host_is_exempt(
             monkeypatch.delenv("no_proxy", raising=False)
             assert await ask("http://api.example.test/v1?x=1", method="GET") == b"by proxy"
             assert heads[0].startswith(b"GET http://api.example.test/v1?x=1 ")
-            monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-            assert await ask(url, method="GET") == b"direct"
+            # An address of this machine that does not look like one.
+            anywhere = url.replace("127.0.0.1", "0.0.0.0")  # noqa: S104 - asked, not bound
+            assert await ask(anywhere, method="GET") == b"by proxy"
+            monkeypatch.setenv("NO_PROXY", "0.0.0.0,localhost")
+            assert await ask(anywhere, method="GET") == b"direct"
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_server_on_this_machine_is_never_asked_through_a_proxy(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(OK + b"connection: close\r\n\r\ndirect")
+
+    async def main() -> bytes:
+        async with server(answer) as url:
+            return await ask(url.replace("127.0.0.1", host), method="GET")
+
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert asyncio.run(main()) == b"direct"
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:

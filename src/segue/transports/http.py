@@ -276,9 +276,19 @@ def _proxy_for(url: str) -> str | None:
         return None
     parts = urlsplit(url)
     found = proxies.get(parts.scheme) or proxies.get("all")
-    if not found or proxy_bypass(parts.netloc.rpartition("@")[2]):
+    if not found or _is_here(parts.hostname or "") or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     return found if "://" in found else f"http://{found}"
+
+
+def _is_here(host: str) -> bool:
+    """Whether this very machine is meant. A proxy would look for the server on its own."""
+    from ipaddress import ip_address  # noqa: PLC0415 - who has no proxy need not load it
+
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _unreachable(place: str, error: Exception) -> TransportError:
