@@ -72,6 +72,8 @@ class Attempt:
         if self.sent is not None:
             origin, under = self.sent.origin, self.sent.made_under
         reply = fold(self._events, origin, made_under=under)
+        if reply.finish == "error" and reply.error is None:
+            reply = structs.replace(reply, error=_failed(provider.name, reply.raw_finish))
         return structs.replace(reply, finish="cancelled", error=None) if self._aborted else reply
 
     async def _until_stopped(
@@ -148,6 +150,15 @@ def unexpected(error: Exception) -> SegueError:
     )
     told.__cause__ = error
     return told
+
+
+def _failed(provider: str, word: str) -> ProtocolError:
+    """Some providers end a reply with no more than a word for what went wrong."""
+    return ProtocolError(
+        f"{provider} broke its reply off, saying only: {word or 'error'}.",
+        code="reply_failed",
+        hint="Ask again, or another provider.",
+    )
 
 
 def _no_end(provider: str) -> ProtocolError:
