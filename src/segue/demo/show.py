@@ -116,10 +116,11 @@ class Screen:
         self._told = ""
 
     def shortened(self, compaction: Compaction, narrator: str) -> None:
+        summed_up = f"{narrator} sums up what was said" if compaction.strategy == "summarise" else "some goes"
         self._labelled(
             "compacts",
-            f"{compaction.tokens_before} tokens into {compaction.tokens_after}, which fit here: "
-            f"{narrator} sums up what was said; no call is parted from its result.",
+            f"{compaction.tokens_before} tokens into {compaction.tokens_after}, which fit here: {summed_up}; "
+            "no call is parted from its result.",
             colour="yellow",
         )
 

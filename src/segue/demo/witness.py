@@ -52,7 +52,7 @@ class Mended(Struct, frozen=True):
 def mended_in(asked: Asked) -> Mended:
     dialect = DIALECTS[asked.sent.origin.dialect]
     told = dialect.decode_request(msgspec.json.decode(asked.sent.body)).messages
-    own = {seal.payload: seal for seal in _seals(asked.messages)}
+    own = {seal.payload: seal for seal in _seals(asked.messages) if seal.origin == asked.sent.origin}
     results = [block for message in asked.messages for block in message.blocks if type(block) is ToolResult]
     ids = zip(_ids(asked.messages), _ids(told), strict=True)
     return Mended(
