@@ -96,6 +96,7 @@ def reader(tmp_path: Path, segue_emulator_server: Served) -> Cloud:
     (cloud.home.project / "docs").symlink_to(ROOT / "docs")
     programs = Path(sys.executable).parent
     cloud.home.environment["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    cloud.home.environment["OLLAMA_HOST"] = segue_emulator_server.url("ollama")
     return cloud
 
 
