@@ -378,6 +378,9 @@ def test_an_action_in_bad_json_is_asked_for_again_and_not_for_ever() -> None:
         async with pair.chat() as chat:
             assert (await chat.send("go")).text.strip() == "fine"
             assert len(pair.a.requests) == 3
+            note = chat.conversation.messages[2]
+            assert "must be valid JSON" in note.text
+            assert note.instruction, "what the user said last is still the user's own prompt"
             answer = await chat.send("again")
             assert answer.finish == "complete"
             assert len(pair.a.requests) <= 8
@@ -422,7 +425,7 @@ def test_cancelling_does_not_wait_for_a_count() -> None:
         async with Chat(route, providers={"a": provider}) as chat:
             asyncio.get_running_loop().call_later(0.05, chat.cancel)
             answer = await asyncio.wait_for(chat.send("long " * 900), 2)
-            assert answer.finish in ("cancelled", "error")
+            assert (answer.finish, answer.error) == ("cancelled", None)
 
     asyncio.run(main())
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from segue.chat.events import ReasoningChunk, TextChunk
+from segue.chat.events import MediaChunk, ReasoningChunk, TextChunk
 from segue.chat.react import ReActReader, to_react
 from segue.conversation.blocks import Origin
 from segue.conversation.events import (
     Event,
     Failed,
     Finished,
+    MediaArrived,
     ReasoningDelta,
     Reply,
     TextDelta,
@@ -121,19 +122,20 @@ class Attempt:
         if self._over or (self._aborted and type(event) is not UsageReported):
             return
         self._events.append(event)
-        if type(event) is TextDelta:
+        if type(event) is TextDelta and event.text:
             self._show(TextChunk(event.text))
-        elif type(event) is ReasoningDelta:
+        elif type(event) is ReasoningDelta and event.text:
             self._show(ReasoningChunk(event.text))
+        elif type(event) is MediaArrived:
+            self._show(MediaChunk(event.media))
         elif type(event) is Finished or type(event) is Failed:
             self._over = True
 
-    def _show(self, chunk: TextChunk | ReasoningChunk) -> None:
-        if chunk.text:
-            if self.first_token is None:
-                self.first_token = monotonic() - self._started
-            self.shown = True
-            self._emit(chunk)
+    def _show(self, chunk: TextChunk | ReasoningChunk | MediaChunk) -> None:
+        if self.first_token is None:
+            self.first_token = monotonic() - self._started
+        self.shown = True
+        self._emit(chunk)
 
     def _remember(self, sent: Sent) -> None:
         self.sent = sent

@@ -1,16 +1,14 @@
-"""What a turn may cost."""
+"""What a turn may cost, and what it has cost."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from msgspec import Struct
 
 from segue.chat.turn import MAX_EXCHANGES
+from segue.conversation.usage import Usage
 from segue.errors import UsageError
-
-if TYPE_CHECKING:
-    from segue.conversation.usage import Usage
 
 
 @final
@@ -33,10 +31,25 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 hint="Allow at least one.",
             )
 
-    def exceeded(self, usage: Usage, cost: float | None) -> str:
+    def exceeded(self, bill: Bill) -> str:
         """Which limit was reached; nothing if none was."""
-        if self.max_tokens is not None and (usage.total_tokens or 0) >= self.max_tokens:
-            return f"it has used {usage.total_tokens} of {self.max_tokens} tokens"
-        if self.max_cost is not None and (cost or 0.0) >= self.max_cost:
+        used, cost = bill.usage.total_tokens or 0, bill.cost or 0.0
+        if self.max_tokens is not None and used >= self.max_tokens:
+            return f"it has used {used} of {self.max_tokens} tokens"
+        if self.max_cost is not None and cost >= self.max_cost:
             return f"it has cost {cost:.4f} of {self.max_cost:.4f} dollars"
         return ""
+
+
+class Bill:
+    """What something has cost so far."""
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+        self.cost: float | None = None
+        """Dollars, as far as prices are known."""
+
+    def add(self, usage: Usage, cost: float | None) -> None:
+        self.usage = self.usage.plus(usage)
+        if cost is not None:
+            self.cost = (self.cost or 0.0) + cost

@@ -67,7 +67,10 @@ async def run_tool(
 
 
 async def _started(tool: Tool, context: Context) -> Any:
-    return await tool.run(context.call.arguments or {}, context)
+    try:
+        return await tool.run(context.call.arguments or {}, context)
+    except SystemExit as error:  # a task that raises it ends the whole loop
+        raise RuntimeError(f"SystemExit: {error}") from error
 
 
 def _outcome(call: ToolCall, running: asyncio.Future[Any]) -> ToolResult:

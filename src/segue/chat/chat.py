@@ -29,7 +29,6 @@ from segue.chat.turn import MAX_EXCHANGES
 from segue.conversation.options import Options
 from segue.conversation.plain import sayable
 from segue.errors import SegueError, UsageError
-from segue.providers.adapter import Previews
 from segue.sessions.entries import SettingsChanged, Switched
 from segue.transcript.policy import Policy
 
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from segue.conversation.message import Message
     from segue.sessions.entries import Link
     from segue.sessions.store import Store
-    from segue.transcript.repairs import Repair
 
 __all__ = ["Chat", "Model"]
 
@@ -177,17 +175,8 @@ class Chat(Opened):
         self._wanted = None
         await session.journal.append(Switched(previous=previous.name, model=router.name))
         self._router = router
-        return Switch(previous.name, router.name, "asked", self._losses(router))
-
-    def _losses(self, router: Router) -> tuple[Repair, ...]:
-        """What the new model cannot be told, found by making the request that it would get."""
-        session, _ = self._parts()
-        route = router.routes[0]
-        provider = provider_of(route, session.terms.providers)
-        if not isinstance(provider, Previews) or not self.conversation.messages:
-            return ()
-        sent = provider.preview(session.terms.request(session.journal.state, route))
-        return tuple(repair for repair in sent.repairs if repair.lossy)
+        losses = session.terms.losses(session.journal.state, router.routes[0])
+        return Switch(previous.name, router.name, "asked", losses)
 
     async def undo(self) -> None:
         """Take the last turn back. What its tools did to the world stays done."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.conversation.blocks import ToolCall, ToolResult
+from segue.conversation.blocks import Media, ToolCall, ToolResult
 from segue.conversation.usage import Usage
 from segue.errors import SegueError
 from segue.sessions.entries import TurnFinish
@@ -37,6 +37,13 @@ class ReasoningChunk(_Told, frozen=True, gc=False, tag="reasoning"):
 
 
 @final
+class MediaChunk(_Told, frozen=True, gc=False, tag="media"):
+    """An image or a sound that the model made."""
+
+    media: Media
+
+
+@final
 class ToolCallStart(_Told, frozen=True, gc=False, tag="tool_call_start"):
     """A call was taken over by the scheduler, under its canonical id."""
 
@@ -57,6 +64,9 @@ class ToolCallResult(_Told, frozen=True, gc=False, tag="tool_call_result"):
 
     call: ToolCall
     result: ToolResult
+    usage: Usage = Usage()
+    """Of models that the tool asked."""
+    cost: float | None = None
 
 
 @final
@@ -76,6 +86,8 @@ class Switch(_Told, frozen=True, gc=False, tag="switch"):
     reason: str
     losses: tuple[Repair, ...] = ()
     """What the new one cannot be told, or only in other words."""
+    error: SegueError | None = None
+    """Why the previous one did not answer."""
 
 
 @final
@@ -95,6 +107,9 @@ class Compaction(_Told, frozen=True, gc=False, tag="compaction"):
     why: str
     tokens_before: int | None = None
     tokens_after: int | None = None
+    usage: Usage = Usage()
+    """Of the model that wrote the summary."""
+    cost: float | None = None
 
 
 @final
@@ -135,6 +150,7 @@ class Error(_Told, frozen=True, gc=False, tag="error"):
 ChatEvent: TypeAlias = (
     TextChunk
     | ReasoningChunk
+    | MediaChunk
     | ToolCallStart
     | ToolProgress
     | ToolCallResult

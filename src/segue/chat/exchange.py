@@ -17,13 +17,14 @@ from segue.chat.facts import facts_from, provider_of
 from segue.chat.react import MAX_CORRECTIONS, correction
 from segue.chat.router import GiveUp, GoTo, Retry
 from segue.chat.tool import Providers
-from segue.conversation.blocks import Reasoning, ToolCall
-from segue.conversation.message import Message, user
+from segue.conversation.blocks import Reasoning, Text, ToolCall
+from segue.conversation.message import Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
 from segue.dialects.refusals import TOOLS_UNSUPPORTED
-from segue.providers.adapter import ChatRequest
+from segue.errors import SegueError
+from segue.providers.adapter import ChatRequest, Previews
 from segue.providers.estimates import Estimator
 from segue.providers.prices import cost_of
 from segue.sessions.entries import ModelReplied, NoteAdded, Switched
@@ -31,12 +32,12 @@ from segue.transcript.policy import Policy
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
+    from segue.chat.budget import Bill
     from segue.chat.call import Emit
     from segue.chat.react import Parsed
     from segue.chat.route import Route
     from segue.chat.router import Routing
     from segue.conversation.events import Reply
-    from segue.errors import SegueError
     from segue.providers.adapter import Sent
     from segue.sessions.journal import Journal, State
 
@@ -55,6 +56,8 @@ class Terms(Struct, kw_only=True):
     without_tools: set[str] = field(default_factory=set)
     """Routes to models that know no tools: theirs are put into words."""
 
+    passed_over: dict[str, str] = field(default_factory=dict)
+    """Members of the router that the last turn could not go to, each with the code of the reason."""
     estimator: Estimator = field(default_factory=Estimator)
 
     def knows_tools(self, route: Route) -> bool:
@@ -71,6 +74,17 @@ class Terms(Struct, kw_only=True):
             policy=self.policy,
         )
 
+    def losses(self, state: State, route: Route) -> tuple[Repair, ...]:
+        """What a model cannot be told, found by making the request that it would get."""
+        provider = provider_of(route, self.providers)
+        if not isinstance(provider, Previews) or not state.conversation.messages:
+            return ()
+        try:
+            repairs = provider.preview(self.request(state, route)).repairs
+        except SegueError:  # asking will tell it, and have its own remedy
+            return ()
+        return tuple(repair for repair in repairs if repair.lossy)
+
 
 class Shrink(Protocol):
     """Makes the conversation shorter, if that can be done."""
@@ -79,7 +93,7 @@ class Shrink(Protocol):
 
 
 class Exchanges:
-    """All exchanges of one turn, and what they cost together."""
+    """All exchanges of one turn."""
 
     def __init__(
         self,
@@ -90,12 +104,11 @@ class Exchanges:
         emit: Emit,
         abort: asyncio.Event,
         shrink: Shrink,
+        bill: Bill,
     ) -> None:
         self.error: SegueError | None = None
         self.ran = False
         """Whether a call of this turn has run: from then on it stays where it is."""
-        self.usage = Usage()
-        self.cost: float | None = None
         self.latest = ModelReplied(Message("model", ()))
         self._journal = journal
         self._routing = routing
@@ -103,6 +116,7 @@ class Exchanges:
         self._emit = emit
         self._abort = abort
         self._shrink = shrink
+        self._bill = bill
         self._shrunk = False
         self._corrections = 0
 
@@ -110,12 +124,20 @@ class Exchanges:
     def route(self) -> Route:
         return self._routing.route
 
+    def begin(self, previous: str) -> None:
+        """Tell who answers, where a router chose another than before, and who could not."""
+        self._tell_skipped()
+        if previous and previous != self.route.name:
+            losses = self._terms.losses(self._journal.state, self.route)
+            self._emit(Switch(previous, self.route.name, "routed", losses))
+
     async def ask(self) -> Reply:
         """A reply, whole or cut off, as it now stands in the conversation."""
         while True:
-            attempt = Attempt(self._emit, self._abort, self._tell_repairs)
+            attempt, route = Attempt(self._emit, self._abort, self._tell_repairs), self.route
             reply = await self._attempt(attempt)
             if reply.error is not None and await self._try_again(reply.error, shown=attempt.shown):
+                await self._count_lost(reply, route)
                 continue
             kept = await self._keep(reply, attempt)
             if reply.finish != "stop" or attempt.misread is None or not await self._correct(attempt.misread):
@@ -133,13 +155,17 @@ class Exchanges:
         if self._corrections >= MAX_CORRECTIONS:
             return False
         self._corrections += 1
-        await self._journal.append(NoteAdded(user(correction(misread))))
+        # An instruction: compaction must not take it for the user's prompt.
+        note = Message("user", (Text(correction(misread)),), instruction=True)
+        await self._journal.append(NoteAdded(note))
         return True
 
     async def _try_again(self, error: SegueError, *, shown: bool) -> bool:
         route = self.route
-        if not shown and error.code == TOOLS_UNSUPPORTED and self._terms.knows_tools(route):
-            self._terms.without_tools.add(route.name)
+        # The provider may have learned it with this very request, so what it knows now says nothing.
+        told = self._terms.without_tools
+        if not shown and error.code == TOOLS_UNSUPPORTED and route.name not in told:
+            told.add(route.name)
             return True
         if not shown and error.remedy == "shrink" and not self._shrunk:
             self._shrunk = True
@@ -153,10 +179,19 @@ class Exchanges:
             await self._journal.append(
                 Switched(previous=route.name, model=step.route.name, reason="failover")
             )
-            self._emit(Switch(route.name, step.route.name, "failover"))
+            losses = self._terms.losses(self._journal.state, step.route)
+            self._emit(Switch(route.name, step.route.name, "failover", losses, error))
+            self._tell_skipped()
             return True
         self.error = step.error if type(step) is GiveUp else error
         return False
+
+    async def _count_lost(self, reply: Reply, route: Route) -> None:
+        """A reply that nobody saw may have cost something."""
+        if reply.usage != Usage():
+            cost = cost_of(reply.usage, route.provider, route.model)
+            await self._journal.append(ModelReplied(Message("model", ()), reply.finish, reply.usage, cost))
+            self._bill.add(reply.usage, cost)
 
     async def _pause(self, seconds: float) -> bool:
         """Wait, unless the turn is cancelled; asking again will find that out."""
@@ -179,11 +214,9 @@ class Exchanges:
         )
         if message.blocks or reply.usage != Usage():
             await self._journal.append(self.latest)
-        self.usage = self.usage.plus(reply.usage)
+        self._bill.add(reply.usage, cost)
         if reply.usage.input_tokens:
             self._terms.estimator.correct(self.route.model, reply.usage.input_tokens)
-        if cost is not None:
-            self.cost = (self.cost or 0.0) + cost
         if reply.finish == "cancelled":
             self._routing.aborted()
         elif reply.error is None:
@@ -191,6 +224,14 @@ class Exchanges:
             if all(type(block) is Reasoning for block in message.blocks):
                 self._emit(Warned("The model said nothing.", "empty_reply"))
         return structs.replace(reply, message=message, error=self.error)
+
+    def _tell_skipped(self) -> None:
+        """Each member once, until it can be asked again."""
+        skipped, known = self._routing.skipped, self._terms.passed_over
+        for member in skipped:
+            if known.get(member.name) != member.code:
+                self._emit(Warned(f"{member.name} is passed over: {member.reason}", "passed_over"))
+        self._terms.passed_over = {member.name: member.code for member in skipped}
 
     def _tell_repairs(self, sent: Sent) -> None:
         new = tuple(repair for repair in sent.repairs if repair not in self._terms.told)

@@ -139,7 +139,7 @@ class Member:
         )
 
     def skipped(self, obstacle: Obstacle) -> Skipped:
-        return Skipped(self.name, str(obstacle.error), self._route)
+        return Skipped(self.name, obstacle.error.message, self._route, obstacle.error.code)
 
 
 def _limited(known: MemberFacts, context: int) -> MemberFacts:

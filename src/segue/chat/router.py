@@ -46,6 +46,7 @@ class Skipped(Struct, frozen=True):
     name: str
     reason: str
     route: Route | None = None
+    code: str = ""
 
 
 @final

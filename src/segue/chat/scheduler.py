@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 from msgspec import Struct
 
 from segue.chat.arguments import problem_with
+from segue.chat.budget import Bill
 from segue.chat.call import Emit, Progress, let_go, never_run, run_call, stop
 from segue.chat.events import ToolCallResult, ToolCallStart
 from segue.chat.tool import Approves, Context, Host, Tool
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from segue.conversation.blocks import Reason
+    from segue.conversation.usage import Usage
     from segue.sessions.journal import Journal
 
 
@@ -77,6 +79,7 @@ class _Batch:
         self._emit = emit
         self._abort = abort
         self._ended: dict[str, ToolResult] = {}
+        self._bills: dict[str, Bill] = {}
 
     async def run(self, closed: Reason | None) -> Message:
         await self._journal.append(CallsScheduled(self._calls))
@@ -171,10 +174,12 @@ class _Batch:
             results.put_nowait(never_run(one.call))
             return
         progress = Progress(one.call, self._emit)
+        bill = self._bills[one.call.id] = Bill()
         context = Context(
             call=one.call,
             abort=self._abort,
             progress=progress,
+            spend=bill.add,
             session=self._journal.session,
             host=self._host,
         )
@@ -186,10 +191,15 @@ class _Batch:
         ended = list(results)
         if not ended:
             return
-        await self._journal.append(*(CallEnded(result) for result in ended))
-        for result in ended:
+        entries = [CallEnded(result, *self._spent(result.call_id)) for result in ended]
+        await self._journal.append(*entries)
+        for result, usage, cost in ((entry.result, entry.usage, entry.cost) for entry in entries):
             self._ended[result.call_id] = result
-            self._emit(ToolCallResult(self._by_id[result.call_id], result))
+            self._emit(ToolCallResult(self._by_id[result.call_id], result, usage, cost))
+
+    def _spent(self, call_id: str) -> tuple[Usage, float | None]:
+        bill = self._bills.get(call_id, Bill())
+        return bill.usage, bill.cost
 
 
 def in_order_of_writing(ready: list[_Ready]) -> list[_Ready]:

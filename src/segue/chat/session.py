@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, final
 from msgspec import Struct
 
 from segue.chat.attempt import unexpected
+from segue.chat.budget import Bill
 from segue.chat.drive import drive
-from segue.chat.events import Error, TurnComplete, Warned
+from segue.chat.events import Compaction, Error, ToolCallResult, TurnComplete, Warned
 from segue.chat.exchange import Exchanges, Terms
 from segue.chat.turn import Ask, Intent, Outcome, RunTools, take_turn
 from segue.conversation.message import Message
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from segue.chat.budget import Budget
     from segue.chat.call import Emit
+    from segue.chat.events import ChatEvent
     from segue.chat.route import Route
     from segue.chat.router import Router
     from segue.chat.scheduler import Scheduler
@@ -42,7 +44,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     """The last reply."""
     finish: TurnFinish = "complete"
     usage: Usage = Usage()
-    """Of all exchanges of the turn."""
+    """Of the whole turn: its exchanges, summaries and subagents."""
     cost: float | None = None
     """Dollars, where prices are known."""
     model: str = ""
@@ -120,8 +122,9 @@ class _Taken:
 
     def __init__(self, session: Session, emit: Emit, abort: asyncio.Event) -> None:
         self._session = session
-        self._emit = emit
+        self._listener = emit
         self._abort = abort
+        self._bill = Bill()
         self._exchanges: Exchanges | None = None
         self._number = 0
 
@@ -133,7 +136,13 @@ class _Taken:
         session = self._session
         journal = session.journal
         await journal.close_turn()
-        routing = await session.shortening.open_route(router, said, self._emit, self._abort)
+        try:
+            routing = await session.shortening.open_route(router, said, self._emit, self._abort)
+        except SegueError:
+            if self._abort.is_set():  # what was not found out in time is nobody's error
+                return "cancelled"
+            raise
+        previous = _member(router, journal.state.model)
         await journal.append(UserSaid(said, routing.route.name))
         self._exchanges = Exchanges(
             journal,
@@ -142,11 +151,19 @@ class _Taken:
             emit=self._emit,
             abort=self._abort,
             shrink=self._shrink,
+            bill=self._bill,
         )
+        self._exchanges.begin(previous)
         finish = await drive(take_turn(session.budget.max_turns), self._grant)
         if self.error is None:
             session.shortening.narrator = self._exchanges.route
         return finish
+
+    def _emit(self, event: ChatEvent) -> None:
+        # What tools and summaries cost is part of the turn's price.
+        if type(event) is ToolCallResult or type(event) is Compaction:
+            self._bill.add(event.usage, event.cost)
+        self._listener(event)
 
     async def _shrink(self, route: Route, *, why: str) -> bool:
         return await self._session.shortening.shrink(route, why, self._emit, self._abort)
@@ -169,7 +186,7 @@ class _Taken:
     def _complete(self, exchanges: Exchanges) -> None:
         latest = exchanges.latest
         self._emit(TurnComplete(self._number, exchanges.route.name, latest.usage, latest.cost))
-        spent = self._session.budget.exceeded(exchanges.usage, exchanges.cost)
+        spent = self._session.budget.exceeded(self._bill)
         if spent and latest.message.calls:  # a turn that ends anyway needs no stopping
             self._emit(Warned(spent, OVER_BUDGET))
             self._abort.set()
@@ -177,14 +194,19 @@ class _Taken:
     def answer(self, finish: TurnFinish, error: SegueError | None) -> Answer:
         exchanges = self._exchanges
         if exchanges is None:
-            return Answer(finish=finish, error=error)
+            return Answer(finish=finish, usage=self._bill.usage, cost=self._bill.cost, error=error)
         return Answer(
             text=exchanges.latest.message.text,
             message=exchanges.latest.message,
             finish=finish,
-            usage=exchanges.usage,
-            cost=exchanges.cost,
+            usage=self._bill.usage,
+            cost=self._bill.cost,
             model=exchanges.route.name,
             exchanges=self._number,
             error=error,
         )
+
+
+def _member(router: Router, name: str) -> str:
+    """The name, if it is one of the router's members."""
+    return name if any(route.name == name for route in router.routes) else ""

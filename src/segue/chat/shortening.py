@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, final
 from msgspec import Struct, structs
 
 from segue.chat.attempt import Attempt
+from segue.chat.budget import Bill
 from segue.chat.call import let_go
 from segue.chat.compaction import Strategy, compact, needs_compaction
 from segue.chat.events import Compaction, Warned
 from segue.chat.facts import Images, facts_from, provider_of
 from segue.chat.router import Need
+from segue.conversation.message import Message
+from segue.conversation.usage import Usage
 from segue.errors import SegueError
 from segue.providers.adapter import ChatRequest, CountsTokens, KnowsModels
 from segue.providers.estimates import estimate_request, family_of
+from segue.providers.prices import cost_of
 from segue.providers.tokens import ASKING_SECONDS, WARNING_THRESHOLD, TokenCounter
-from segue.sessions.entries import Compacted
+from segue.sessions.entries import Compacted, ModelReplied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
     from segue.chat.exchange import Terms
     from segue.chat.route import Route
     from segue.chat.router import Router, Routing
-    from segue.conversation.message import Conversation, Message
+    from segue.conversation.message import Conversation
     from segue.providers.adapter import ProviderAdapter
     from segue.sessions.journal import Journal
 
@@ -95,17 +99,19 @@ class Shortening:
         """Make the conversation shorter for a route; nothing if there is nothing to leave out."""
         state = self._journal.state
         count = self._counting(route.model)
-        narrator = self.narrator or route
+        narrator, bill = self.narrator or route, Bill()
         shorter = await compact(
             state.conversation,
             state.ledger,
             strategy=strategy or self.settings.strategy,
             budget=max(1, int((limit or count(state.conversation)) * self.settings.target)),
             count=count,
-            summarise=self._summariser(narrator, abort),
+            summarise=self._summariser(narrator, abort, bill),
             window=self._facts(narrator).context,
         )
         if shorter is None or abort.is_set():
+            if bill.usage != Usage():
+                await self._journal.append(ModelReplied(Message("model", ()), "stop", bill.usage, bill.cost))
             return None
         await self._journal.append(
             Compacted(
@@ -113,9 +119,13 @@ class Shortening:
                 strategy=shorter.strategy,
                 tokens_before=shorter.tokens_before,
                 tokens_after=shorter.tokens_after,
+                usage=bill.usage,
+                cost=bill.cost,
             )
         )
-        told = Compaction(shorter.strategy, why, shorter.tokens_before, shorter.tokens_after)
+        told = Compaction(
+            shorter.strategy, why, shorter.tokens_before, shorter.tokens_after, bill.usage, bill.cost
+        )
         emit(told)
         if shorter.problem:
             emit(Warned(shorter.problem, "compaction_fell_back"))
@@ -154,11 +164,12 @@ class Shortening:
 
         return count
 
-    def _summariser(self, route: Route, abort: asyncio.Event) -> Summarise:
+    def _summariser(self, route: Route, abort: asyncio.Event, bill: Bill) -> Summarise:
         async def summarise(conversation: Conversation) -> str:
             request = ChatRequest(model=route.model, conversation=conversation, options=route.options)
             attempt = Attempt(lambda _event: None, abort)
             reply = await attempt.run(provider_of(route, self._terms.providers), request)
+            bill.add(reply.usage, cost_of(reply.usage, route.provider, route.model))
             if reply.error is not None:
                 raise reply.error
             return reply.message.text

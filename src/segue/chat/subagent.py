@@ -1,7 +1,7 @@
 """A tool that hands a task to a chat of its own: another model, other tools, and a budget.
 
 The child is a session like any other, on the same code path, with its own scheduler. Its journal says which call of
-which session it answers. Cancelling that call cancels the child.
+which session it answers. Cancelling that call cancels the child, and what the child costs counts as the call's.
 """
 
 from __future__ import annotations
@@ -74,11 +74,15 @@ def subagent_tool(
 
 async def _work(child: Chat, task: str, context: Context) -> Output:
     spent = ""
-    async for event in child.stream(task):
-        if type(event) is ToolCallStart:
-            context.progress(f"{child.id}: {event.call.name}")
-        elif type(event) is Warned and event.code == OVER_BUDGET:
-            spent = event.message
+    try:
+        async for event in child.stream(task):
+            if type(event) is ToolCallStart:
+                context.progress(f"{child.id}: {event.call.name}")
+            elif type(event) is Warned and event.code == OVER_BUDGET:
+                spent = event.message
+    finally:
+        if child.answer is not None:
+            context.spend(child.answer.usage, child.answer.cost)
     answer = (child.answer or Answer(finish="cancelled")).or_raise()
     if answer.finish == "complete":
         return Output(answer.text)

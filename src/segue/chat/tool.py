@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from segue.conversation.blocks import Media, ToolCall
 from segue.conversation.tools import ToolSpec
+from segue.conversation.usage import Usage
 from segue.sessions.store import Store
 
 if TYPE_CHECKING:
@@ -51,6 +52,10 @@ class Host(Struct, frozen=True, kw_only=True):
     approval: Approves | None = None
 
 
+def uncounted(_usage: Usage, _cost: float | None) -> None:
+    """Nobody counts."""
+
+
 @final
 class Context(Struct, frozen=True, kw_only=True):
     """What a running tool may know of its surroundings."""
@@ -59,6 +64,8 @@ class Context(Struct, frozen=True, kw_only=True):
     abort: Abort
     """Set when the turn is cancelled; a tool that takes long should watch it."""
     progress: Callable[[str], None]
+    spend: Callable[[Usage, float | None], None] = uncounted
+    """Tells what the call has cost, where its tool asks models."""
     session: str = ""
     host: Host | None = None
     """For tools that begin a session of their own."""

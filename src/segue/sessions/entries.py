@@ -95,10 +95,13 @@ class CallBegun(Struct, frozen=True, tag="call_begun"):
 
 
 @final
-class CallEnded(Struct, frozen=True, tag="call_ended"):
+class CallEnded(Struct, frozen=True, omit_defaults=True, tag="call_ended"):
     """A call has its result: real, an error, or the reason why there is none."""
 
     result: ToolResult
+    usage: Usage = Usage()
+    """Of models that the tool asked."""
+    cost: float | None = None
 
 
 @final
@@ -134,6 +137,9 @@ class Compacted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="comp
     strategy: str
     tokens_before: int | None = None
     tokens_after: int | None = None
+    usage: Usage = Usage()
+    """Of the model that wrote the summary."""
+    cost: float | None = None
 
 
 @final

@@ -91,25 +91,23 @@ class State:
                 self._become(entry.conversation)
                 self._arrive(seq, before=0)
             case UserSaid(message, model):
-                self.turns += not self.in_turn
-                self.in_turn = True
-                self._undone.clear()
-                self.model = model or self.model
+                self._begin(model)
                 self._append(message)
             case NoteAdded(message):
                 self._append(message)
             case ModelReplied():
                 if entry.message.blocks:  # a reply may cost something and say nothing
                     self._append(entry.message)
-                self._count(entry)
+                self._count(entry.usage, entry.cost)
             case CallsScheduled(calls):
                 for call in calls:
                     if not self.ledger.schedule(call).finished:
                         self._open[call.id] = None
             case CallBegun(call_id):
                 self.begun.add(call_id)
-            case CallEnded(result):
+            case CallEnded(result, usage, cost):
                 self.ledger.settle(result)
+                self._count(usage, cost)
                 self._open.pop(result.call_id, None)
             case ToolsAnswered(call_ids):
                 self._append(self._answers(call_ids))
@@ -121,6 +119,7 @@ class State:
                 self.model = entry.model
             case Compacted():
                 self._become(entry.conversation)
+                self._count(entry.usage, entry.cost)
                 if not self.in_turn:
                     self._arrive(seq, before=self._places[self._here].before)
             case Rewound(to):
@@ -161,6 +160,12 @@ class State:
             )
         line = self.conversation.messages if place.line == len(self._former) else self._former[place.line]
         return structs.replace(self.conversation, messages=line[: place.count])
+
+    def _begin(self, model: str) -> None:
+        self.turns += not self.in_turn
+        self.in_turn = True
+        self._undone.clear()
+        self.model = model or self.model
 
     def _append(self, message: Message) -> None:
         self.conversation = self.conversation.append(message)
@@ -205,10 +210,10 @@ class State:
         if entry.system is not None:
             self.conversation = structs.replace(self.conversation, system=entry.system)
 
-    def _count(self, entry: ModelReplied) -> None:
-        self.usage = self.usage.plus(entry.usage)
-        if entry.cost is not None:
-            self.cost = (self.cost or 0.0) + entry.cost
+    def _count(self, usage: Usage, cost: float | None) -> None:
+        self.usage = self.usage.plus(usage)
+        if cost is not None:
+            self.cost = (self.cost or 0.0) + cost
 
 
 def replay(records: Iterable[Record]) -> State:

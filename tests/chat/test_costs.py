@@ -1,0 +1,171 @@
+"""What a turn has cost: also in replies that nobody saw, in summaries and in what its tools spent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from segue.chat.budget import Budget
+from segue.chat.chat import Chat
+from segue.chat.events import ChatEvent, Compaction, ToolCallResult, Warned
+from segue.chat.subagent import subagent_tool
+from segue.chat.tool import Context
+from segue.chat.tools import as_tool
+from segue.conversation.events import UsageReported
+from segue.conversation.usage import Usage
+from segue.errors import InvalidRequestError, OverloadError
+from segue.providers.adapter import ChatRequest
+from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
+from segue.sessions.memory import MemoryStore
+from segue.sessions.state import replay
+
+
+async def told(chat: Chat, said: str = "go") -> list[ChatEvent]:
+    return [event async for event in chat.stream(said)]
+
+
+async def journalled(store: MemoryStore, session: str) -> Usage:
+    return replay(await store.read(session)).usage
+
+
+def test_a_failed_attempt_that_is_tried_again_is_counted() -> None:
+    async def main() -> None:
+        broken: list[Line] = [
+            UsageReported(Usage(100, 1)),
+            OverloadError("busy", status=529, retry_after=0.0),
+        ]
+        provider = ScriptedProvider([broken, says("hi", usage=Usage(100, 5))])
+        store = MemoryStore()
+        async with Chat("scripted/m", providers={"scripted": provider}, store=store) as chat:
+            answer = await chat.send("hello")
+            assert answer.finish == "complete"
+            assert answer.usage == chat.usage == await journalled(store, chat.id) == Usage(200, 6)
+            assert [message.speaker for message in chat.conversation.messages] == ["user", "model"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_summary_is_counted_whether_it_helps_or_not(fails: bool) -> None:
+    async def main() -> None:
+        def answer(request: ChatRequest) -> list[Line]:
+            asked = request.conversation.messages[-1].text
+            if "Sum up the conversation" not in asked:
+                return says("word " * 300, usage=Usage(1, 1))
+            if fails:
+                return [UsageReported(Usage(1000, 0)), InvalidRequestError("no", status=400)]
+            return says("short", usage=Usage(1000, 10))
+
+        provider = ScriptedProvider(answer=answer)
+        store = MemoryStore()
+        async with Chat("scripted/m", providers={"scripted": provider}, store=store) as chat:
+            for _ in range(4):
+                await chat.send("tell me more")
+            compaction = await chat.compact()
+            assert type(compaction) is Compaction
+            assert compaction.usage == (Usage(1000, 0) if fails else Usage(1000, 10))
+            assert chat.usage == await journalled(store, chat.id) == Usage(4, 4).plus(compaction.usage)
+
+    asyncio.run(main())
+
+
+def family(parent_budget: Budget | None = None, **child: Any) -> tuple[Chat, MemoryStore]:
+    small = ScriptedProvider(
+        [calls(("look", {}), usage=Usage(40, 2)), says("a cat", usage=Usage(50, 3))], name="small"
+    )
+    big = ScriptedProvider(
+        [calls(("explore", {"task": "x"}), usage=Usage(10, 1)), says("thanks", usage=Usage(20, 1))],
+        name="big",
+    )
+    store = MemoryStore()
+    explore = subagent_tool("explore", "Looks around.", "small/m", **child)
+    providers = {"small": small, "big": big}
+    chat = Chat("big/m", tools=[explore], store=store, providers=providers, budget=parent_budget)
+    return chat, store
+
+
+def look() -> str:
+    return "seen"
+
+
+def test_what_a_subagent_costs_is_its_parents_too() -> None:
+    async def main() -> None:
+        chat, store = family(tools=[look])
+        async with chat:
+            events = await told(chat)
+            (ended,) = [event for event in events if type(event) is ToolCallResult]
+            assert ended.usage == Usage(90, 5)
+            assert chat.answer is not None
+            assert chat.answer.usage == chat.usage == Usage(120, 7)
+            assert await journalled(store, chat.id) == Usage(120, 7)
+            (child,) = await store.find(parent=chat.id)
+            assert await journalled(store, child.id) == Usage(90, 5)
+
+    asyncio.run(main())
+
+
+def test_a_budget_holds_for_a_turn_and_its_subagents_together() -> None:
+    async def main() -> None:
+        chat, _ = family(Budget(max_tokens=50), tools=[look])
+        async with chat:
+            events = await told(chat)
+            assert any(type(event) is Warned and event.code == "over_budget" for event in events)
+            assert chat.answer is not None
+            assert chat.answer.finish == "cancelled"
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_subagent_has_cost_what_it_did_until_then() -> None:
+    async def main() -> None:
+        async def linger() -> None:
+            await asyncio.sleep(30)
+
+        small = ScriptedProvider([calls(("linger", {}), usage=Usage(40, 2))], name="small")
+        big = ScriptedProvider([calls(("explore", {"task": "x"}), usage=Usage(10, 1))], name="big")
+        explore = subagent_tool("explore", "Looks around.", "small/m", tools=[linger])
+        async with Chat("big/m", tools=[explore], providers={"small": small, "big": big}) as chat:
+            async for event in chat.stream("go"):
+                if event.type == "tool_progress":
+                    chat.cancel()
+            assert chat.usage == Usage(50, 3)
+
+    asyncio.run(main())
+
+
+def test_any_tool_may_tell_what_it_spent() -> None:
+    async def main() -> None:
+        async def translate(text: str, context: Context) -> str:
+            context.spend(Usage(7, 3), 0.5)
+            return text.upper()
+
+        provider = ScriptedProvider([calls(("translate", {"text": "a"})), says("done")])
+        async with Chat("scripted/m", tools=[as_tool(translate)], providers={"scripted": provider}) as chat:
+            answer = await chat.send("go")
+            assert (answer.usage, answer.cost, chat.cost) == (Usage(7, 3), 0.5, 0.5)
+
+    asyncio.run(main())
+
+
+def test_a_summary_that_is_cancelled_is_counted_and_nothing_is_lost() -> None:
+    async def main() -> None:
+        def answer(request: ChatRequest) -> list[Line]:
+            if "Sum up the conversation" in request.conversation.messages[-1].text:
+                return [UsageReported(Usage(1000, 0)), Pause(30)]
+            return says("word " * 300)
+
+        provider = ScriptedProvider(answer=answer)
+        async with Chat("scripted/m", providers={"scripted": provider}) as chat:
+            for _ in range(3):
+                await chat.send("tell me more")
+            before = chat.conversation
+            compacting = asyncio.create_task(chat.compact())
+            await asyncio.sleep(0.05)
+            chat.cancel()
+            assert await compacting is None
+            assert chat.conversation == before
+            assert chat.usage == Usage(1000, 0)
+
+    asyncio.run(main())
