@@ -160,12 +160,12 @@ def test_a_call_is_asked_about_and_the_answer_holds(cloud: Cloud, terminal: Call
     segue = terminal("-m", "openai/gpt-4.1", "-T", "run_shell")
     segue.wait_for(READY)
     segue.type("run it" + ENTER)
-    segue.wait_for(r"\? run_shell\(command: echo one")
+    segue.wait_for(r"\? run_shell\n +echo one[\s\S]*\[y\] once")
     segue.type("y")
     segue.wait_for(r"✓ run_shell.*one-2")
     segue.wait_for(r"Ran\.\nopenai")
     segue.type("and the other" + ENTER)
-    segue.wait_for(r"\? run_shell\(command: echo two")
+    segue.wait_for(r"\? run_shell\n +echo two[\s\S]*\[y\] once")
     segue.type("n")
     shown = segue.wait_for(r"⊘ run_shell.*denied")
     assert "two-4" not in shown
@@ -200,7 +200,7 @@ def test_compacting_forking_and_saving(cloud: Cloud, terminal: Callable[..., Ter
     for number in range(4):
         cloud.say(f"Answer {number}. " + "words " * 60)
         segue.type(f"Question {number}" + ENTER)
-        segue.wait_for(rf"Answer {number}[\s\S]*openai/gpt-4\.1 ·[^\n]*\n>")
+        segue.wait_for(rf"Answer {number}[\s\S]*openai/gpt-4\.1 ·[^\n]*\n+>")
     segue.type("/compact truncate" + ENTER)
     segue.wait_for(r"⇊ compacted \(truncate|nothing to leave out")
     segue.type("/save My talk" + ENTER)

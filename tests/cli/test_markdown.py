@@ -65,7 +65,7 @@ class Screen:
 
 def stream_to(screen: Screen, *, height: int = 24) -> MarkdownStream:
     ticks = itertools.count()
-    return MarkdownStream(screen.write, width=60, height=height, clock=lambda: float(next(ticks)))
+    return MarkdownStream(screen.write, size=lambda: (60, height), clock=lambda: float(next(ticks)))
 
 
 def shown(text: str, portions: list[str], height: int = 24) -> str:

@@ -201,7 +201,7 @@ def test_sessions_are_listed_titled_resumed_and_left(cloud: Cloud, sit: Callable
         assert "The second question" in listed
         assert "First." in await at.type(f"/resume {first[:6]}")
         assert at.talk.chat.id == first
-        assert "No sessions are called" in await at.type("/resume zzz")
+        assert "There is no session" in await at.type("/resume zzz")
         assert "goes on with one of them" in await at.type("/resume")
         await at.type("/quit")
         assert at.talk.leaving

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segue.cli.exits import Exit
+from segue.cli.explaining import lines_about
 from segue.cli.terminal import Paint, complain, printable, say
 from segue.errors import TranscriptError, UsageError
 
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             form, mended = fixed(source, targets, model=arguments.model)
         except TranscriptError as error:
-            complain(error)
+            complain(*lines_about(error))
             return Exit.FINDINGS
         _write(Path(arguments.fix), mended + b"\n")
         say(f"{arguments.fix}: written without the faults above, as {form}.")

@@ -43,9 +43,7 @@ BY_REMEDY: Final[dict[Remedy, Exit]] = {
 def explain(error: BaseException, *, about: str = "") -> Exit:
     """Say what happened on stderr and give the exit code for it. `about`: the model that was asked."""
     if isinstance(error, SegueError):
-        complain(error, _who(error, about))
-        if advice := _advice(error):
-            say(f"       {advice}")
+        complain(*lines_about(error, about=about))
         return code_of(error)
     if isinstance(error, BaseExceptionGroup):
         return explain(error.exceptions[0])
@@ -56,6 +54,13 @@ def explain(error: BaseException, *, about: str = "") -> Exit:
     say(f"segue: something went wrong inside: {type(error).__name__}: {error}")
     say("       Please report it; --debug shows where it came from.")
     return Exit.INTERNAL
+
+
+def lines_about(error: SegueError, *, about: str = "") -> list[str]:
+    """What happened and where; then what to do, if anybody knows. `about`: the model that was asked."""
+    place = f" (at {error.path})" if error.path else ""
+    next_step = error.hint or _advice(error)
+    return [f"{_who(error, about)}{error.message}{place}", *([next_step] if next_step else [])]
 
 
 def _who(error: SegueError, about: str) -> str:

@@ -16,6 +16,7 @@ from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.syntax import Syntax
 
+from segue.cli.cells import Repainted
 from segue.cli.markdown_blocks import Block, BlockReader
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ GROWTH = 1 / 16
 """The tail is painted again when it has grown by this part of itself."""
 PAUSE = 0.04
 """Seconds between two paintings of the tail: more often nobody sees."""
+MOST_COLUMNS = 100
+"""Longer lines are hard to read."""
 _THEME = "ansi_dark"
 """Colours of the terminal's own palette, so that they can be read on any background."""
 _BLANK_ENDS = re.compile(r"\A(?:(?:\x1b\[[\d;]*m|[ ])*\n)+|(?:\n(?:\x1b\[[\d;]*m|[ ])*)+\Z")
@@ -41,25 +44,25 @@ class MarkdownStream:
         self,
         write: Callable[[str], object],
         *,
-        width: int,
-        height: int,
+        size: Callable[[], tuple[int, int]],
         colour: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`size` tells the columns and rows there are now: a window may change while an answer arrives."""
         self._write = write
-        self._height = height
+        self._size = size
         self._clock = clock
         self._reader = BlockReader()
         self._console = Console(
             file=StringIO(),
-            width=width,
+            width=MOST_COLUMNS,
             force_terminal=True,
             color_system="standard" if colour else None,
             no_color=not colour,
             legacy_windows=False,
             highlight=False,
         )
-        self._painted_lines = 0
+        self._tail = Repainted()
         self._painted_length = 0
         self._painted_at = 0.0
         self._last: Block | None = None
@@ -80,21 +83,21 @@ class MarkdownStream:
 
     def _paint_tail(self) -> None:
         size, now = self._reader.tail_size, self._clock()
-        if size < self._painted_length * (1 + GROWTH) or (
-            self._painted_lines and now - self._painted_at < PAUSE
-        ):
+        if size < self._painted_length * (1 + GROWTH) or (self._tail and now - self._painted_at < PAUSE):
             return
         tail = self._reader.tail()
         if tail is None:
             return
         # What does not fit on the screen could not be erased again.
-        lines = self._printed(tail, remember=False).splitlines(keepends=True)[-max(self._height - 1, 1) :]
+        most = max(self._size()[1] - 1, 1)
+        lines = self._printed(tail, remember=False).splitlines(keepends=True)[-most:]
         self._write(self._erased() + "".join(lines))
-        self._painted_lines, self._painted_length, self._painted_at = len(lines), size, now
+        self._tail.painted(lines)
+        self._painted_length, self._painted_at = size, now
 
     def _erased(self) -> str:
-        lines, self._painted_lines, self._painted_length = self._painted_lines, 0, 0
-        return f"\r\x1b[{lines}A\x1b[J" if lines else ""
+        self._painted_length = 0
+        return self._tail.erased(self._size()[0])
 
     def _printed(self, block: Block, *, remember: bool = True) -> str:
         spaced = self._last is not None and not block.joins(self._last)
@@ -102,6 +105,7 @@ class MarkdownStream:
             self._last = block
         file = StringIO()
         self._console.file = file
+        self._console.width = min(self._size()[0], MOST_COLUMNS)
         self._console.print(_renderable(block))
         # Lines come filled up with blanks, which would be there when somebody copies them.
         lines = [line.rstrip(" ") for line in file.getvalue().split("\n")]

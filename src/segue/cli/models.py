@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from segue.cli.exits import Exit
+from segue.cli.explaining import lines_about
 from segue.cli.status import short
 from segue.cli.terminal import complain, printable, say
 from segue.errors import SegueError, UsageError
@@ -88,7 +89,7 @@ async def _list(names: list[str], providers: KnownProviders, arguments: argparse
         if isinstance(answer, SegueError):
             if arguments.provider:
                 raise answer
-            complain(answer)
+            complain(*lines_about(answer))
         else:
             found += answer
     _write_list(found, as_json=arguments.json)

@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING
 
 from segue.chat.events import (
     Compaction,
+    MediaChunk,
     Retrying,
     Switch,
     ToolCallResult,
     ToolCallStart,
     Warned,
 )
+from segue.cli.cells import cut
 from segue.cli.sanitise import sanitised
 from segue.conversation.blocks import status_of
 from segue.transcript.values import text_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from segue.chat.events import ChatEvent
     from segue.conversation.blocks import ToolResult
+    from segue.transcript.repairs import Repair
 
 _MOST = 100
 """Letters of arguments and results that are shown."""
@@ -34,6 +39,8 @@ def note(event: ChatEvent) -> str:
         case ToolCallResult(call, result):
             mark = {"complete": "✓", "error": "✗", "cancelled": "■", "pending": "…"}[status_of(result)]
             return f"{mark} {call.name}: {shortened(outcome_of(result))}"
+        case MediaChunk(media):
+            return f"[{media.kind}: {media.mime}]"
         case Switch():
             return switch_line(event)
         case Retrying(model, error, after):
@@ -57,10 +64,14 @@ def switch_line(switch: Switch) -> str:
     """From, to, why, and what is dropped or rewritten."""
     lost = sorted({str(repair.kind).replace("_", " ") for repair in switch.losses})
     told = f"; not told there: {', '.join(lost)}" if lost else "; nothing is lost"
-    return f"{switch.previous} → {switch.model} ({switch.reason}){told}"
+    why = switch.reason if switch.error is None else f"{switch.reason}: {shortened(switch.error.message)}"
+    return f"{switch.previous} → {switch.model} ({why}){told}"
+
+
+def lossy_kinds(losses: Iterable[Repair]) -> str:
+    return ", ".join(sorted({str(repair.kind).replace("_", " ") for repair in losses}))
 
 
 def shortened(text: str, most: int = _MOST) -> str:
-    """One line of a text that came from elsewhere."""
-    line = " ".join(sanitised(text).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    """One line of a text that came from elsewhere, in at most so many columns."""
+    return cut(" ".join(sanitised(text).split()), most)

@@ -9,14 +9,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from segue.cli.cells import cut, padded
 from segue.cli.exits import Exit
-from segue.cli.terminal import printable, say
+from segue.cli.terminal import columns_of, printable, say
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
 
     from segue.sessions.store import SessionInfo, Store
+
+WIDE = 100
+"""Columns from which on the turns of a session are counted too."""
 
 DESCRIPTION = "Conversations that are kept. One is named by its id, the beginning of its id, or its title."
 
@@ -107,18 +111,21 @@ async def _list(store: Store, arguments: argparse.Namespace) -> int:
         say("No session is kept yet." if not arguments.text else f'No session holds "{arguments.text}".')
     else:
         for info in found:
-            sys.stdout.write(session_line(info) + "\n")
+            sys.stdout.write(session_line(info, columns_of(sys.stdout)) + "\n")
     return Exit.OK
 
 
-def session_line(info: SessionInfo, now: float | None = None) -> str:
-    """One line about a session."""
+def session_line(info: SessionInfo, width: int = 0, now: float | None = None) -> str:
+    """One line about a session, in at most so many columns; 0: as many as it takes."""
     turns = "1 turn" if info.turns == 1 else f"{info.turns} turns"
     what = " ".join((info.title or info.first_words or "(nothing said yet)").split())
-    held = "  (open)" if info.holder is not None else ""
-    return printable(
-        f"{info.id:<14}{_ago(info.updated, now):>9}  {turns:>9}  {info.model:<32}  {what[:60]}{held}"
-    ).rstrip()
+    held = "(open) " if info.holder is not None else ""
+    room = min(32, width // 3) if width else 32
+    model = padded(cut(info.model, room), room)
+    line = f"{info.id:<14}{_ago(info.updated, now):>6}  {turns:>9}  {model}  {held}{what}"
+    if 0 < width < WIDE:
+        line = f"{info.id:<14}{_ago(info.updated, now):>6}  {model}  {held}{what}"
+    return cut(printable(line), width or 150).rstrip()
 
 
 def _ago(at: float, now: float | None) -> str:

@@ -47,7 +47,7 @@ class Surroundings:
         self.store: Store = _store(self.settings, arguments)
         self.tools: tuple[Tool, ...] = tools_named(
             [*self.config.tools.enabled, *arguments.tools],
-            workspace=self._workspace(),
+            workspace=self.workspace,
             timeout=self.config.tools.timeout,
         )
         self.mcp = open_servers(self.config.mcp, self.directory, bare=arguments.bare)
@@ -90,6 +90,10 @@ class Surroundings:
     def model(self, name: str) -> Model:
         """What a name stands for: an alias, a profile or provider/model."""
         return self._made(choose(name, self.config))
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """The models that a name stands for, provider/model each."""
+        return choose(name, self.config).members
 
     def model_names(self) -> list[str]:
         """What could be typed after /model, without asking anybody."""
@@ -200,7 +204,9 @@ class Surroundings:
 
         ask_and_store(provider)
 
-    def _workspace(self) -> Path:
+    @property
+    def workspace(self) -> Path:
+        """Where the built-in tools work."""
         return (
             Path(self.config.tools.workspace).expanduser() if self.config.tools.workspace else self.directory
         )
@@ -209,7 +215,7 @@ class Surroundings:
         mode = "yolo" if arguments.yolo else arguments.approval_mode or self.config.approval.mode
         allowed = [name.strip() for name in arguments.allowed_tools.split(",") if name.strip()]
         # Who names a function of their own on the command line wants it to run.
-        own = tools_named([n for n in arguments.tools if is_function(n)], workspace=self._workspace())
+        own = tools_named([n for n in arguments.tools if is_function(n)], workspace=self.workspace)
         allow = [*self.config.approval.allow, *allowed, *(tool.name for tool in own)]
         return Approval(mode, allow=allow, deny=self.config.approval.deny)
 

@@ -9,22 +9,28 @@ from typing import TYPE_CHECKING, Final, final
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from segue.errors import SegueError
-
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
 @final
 class Paint:
-    """Colours a stream's text, or leaves it plain: no terminal, NO_COLOR, or a dumb terminal."""
+    """Colours a stream's text, or leaves it plain: as wished, no terminal, NO_COLOR, or a dumb terminal."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._plain = (
-            not stream.isatty() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-        )
+    def __init__(self, stream: TextIO, *, plain: bool = False) -> None:
+        unwelcome = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        self.plain = plain or unwelcome or not stream.isatty()
 
     def __call__(self, colour: str, text: str) -> str:
-        return text if self._plain else f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
+        return text if self.plain or not text else f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
+
+
+def columns_of(stream: TextIO) -> int:
+    """How wide lines may be; 0 where nobody watches, and lines may be as long as they are."""
+    if not stream.isatty():
+        return 0
+    import shutil  # noqa: PLC0415 - only tables need it
+
+    return shutil.get_terminal_size().columns
 
 
 def say(text: str) -> None:
@@ -32,12 +38,11 @@ def say(text: str) -> None:
     sys.stderr.write(printable(text) + "\n")
 
 
-def complain(error: SegueError, who: str = "") -> None:
-    """What went wrong, where, and what to do."""
-    place = f" (at {error.path})" if error.path else ""
-    sys.stderr.write(f"{Paint(sys.stderr)('red', 'segue:')} {printable(who + error.message + place)}\n")
-    if error.hint:
-        say(f"       {error.hint}")
+def complain(what: str, *more: str) -> None:
+    """What went wrong, and below it what to do."""
+    sys.stderr.write(f"{Paint(sys.stderr)('red', 'segue:')} {printable(what)}\n")
+    for line in more:
+        say(f"       {line}")
 
 
 def printable(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from segue.cli.cells import wrapped
 from segue.cli.interactive.commands import COMMANDS
 from segue.cli.notes import shortened
 from segue.cli.sanitise import sanitised
@@ -13,25 +14,33 @@ if TYPE_CHECKING:
     from segue.cli.interactive.talk import Talk
 
 KEYS = (
-    ("enter", "send; ctrl-j, alt-enter or \\ at the end of a line: a new line"),
-    ("esc, ctrl-c", "interrupt a turn; the conversation stays valid. Ctrl-C twice leaves"),
-    ("ctrl-o", "show what the model thought"),
-    ("shift-tab", "the next approval mode"),
+    ("enter", "send; a new line: ctrl-j, alt-enter, or \\ and enter"),
+    ("esc, ctrl-c", "interrupt a turn; the conversation stays valid. ctrl-c twice leaves"),
+    ("esc esc", "take the last turn back, to say it differently"),
+    ("ctrl-o", "show what the model thinks, or thought"),
+    ("shift-tab, ctrl-y", "the next approval mode; yolo and back"),
     ("ctrl-r, ctrl-g", "search what was typed before; write in $EDITOR"),
-    ("@file", "send a file along"),
+    ("@file", "send a file along, also an image"),
     ("!command", "run it here and tell the model what it said"),
 )
+COLUMN = 22
 
 
 async def show_help(talk: Talk, words: list[str]) -> None:
     del words
     for command in COMMANDS:
-        typed = f"/{command.name} {command.takes}".rstrip()
         also = f" (also /{', /'.join(command.aliases)})" if command.aliases else ""
-        talk.screen.say(f"  {talk.screen.paint('bold', f'{typed:<22}')} {command.purpose}{also}")
+        _row(talk, f"/{command.name} {command.takes}".rstrip(), f"{command.purpose}{also}")
     talk.screen.say()
     for keys, purpose in KEYS:
-        talk.screen.say(f"  {talk.screen.paint('bold', f'{keys:<22}')} {purpose}")
+        _row(talk, keys, purpose)
+
+
+def _row(talk: Talk, name: str, purpose: str) -> None:
+    first, *more = wrapped(purpose, talk.screen.width - COLUMN - 4)
+    talk.screen.say(f"  {talk.screen.paint('bold', f'{name:<{COLUMN}}')} {first}")
+    for line in more:
+        talk.screen.say(f"{'':<{COLUMN + 3}}{line}")
 
 
 async def show_statistics(talk: Talk, words: list[str]) -> None:
@@ -50,7 +59,7 @@ async def show_statistics(talk: Talk, words: list[str]) -> None:
     for name, value in rows:
         talk.screen.say(f"  {name:<12} {value}")
     for line in _members(talk):
-        talk.screen.say(f"  {line}")
+        talk.screen.tell(f"  {line}", indent=4)
 
 
 def _members(talk: Talk) -> list[str]:
@@ -69,14 +78,14 @@ async def show_tools(talk: Talk, words: list[str]) -> None:
     if not tools:
         talk.screen.say("  No tools. Start with -T all, or name them in the config file.")
     for tool in tools:
-        told = shortened(sanitised(tool.spec.description), talk.screen.width - 36)
+        told = shortened(tool.spec.description, talk.screen.width - 32)
         talk.screen.say(f"  {tool.name:<20} {tool.effect:<6} {talk.screen.paint('dim', told)}")
 
 
 async def show_servers(talk: Talk, words: list[str]) -> None:
     del words
     for line in talk.around.servers() or ["No MCP servers. Name them in .mcp.json or in the config file."]:
-        talk.screen.say(f"  {line}")
+        talk.screen.tell(f"  {line}", indent=4)
 
 
 async def leave(talk: Talk, words: list[str]) -> None:

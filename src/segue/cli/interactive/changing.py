@@ -17,7 +17,7 @@ from segue.errors import UsageError
 if TYPE_CHECKING:
     from segue.cli.interactive.talk import Talk
 
-_SETTABLE: Final = (
+SETTABLE: Final = (
     "temperature",
     "max_tokens",
     "top_p",
@@ -37,11 +37,13 @@ async def compact(talk: Talk, words: list[str]) -> None:
             hint=f"Known are: {', '.join(get_args(Strategy))}.",
         )
     strategy: Strategy | None = words[0] if words else None  # type: ignore[assignment]
-    done = await talk.chat.compact(strategy)
+    done = None
+    async with talk.watched("compacting"):
+        done = await talk.chat.compact(strategy)
     if done is None:
         talk.screen.say("  There is nothing to leave out.")
     else:
-        talk.screen.say(talk.screen.paint("yellow", compaction_line(done)))
+        talk.screen.tell(compaction_line(done), "yellow", 2)
 
 
 async def undo(talk: Talk, words: list[str]) -> None:
@@ -49,6 +51,14 @@ async def undo(talk: Talk, words: list[str]) -> None:
         await talk.chat.undo()
     talk.screen.say("  Taken back. What tools did to the world stays done.")
     tell_where(talk)
+
+
+async def rewind(talk: Talk, words: list[str]) -> None:
+    """Take turns back and put what began them into the prompt, to be said differently."""
+    said = [message.text for message in talk.chat.conversation.messages if message.speaker == "user"]
+    count = _count(words)
+    await undo(talk, words)
+    talk.unsent = said[-count] if count <= len(said) else ""
 
 
 async def redo(talk: Talk, words: list[str]) -> None:
@@ -89,7 +99,7 @@ async def save(talk: Talk, words: list[str]) -> None:
 async def change_setting(talk: Talk, words: list[str]) -> None:
     options = talk.chat.options
     if not words:
-        for name in _SETTABLE:
+        for name in SETTABLE:
             value = getattr(options, name)
             talk.screen.say(f"  {name:<16} {'-' if value is None else value}")
         return
@@ -97,11 +107,11 @@ async def change_setting(talk: Talk, words: list[str]) -> None:
     if name == "system":
         await talk.chat.change(system=value)
         return
-    if name not in _SETTABLE:
+    if name not in SETTABLE:
         raise UsageError(
             f'There is no setting "{name}".',
             code="unknown_setting",
-            hint=f"Known are: system, {', '.join(_SETTABLE)}.",
+            hint=f"Known are: system, {', '.join(SETTABLE)}.",
         )
     await talk.chat.change(options=structs.replace(options, **{name: _read(name, value)}))
 
@@ -124,6 +134,11 @@ async def change_approval(talk: Talk, words: list[str]) -> None:
             code="unknown_mode",
             hint=f"Known are: {', '.join(get_args(Mode))}.",
         )
+    approval = talk.around.approval
     if words:
-        talk.around.approval.mode = words[0]  # type: ignore[assignment]
-    talk.screen.say(f"  approval: {talk.around.approval.mode}")
+        approval.mode = words[0]  # type: ignore[assignment]
+    talk.screen.say(f"  approval: {approval.mode}")
+    rules = talk.around.config.approval
+    for name, patterns in (("never asked about", rules.allow), ("never allowed", rules.deny)):
+        if patterns:
+            talk.screen.tell(f"  {name}: {', '.join(patterns)}", indent=4)

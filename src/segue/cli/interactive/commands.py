@@ -45,15 +45,24 @@ COMMANDS: Final[tuple[Command, ...]] = (
         takes="[NAME]",
         purpose="another provider, with its usual model",
         home="choosing:choose_provider",
+        meanwhile=True,
+    ),
+    Command(
+        name="profile",
+        takes="[NAME]",
+        purpose="several models behind one name",
+        home="choosing:choose_profile",
+        meanwhile=True,
     ),
     Command(
         name="compact",
         takes="[STRATEGY]",
-        purpose="make the conversation shorter: summarise, middle_out, truncate, elide_results",
+        purpose="make the conversation shorter",
         home="changing:compact",
         aliases=("compress",),
     ),
-    Command(name="undo", purpose="take the last turn back", home="changing:undo", aliases=("rewind",)),
+    Command(name="undo", takes="[N]", purpose="take the last turn back", home="changing:undo"),
+    Command(name="rewind", takes="[N]", purpose="the same, to say it differently", home="changing:rewind"),
     Command(name="redo", purpose="bring it back again", home="changing:redo"),
     Command(name="fork", purpose="go on in a copy of this conversation", home="changing:fork"),
     Command(name="new", purpose="begin another conversation", home="changing:begin"),
@@ -102,6 +111,9 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command(
         name="dump", takes="[FILE]", purpose="the very next request, as it would be sent", home="viewing:dump"
     ),
+    Command(name="copy", purpose="the last answer, to the clipboard", home="writing:copy"),
+    Command(name="edit", purpose="write the next message in $EDITOR", home="writing:edit"),
+    Command(name="init", purpose="let the model write AGENTS.md for this project", home="writing:describe"),
     Command(
         name="set",
         takes="[KEY VALUE]",
@@ -113,6 +125,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
         takes="[MODE]",
         purpose="what is asked about: ask, auto-edit, yolo, plan",
         home="changing:change_approval",
+        aliases=("permissions",),
+        meanwhile=True,
     ),
     Command(name="key", takes="PROVIDER", purpose="store a key (it is not shown)", home="choosing:store_key"),
     Command(
@@ -144,6 +158,8 @@ async def run_command(talk: Talk, line: str) -> None:
         talk.complain(error)
     except OSError as error:
         talk.complain(UsageError(f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")))
+    except Exception as error:  # a fault of ours must not take the conversation away
+        talk.complain(SegueError(f"/{line.split(maxsplit=1)[0][1:]} failed: {type(error).__name__}: {error}"))
 
 
 def _parse(line: str) -> tuple[Command, list[str]]:

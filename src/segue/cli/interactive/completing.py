@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from prompt_toolkit.completion import Completer, Completion
 
+from segue.chat.approval import Mode
+from segue.chat.compaction import Strategy
+from segue.cli.interactive.changing import SETTABLE
 from segue.cli.interactive.commands import COMMANDS
 from segue.dialects.all import NAMES
 
@@ -19,9 +22,6 @@ if TYPE_CHECKING:
     from segue.cli.interactive.talk import Talk
 
 MOST = 50
-_MODES = ("ask", "auto-edit", "yolo", "plan")
-_STRATEGIES = ("summarise", "middle_out", "truncate", "elide_results")
-_SETTINGS = ("temperature", "max_tokens", "top_p", "top_k", "seed", "effort", "system")
 
 
 class TalkCompleter(Completer):
@@ -53,16 +53,18 @@ class TalkCompleter(Completer):
         match command:
             case "model":
                 return self._talk.around.model_names()
+            case "profile":
+                return self._talk.around.config.profiles
             case "provider" | "key":
                 return self._talk.around.providers.list()
             case "view" | "doctor":
                 return NAMES
-            case "approval":
-                return _MODES
+            case "approval" | "permissions":
+                return get_args(Mode)
             case "compact" | "compress":
-                return _STRATEGIES
+                return get_args(Strategy)
             case "set":
-                return _SETTINGS
+                return ("system", *SETTABLE)
             case _:
                 return ()
 

@@ -29,11 +29,13 @@ class KeyWatch:
         on_interrupt: Callable[[], None],
         on_line: Callable[[str], None],
         on_typed: Callable[[str], None],
+        on_reveal: Callable[[], None],
     ) -> None:
         self._source = source
         self._on_interrupt = on_interrupt
         self._on_line = on_line
         self._on_typed = on_typed
+        self._on_reveal = on_reveal
         self._typed = ""
         self._question: asyncio.Future[str] | None = None
         self._flushing: asyncio.TimerHandle | None = None
@@ -64,25 +66,42 @@ class KeyWatch:
         self._flushing = loop.call_later(ESCAPE_SECONDS, lambda: self._take(self._source.flush_keys()))
 
     def _take(self, presses: list[KeyPress]) -> None:
-        for press in presses:
+        for number, press in enumerate(presses):
+            # An Esc that came together with another key is that key with Alt.
+            alone = press.key is Keys.Escape and all(later.key is Keys.Escape for later in presses[number:])
+            if press.key is Keys.Escape and not alone:
+                continue
             if self._question is not None and not self._question.done():
-                interrupts = press.key in (Keys.Escape, Keys.ControlC)
-                self._question.set_result("" if interrupts else press.data)
+                self._question.set_result("" if alone or press.key is Keys.ControlC else press.data)
                 if press.key is Keys.ControlC:
                     self._on_interrupt()
-            elif press.key in (Keys.Escape, Keys.ControlC):
+            elif alone or press.key is Keys.ControlC:
                 self._on_interrupt()
-            elif press.key in (Keys.ControlM, Keys.ControlJ):
-                line, self._typed = self._typed, ""
-                self._on_typed("")
-                if line.strip():
-                    self._on_line(line)
-            elif press.key in (Keys.ControlH, Keys.Backspace):
-                self._type(self._typed[:-1])
-            elif press.key is Keys.ControlU:
-                self._type("")
-            elif press.key is Keys.BracketedPaste or len(str(press.key)) == 1:
-                self._type(self._typed + press.data)
+            else:
+                self._edit(press, with_alt=number > 0 and presses[number - 1].key is Keys.Escape)
+
+    def _edit(self, press: KeyPress, *, with_alt: bool) -> None:
+        if press.key is Keys.ControlM and not with_alt:
+            self._enter()
+        elif press.key in (Keys.ControlM, Keys.ControlJ):
+            self._type(self._typed + "\n")
+        elif press.key is Keys.ControlO:
+            self._on_reveal()
+        elif press.key in (Keys.ControlH, Keys.Backspace):
+            self._type(self._typed[:-1])
+        elif press.key is Keys.ControlU:
+            self._type("")
+        elif press.key is Keys.BracketedPaste or len(str(press.key)) == 1:
+            self._type(self._typed + press.data.replace("\r\n", "\n").replace("\r", "\n"))
+
+    def _enter(self) -> None:
+        if self._typed.endswith("\\"):
+            self._type(self._typed[:-1] + "\n")
+            return
+        line = self._typed
+        self._type("")
+        if line.strip():
+            self._on_line(line)
 
     def _type(self, typed: str) -> None:
         self._typed = typed

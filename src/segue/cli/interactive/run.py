@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from typing import TYPE_CHECKING
 
 from segue.cli.beginning import begin_chat
 from segue.cli.config.places import history_file
+from segue.cli.exits import Exit
+from segue.cli.interactive.choosing import pick_session
 from segue.cli.interactive.repl import converse
 from segue.cli.interactive.screen import Screen
 from segue.cli.notes import switch_line
@@ -24,20 +27,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _run(arguments: argparse.Namespace) -> int:
     around = Surroundings(arguments)
-    screen = Screen(sys.stdout, Paint(sys.stdout), plain=arguments.plain or not around.config.ui.markdown)
+    plain = arguments.plain or os.environ.get("TERM") == "dumb"
+    screen = Screen(
+        sys.stdout, Paint(sys.stdout, plain=plain), plain=plain, markdown=around.config.ui.markdown
+    )
     try:
+        if arguments.resume == "":
+            arguments.resume = await pick_session(around, screen.width)
+            if not arguments.resume:
+                return Exit.INTERRUPTED
         chat = await begin_chat(
             around,
             arguments,
-            say=lambda line: screen.say(screen.paint("dim", line)),
-            hear=lambda switch: screen.say(f"⇄ {switch_line(switch)}"),
+            say=lambda line: screen.tell(line, "dim"),
+            hear=lambda switch: screen.tell(f"⇄ {switch_line(switch)}", "bold", 2),
         )
-        return await converse(
-            chat,
-            around,
-            screen,
-            history=None if arguments.no_session else history_file(),
-            show_reasoning=False,
-        )
+        return await converse(chat, around, screen, history=None if arguments.no_session else history_file())
     finally:
         await around.close()

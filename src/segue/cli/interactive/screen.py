@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, final
 
+from segue.cli.cells import Repainted, cut, wrapped
 from segue.cli.markdown import MarkdownStream
-from segue.cli.sanitise import Sanitiser
+from segue.cli.sanitise import Sanitiser, sanitised
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import TextIO
 
     from segue.cli.terminal import Paint
@@ -17,15 +19,21 @@ if TYPE_CHECKING:
 
 @final
 class Screen:
-    """Text above, live lines below; never both being painted."""
+    """Text above, live lines below. What it writes at once, a terminal shows at once."""
 
-    def __init__(self, stream: TextIO, paint: Paint, *, plain: bool = False) -> None:
+    def __init__(self, stream: TextIO, paint: Paint, *, plain: bool = False, markdown: bool = True) -> None:
+        """`plain`: nothing is painted twice, so there are no live lines. `markdown`: answers are shown as a page."""
         self._stream = stream
         self.paint = paint
-        self._plain = plain
+        self.plain = plain
+        self._shows_pages = markdown and not plain
         self._live: tuple[str, ...] = ()
+        self._bottom = Repainted()
         self._markdown: MarkdownStream | None = None
         self._sanitiser = Sanitiser()
+        self._open_line = False
+        """An answer has not ended its line."""
+        self._waiting: list[str] = []
 
     @property
     def width(self) -> int:
@@ -35,51 +43,96 @@ class Screen:
     def height(self) -> int:
         return max(shutil.get_terminal_size().lines, 4)
 
-    def say(self, line: str = "") -> None:
+    def say(self, line: str = "", colour: str = "") -> None:
         """A line that stays. It must not hold anything from outside that was not sanitised."""
-        self.end_text()
-        self._put(self._erased() + line + "\n")
+        with self._at_once():
+            self.end_text()
+            self._put(self._erased() + (self.paint(colour, line) if colour else line) + "\n")
+
+    def tell(self, text: str, colour: str = "", indent: int = 0) -> None:
+        """Lines that stay, broken between words; those after the first are indented."""
+        with self._at_once():
+            for line in wrapped(sanitised(text), self.width - 1, indent):
+                self.say(line, colour)
 
     def text(self, portion: str) -> None:
         """More of an answer, in Markdown."""
         shown = self._sanitiser.feed(portion)
         if not shown:
             return
-        self._put(self._erased())
-        if self._plain:
-            self._put(shown)
-            return
-        if self._markdown is None:
-            self._markdown = MarkdownStream(self._put, width=min(self.width, 120), height=self.height)
-        self._markdown.feed(shown)
+        with self._at_once():
+            live = self._live
+            self._put(self._erased())
+            if self._shows_pages:
+                if self._markdown is None:
+                    self._markdown = MarkdownStream(self._put, size=self._room, colour=not self.paint.plain)
+                self._markdown.feed(shown)
+                self.live(live)
+            else:
+                self.put(shown)
+
+    def put(self, text: str) -> None:
+        """Text as it is, which must have been sanitised."""
+        self._put(self._erased() + text)
+        self._open_line = not text.endswith("\n") if text else self._open_line
 
     def end_text(self) -> None:
         """The answer is over, or something else comes in between."""
         self._sanitiser = Sanitiser()
         if self._markdown is not None:
-            self._markdown.finish()
+            with self._at_once():
+                self._put(self._erased())
+                self._markdown.finish()
             self._markdown = None
+        if self._open_line:
+            self._put("\n")
+            self._open_line = False
 
     def live(self, lines: Sequence[str]) -> None:
         """Show these lines at the bottom instead of those before. A terminal that cannot repaint shows none."""
-        if self._plain or self._markdown is not None:
+        if self.plain or self._open_line:
             return
-        fitting = tuple(lines)[-(self.height - 1) :]
+        fitting = tuple(lines)[-(self.height - 2) :]
         if fitting == self._live:
             return
-        self._put(self._erased() + "".join(f"{line}\n" for line in fitting))
+        with self._at_once():
+            self._put(self._erased() + "".join(f"{line}\n" for line in fitting))
         self._live = fitting
+        self._bottom.painted(fitting)
 
     def clear(self) -> None:
         """An empty screen. What scrolled away stays in the terminal's own memory."""
-        if not self._plain:
+        if not self.plain:
             self._put("\x1b[2J\x1b[H")
 
+    def shortened(self, line: str, taken: int = 0) -> str:
+        """What of a line fits beside the columns that are taken."""
+        return cut(line, max(self.width - 1 - taken, 0))
+
+    def _room(self) -> tuple[int, int]:
+        return self.width, self.height - len(self._live)
+
     def _erased(self) -> str:
-        count, self._live = len(self._live), ()
-        return f"\r\x1b[{count}A\x1b[J" if count else ""
+        self._live = ()
+        return self._bottom.erased(self.width)
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """All that is written in the block goes out together, so that nothing flickers."""
+        if self._waiting:
+            yield
+            return
+        self._waiting.append("")
+        try:
+            yield
+        finally:
+            written, self._waiting = "".join(self._waiting), []
+            self._put(written)
 
     def _put(self, text: str) -> None:
-        if text:
-            self._stream.write(text)
-            self._stream.flush()
+        if self._waiting:
+            self._waiting.append(text)
+        elif text:
+            with suppress(OSError):  # the window was closed; what was said is kept all the same
+                self._stream.write(text)
+                self._stream.flush()

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from codecs import getincrementaldecoder
+from typing import TYPE_CHECKING, Final
 
-from segue.cli.sanitise import sanitised
+from segue.cli.sanitise import Sanitiser
 
 if TYPE_CHECKING:
     from segue.cli.interactive.talk import Talk
 
-MOST = 30_000
-"""Characters of output that are kept for the model."""
+MOST: Final = 30_000
+"""Characters of output that are kept for the model: the last ones."""
+_PORTION: Final = 65_536
 
 
 async def run_here(talk: Talk, command: str) -> None:
-    """The user asked for it, so nobody else is."""
+    """The user asked for it, so nobody else is. Ctrl-C reaches the command, which shares our terminal, and not us."""
     if not command:
         return
     process = await asyncio.create_subprocess_shell(
         command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, cwd=talk.around.directory
     )
     told = ""
+    decoder, sanitiser = getincrementaldecoder("utf-8")("replace"), Sanitiser()
     assert process.stdout is not None  # noqa: S101 - it was asked for above
-    try:
-        async for line in process.stdout:
-            text = sanitised(line.decode("utf-8", "replace")).rstrip("\n")
-            talk.screen.say(text)
-            told += text + "\n"
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        process.kill()
+    while data := await process.stdout.read(_PORTION):
+        shown = sanitiser.feed(decoder.decode(data))
+        talk.screen.put(shown)
+        told = (told + shown)[-MOST:]
     code = await process.wait()
+    talk.screen.end_text()
     if code:
-        talk.screen.say(talk.screen.paint("yellow", f"exit code {code}"))
-    talk.notes.append(f'<command line="{command}" exit="{code}">\n{told[-MOST:]}</command>')
+        talk.screen.say(f"exit code {code}", "yellow")
+    talk.notes.append(f'<command line="{command}" exit="{code}">\n{told}</command>')

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
+from segue.cli.interactive.asking import choices, show_question
 from segue.cli.interactive.attachments import with_attachments
 from segue.cli.interactive.keys import KeyWatch
-from segue.cli.interactive.turn_view import TurnView, call_text
+from segue.cli.interactive.turn_view import TurnView, show_error
 from segue.conversation.blocks import Text
 from segue.errors import SegueError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from contextlib import AbstractContextManager
 
     from prompt_toolkit.input import Input
@@ -26,9 +28,12 @@ if TYPE_CHECKING:
     from segue.cli.surroundings import Surroundings
     from segue.conversation.blocks import ToolCall
 
-TICK_SECONDS = 0.1
-TWICE_SECONDS = 2.0
+TICK_SECONDS: Final = 0.1
+TWICE_SECONDS: Final = 2.0
 """A second Ctrl-C within this time leaves."""
+QUESTION_SECONDS: Final = 0.3
+"""A question is put this long before it takes an answer: whoever was typing did not mean it."""
+_ANSWERS: Final[dict[str, Decision]] = {"y": "once", "a": "always", "n": "no", "": "no"}
 
 
 class Talk:
@@ -40,41 +45,52 @@ class Talk:
         self.chat = chat
         self.around = surroundings
         self.screen = screen
+        self.source = source
         self.show_reasoning = show_reasoning
         self.last_reasoning = ""
         self.leaving = False
         self.queue: list[str] = []
-        """Prompts that were typed while a turn ran."""
+        """Lines that were typed before somebody could take them."""
         self.unsent = ""
-        """What was being typed when it ended."""
+        """What was being typed when a turn ended, or shall be said differently."""
         self.notes: list[str] = []
         """What commands run here have said: it goes along with the next message."""
-        self._source = source
         self._keys: KeyWatch | None = None
+        self._view: TurnView | None = None
         self._interrupted_at = float("-inf")
         self._asking = asyncio.Lock()
-        self._view: TurnView | None = None
+        self._meanwhile: set[asyncio.Task[None]] = set()
 
     async def take_turn(self, prompt: str) -> None:
         """Say something and show what comes of it, until the end of the turn."""
         try:
-            notes, self.notes = self.notes, []
-            said = (*(Text(note) for note in notes), *with_attachments(prompt, self.around.directory))
+            said = with_attachments(prompt, self.around.directory)
         except SegueError as error:
             self.complain(error)
             return
-        view = self._view = TurnView(self.screen, show_reasoning=self.show_reasoning)
+        notes, self.notes = self.notes, []
+        async with self.watched("waiting") as view:
+            async for event in self.chat.stream(*(Text(note) for note in notes), *said):
+                view.show(event)
+        self.last_reasoning = view.reasoning or self.last_reasoning
+
+    @asynccontextmanager
+    async def watched(self, doing: str) -> AsyncIterator[TurnView]:
+        """Something that takes a while: it is shown that it runs, and Esc or Ctrl-C interrupt it."""
+        view = self._view = TurnView(
+            self.screen, model=self.chat.model, doing=doing, show_reasoning=self.show_reasoning
+        )
         keys = self._keys = KeyWatch(
-            self._source,
-            on_interrupt=self._interrupt,
+            self.source,
+            on_interrupt=self.interrupt,
             on_line=self._typed_line,
             on_typed=lambda typed: setattr(view, "typed", typed),
+            on_reveal=self._reveal,
         )
         ticking = asyncio.create_task(self._tick(view))
         try:
             with keys.watching():
-                async for event in self.chat.stream(*said):
-                    view.show(event)
+                yield view
         except SegueError as error:
             self.complain(error)
         finally:
@@ -83,23 +99,21 @@ class Talk:
                 await ticking
             self.screen.end_text()
             self.screen.live(())
-            self.last_reasoning = view.reasoning or self.last_reasoning
             self.unsent, self._keys, self._view = keys.left_over, None, None
 
     async def ask(self, call: ToolCall, tool: Tool) -> Decision:
         """Whether a call may run: once, always in this session, or not at all."""
-        del tool
         async with self._asking:
-            if self._keys is None:
+            keys = self._keys
+            if keys is None:
                 return "no"
-            self.screen.say(self.screen.paint("bold", f"? {call_text(call)}"))
-            self.screen.say("  [y] once   [a] always in this session   [n] no")
-            while True:
-                key = (await self._keys.ask()).lower()
-                if key in ("y", "a", "n", ""):
-                    answer: Decision = {"y": "once", "a": "always"}.get(key, "no")  # type: ignore[assignment]
-                    self.screen.say(self.screen.paint("dim", f"  {answer}"))
-                    return answer
+            show_question(self.screen, call, tool, self.around.workspace)
+            await asyncio.sleep(QUESTION_SECONDS)
+            self.screen.say(f"  {choices(call, tool)}")
+            while (answer := _ANSWERS.get((await keys.ask()).lower())) is None:
+                pass
+            self.screen.say(f"  {answer}", "dim")
+            return answer
 
     async def change(self, chat: Chat) -> None:
         """Go on with another chat, when it could be opened."""
@@ -107,45 +121,45 @@ class Talk:
         await self.chat.close()
         self.chat = chat
 
+    @property
+    def can_pick(self) -> bool:
+        """Whether somebody can choose with the arrow keys: at rest, at a terminal that may be repainted."""
+        return self._keys is None and not self.screen.plain and sys.stdin.isatty()
+
     def cooked(self) -> AbstractContextManager[None]:
         """The terminal as other programs expect it, for as long as one of them has it."""
-        return self._source.cooked_mode()
+        return self.source.cooked_mode()
 
     def complain(self, error: SegueError) -> None:
-        place = f" (at {error.path})" if error.path else ""
-        self.screen.say(self.screen.paint("red", f"✗ {error.message}{place}"))
-        if error.hint:
-            self.screen.say(f"  {error.hint}")
+        show_error(self.screen, error)
 
-    def _interrupt(self) -> None:
+    def interrupt(self) -> None:
+        """Stop what runs; twice in a moment: leave, too."""
         now = time.monotonic()
         if now - self._interrupted_at < TWICE_SECONDS:
             self.leaving = True
         self._interrupted_at = now
         self.chat.cancel()
 
+    def _reveal(self) -> None:
+        self.show_reasoning = not self.show_reasoning
+        if self._view is not None:
+            self._view.reveal()
+
     def _typed_line(self, line: str) -> None:
         """Commands about the next turn work during this one; everything else waits for its end."""
-        from segue.cli.interactive.commands import works_meanwhile  # noqa: PLC0415 - commands know what a talk is
+        from segue.cli.interactive.commands import run_command, works_meanwhile  # noqa: PLC0415 - they know a talk
 
         if works_meanwhile(line):
-            task = asyncio.get_running_loop().create_task(self._command(line))
-            task.add_done_callback(lambda done: done.exception())
+            task = asyncio.get_running_loop().create_task(run_command(self, line))
+            self._meanwhile.add(task)
+            task.add_done_callback(self._meanwhile.discard)
             return
         self.queue.append(line)
-        self.screen.say(self.screen.paint("dim", f"  waits for the end of this turn: {line}"))
-
-    async def _command(self, line: str) -> None:
-        from segue.cli.interactive.commands import run_command  # noqa: PLC0415
-
-        await run_command(self, line)
+        self.screen.tell(f"  waits for the end of this turn: {line}", "dim", 2)
 
     async def _tick(self, view: TurnView) -> None:
-        while not view.finished:
+        while True:
             await asyncio.sleep(TICK_SECONDS)
             if not self._asking.locked():
                 view.tick()
-
-
-def is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()

@@ -12,6 +12,7 @@ from segue.chat.events import (
     Compaction,
     Error,
     Finish,
+    MediaChunk,
     ReasoningChunk,
     Repaired,
     Retrying,
@@ -23,7 +24,9 @@ from segue.chat.events import (
     TurnComplete,
     Warned,
 )
-from segue.cli.notes import shortened, switch_line
+from segue.cli.cells import cut, cut_beginning, width_of
+from segue.cli.explaining import lines_about
+from segue.cli.notes import note, switch_line
 from segue.cli.sanitise import sanitised
 from segue.cli.status import status_line
 from segue.conversation.blocks import ToolCall, ToolResult, status_of
@@ -53,18 +56,25 @@ class TurnView:
     """Shows the events of one turn. `tick` repaints what moves."""
 
     def __init__(
-        self, screen: Screen, *, show_reasoning: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        screen: Screen,
+        *,
+        model: str = "",
+        doing: str = "waiting",
+        show_reasoning: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._screen = screen
         self._show_reasoning = show_reasoning
         self._clock = clock
         self._began = clock()
         self._calls: dict[str, _Running] = {}
-        self._doing = "waiting"
+        self._doing = doing
         self._thinking_since: float | None = None
+        self._thought_shown = 0
+        """How much of the reasoning stands on the screen."""
         self._repairs = 0
-        self._model = ""
-        self._spoken = False
+        self._model = model
         self.typed = ""
         """What the user types meanwhile; shown below."""
         self.reasoning = ""
@@ -75,13 +85,17 @@ class TurnView:
             self._end_thinking()
         match event:
             case TextChunk(text):
-                self._spoken = True
+                self._doing = "answering"
                 self._screen.text(text)
             case ReasoningChunk(text):
                 self._think(text)
+            case MediaChunk():
+                self._note("dim", note(event))
             case ToolCallStart(call):
                 self._screen.end_text()
                 self._calls[call.id] = _Running(call, self._clock())
+                if self._screen.plain:
+                    self._screen.say(self._screen.shortened(f"→ {call_text(call)}"))
             case ToolProgress(call, message):
                 if call.id in self._calls:
                     self._calls[call.id].told = sanitised(message)
@@ -91,7 +105,7 @@ class TurnView:
                 self._repairs += len(repairs)
                 self._model = model or self._model
             case Switch():
-                self._screen.say(self._screen.paint("bold", f"⇄ {switch_line(event)}"))
+                self._screen.tell(f"⇄ {switch_line(event)}", "bold", 2)
             case Retrying(model, error, after):
                 pause = f" in {after:.0f} s" if after >= 1 else ""
                 self._note("yellow", f"{model}: {error.message} Trying again{pause}.")
@@ -115,32 +129,51 @@ class TurnView:
         now = self._clock()
         frame = FRAMES[int((now - self._began) * 10) % len(FRAMES)]
         lines = [self._call_line(running, frame, now) for running in self._calls.values()]
-        if not lines:
-            what = "thinking" if self._thinking_since is not None else self._doing
-            seconds = f"{now - self._began:.0f}s"
-            lines = [self._screen.paint("dim", f"{frame} {what} {seconds} · esc interrupts")]
-            if self._thinking_since is not None:
-                tail = shortened(self.reasoning[-400:], 400)[-(self._screen.width - 4) :]
-                lines.insert(0, self._screen.paint("dim", f"  {tail}"))
+        if self._doing and not lines:
+            thinks = self._thinking_since is not None
+            what = (
+                f"{frame} {'thinking' if thinks else self._doing} {now - self._began:.0f}s · esc interrupts"
+            )
+            lines = [self._dim(self._screen.shortened(what))]
+            if thinks and not self._show_reasoning:
+                tail = cut_beginning(" ".join(self.reasoning[-400:].split()), self._screen.width - 4)
+                lines.insert(0, self._dim(f"  {tail}"))
         if self.typed:
-            lines.append(f"> {shortened(self.typed, self._screen.width - 4)}")
+            lines.append(self._screen.shortened(f"> {' ⏎ '.join(sanitised(self.typed).splitlines())}"))
         self._screen.live(lines)
+
+    def reveal(self) -> None:
+        """Show what the model thinks, or stop showing it."""
+        self._show_reasoning = not self._show_reasoning
+        if self._show_reasoning:
+            self._show_thoughts(whole=self._thinking_since is None)
+        self.tick()
 
     def _think(self, text: str) -> None:
         if self._thinking_since is None:
             self._screen.end_text()
             self._thinking_since = self._clock()
-        shown = sanitised(text)
-        self.reasoning += shown
+            if self.reasoning:
+                self.reasoning += "\n\n"
+                self._thought_shown = max(self._thought_shown, len(self.reasoning))
+        self.reasoning += sanitised(text)
+        if self._show_reasoning:
+            self._show_thoughts(whole=False)
+
+    def _show_thoughts(self, *, whole: bool) -> None:
+        """What is new, dimmed; only lines that are over, or all of it."""
+        end = len(self.reasoning) if whole else self.reasoning.rfind("\n") + 1
+        for line in self.reasoning[self._thought_shown : end].strip("\n").splitlines():
+            self._screen.tell(f"  {line}", "dim", 2)
+        self._thought_shown = max(self._thought_shown, end)
 
     def _end_thinking(self) -> None:
         seconds = self._clock() - (self._thinking_since or 0.0)
         self._thinking_since = None
         if self._show_reasoning:
-            for line in self.reasoning.strip().splitlines():
-                self._screen.say(self._screen.paint("dim", f"  {line}"))
+            self._show_thoughts(whole=True)
         else:
-            self._screen.say(self._screen.paint("dim", f"∴ thought for {seconds:.0f}s · ctrl-o shows it"))
+            self._screen.say(f"∴ thought for {seconds:.0f}s · ctrl-o shows it", "dim")
 
     def _end_call(self, call: ToolCall, result: ToolResult) -> None:
         running = self._calls.setdefault(call.id, _Running(call, self._clock()))
@@ -153,24 +186,29 @@ class TurnView:
             self._began = self._clock()
 
     def _call_line(self, running: _Running, frame: str, now: float) -> str:
-        paint, width = self._screen.paint, self._screen.width
-        head = shortened(call_text(running.call), max(width // 2, 20))
+        paint, width = self._screen.paint, self._screen.width - 1
         seconds = f" {now - running.since:.1f}s"
+        room = width - len(seconds) - 2
         if running.result is None:
-            told = shortened(running.told, max(width - len(head) - len(seconds) - 6, 0))
-            return f"{paint('yellow', frame)} {head}{paint('dim', f'{seconds}  {told}'.rstrip())}"
-        mark, colour = _MARKS.get(status_of(running.result), ("?", "yellow"))
-        outcome = shortened(result_text(running.result), max(width - len(head) - len(seconds) - 6, 10))
-        return f"{paint(colour, mark)} {head}{paint('dim', f'{seconds} → {outcome}')}"
+            mark, colour, outcome = frame, "yellow", f"  {running.told}" if running.told else ""
+        else:
+            mark, colour = _MARKS.get(status_of(running.result), ("?", "yellow"))
+            outcome = f" → {result_text(running.result)}"
+        outcome = " ".join(outcome.split())
+        # Whichever is short leaves its room to the other.
+        head = " ".join(call_text(running.call).split())
+        head = cut(head, max(room // 2, room - width_of(outcome) - 1))
+        rest = f"{seconds} {cut(outcome, room - width_of(head) - 1)}".rstrip()
+        return f"{paint(colour, mark)} {head}{paint('dim', rest)}"
+
+    def _dim(self, text: str) -> str:
+        return self._screen.paint("dim", text)
 
     def _note(self, colour: str, text: str) -> None:
-        self._screen.say(self._screen.paint(colour, sanitised(text)))
+        self._screen.tell(text, colour, 2)
 
     def _fail(self, error: SegueError) -> None:
-        place = f" (at {error.path})" if error.path else ""
-        self._screen.say(self._screen.paint("red", f"✗ {sanitised(error.message)}{place}"))
-        if error.hint:
-            self._screen.say(f"  {sanitised(error.hint)}")
+        show_error(self._screen, error, about=self._model)
 
     def _finish(self, event: Finish) -> None:
         self._screen.end_text()
@@ -183,13 +221,21 @@ class TurnView:
         if event.reason in words:
             self._note("yellow", f"⊘ {words[event.reason]}")
         line = status_line(self._model, event.usage, cost=event.cost, repairs=self._repairs)
-        self._screen.say(self._screen.paint("dim", line))
-        self._screen.live(())
         self._doing = ""
+        self._screen.tell(line, "dim", 2)
+        self._screen.live(())
 
     @property
     def finished(self) -> bool:
         return not self._doing
+
+
+def show_error(screen: Screen, error: SegueError, *, about: str = "") -> None:
+    """What went wrong, and what to do about it."""
+    first, *more = lines_about(error, about=about)
+    screen.tell(f"✗ {first}", "red", 2)
+    for line in more:
+        screen.tell(f"  {line}", indent=2)
 
 
 def call_text(call: ToolCall) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.cli.notes import shortened
 from segue.cli.sanitise import sanitised
 from segue.handoff.convert import convert
 from segue.handoff.source import CONVERSATION
@@ -32,22 +31,13 @@ async def view(talk: Talk, words: list[str]) -> None:
         body, repairs = sent.body, sent.repairs
     lines = msgspec.json.format(body, indent=2).decode("utf-8", "replace").splitlines()
     for line in lines[:_LINES]:
-        talk.screen.say(shortened_line(sanitised(line), talk.screen.width))
+        talk.screen.say(talk.screen.shortened(sanitised(line)))
     if len(lines) > _LINES:
-        talk.screen.say(
-            talk.screen.paint("dim", f"… {len(lines) - _LINES} more lines: /dump FILE writes all of it")
-        )
+        talk.screen.say(f"… {len(lines) - _LINES} more lines: /dump FILE writes all of it", "dim")
     for repair in repairs:
-        talk.screen.say(
-            talk.screen.paint("yellow", f"≠ {repair.path}: {fault_of(repair)} → {remedy_of(repair)}")
-        )
+        talk.screen.tell(f"≠ {repair.path}: {fault_of(repair)} → {remedy_of(repair)}", "yellow", 2)
     if not repairs:
-        talk.screen.say(talk.screen.paint("green", "Nothing had to be changed for it."))
-
-
-def shortened_line(line: str, width: int) -> str:
-    indent = len(line) - len(line.lstrip())
-    return " " * indent + shortened(line, max(width - indent - 1, 20))
+        talk.screen.say("Nothing had to be changed for it.", "green")
 
 
 async def diagnose(talk: Talk, words: list[str]) -> None:
@@ -60,11 +50,7 @@ async def diagnose(talk: Talk, words: list[str]) -> None:
         count = len(diagnosis.findings)
         mark = talk.screen.paint("green", "✓") if not count else talk.screen.paint("yellow", f"{count}")
         talk.screen.say(f"  {diagnosis.target:<20} {mark}")
-    talk.screen.say(
-        talk.screen.paint(
-            "dim", "  What is counted here would be refused as it stands; segue sends it mended."
-        )
-    )
+    talk.screen.tell("  What is counted here would be refused as it stands; segue sends it mended.", "dim", 2)
 
 
 async def export(talk: Talk, words: list[str]) -> None:
@@ -78,4 +64,6 @@ async def dump(talk: Talk, words: list[str]) -> None:
     body = talk.chat.preview("").body
     path = Path(words[0] if words else f"{talk.chat.id}-request.json").expanduser()
     path.write_bytes(body)
-    talk.screen.say(f"  {len(body)} bytes written to {path}: the body of the next request, without the key.")
+    talk.screen.tell(
+        f"  {len(body)} bytes written to {path}: the body of the next request, without the key.", indent=4
+    )

@@ -269,6 +269,4 @@ def _markdown() -> MarkdownStream | None:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    size = shutil.get_terminal_size()
-    colour = not os.environ.get("NO_COLOR")
-    return MarkdownStream(write, width=min(size.columns, 100), height=size.lines, colour=colour)
+    return MarkdownStream(write, size=shutil.get_terminal_size, colour=not os.environ.get("NO_COLOR"))

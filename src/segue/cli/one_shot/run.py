@@ -6,9 +6,8 @@ import asyncio
 import sys
 import threading
 import time
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from segue.chat.session import Answer
     from segue.cli.one_shot.listening import Listener
 
-INTERACTIVE: Final = "segue.cli.interactive.run"
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer a prompt; without one, and with somebody at the terminal, begin a chat."""
@@ -52,11 +49,9 @@ def _interactive(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "There is nothing to ask.", code="no_prompt", hint='Write a prompt: segue "…", or pipe one in.'
         )
-    if find_spec(INTERACTIVE) is None:
-        raise UsageError("There is nothing to ask.", code="no_prompt", hint='Write a prompt: segue "…"')
-    from importlib import import_module  # noqa: PLC0415
+    from segue.cli.interactive.run import run as converse  # noqa: PLC0415 - slow to load
 
-    return int(import_module(INTERACTIVE).run(arguments))
+    return converse(arguments)
 
 
 class _OneShot:

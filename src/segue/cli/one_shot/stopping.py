@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
+from segue.cli import signals
 from segue.cli.exits import Exit
 from segue.errors import SegueError, TranscriptError, UsageError
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 Why: TypeAlias = Literal["", "interrupted", "terminated", "timeout", "cost", "loss"]
-
-_SIGNALS: Final[dict[signal.Signals, Why]] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 @final
@@ -37,19 +36,9 @@ class Stop:
         if self._task is not None and (again or not running):
             self._task.cancel()
 
-    @contextmanager
-    def on_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        # Only the main thread hears signals; elsewhere whoever runs us cancels the task.
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            for number, why in _SIGNALS.items():
-                loop.add_signal_handler(number, self, why)
-        try:
-            yield
-        finally:
-            with suppress(NotImplementedError, RuntimeError, ValueError):
-                for number in _SIGNALS:
-                    loop.remove_signal_handler(number)
+    def on_signals(self) -> AbstractContextManager[None]:
+        ends = dict.fromkeys(signals.END, partial(self, "terminated"))
+        return signals.heard({signals.INTERRUPT: partial(self, "interrupted"), **ends})
 
     @contextmanager
     def after(self, seconds: float | None) -> Iterator[None]:

@@ -1,0 +1,77 @@
+"""How much room a text takes on a terminal: some letters take two columns, some none."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import TYPE_CHECKING, Final, final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
+
+
+def width_of(text: str) -> int:
+    """Columns of one line; colours take none."""
+    bare = _COLOUR.sub("", text) if "\x1b" in text else text
+    if bare.isascii():
+        return len(bare)
+    from rich.cells import cell_len  # noqa: PLC0415 - most text does without it
+
+    return cell_len(bare)
+
+
+def cut(line: str, most: int) -> str:
+    """As much of a line as has room, with a sign where something is left out."""
+    if width_of(line) <= most:
+        return line
+    if most < 1:
+        return ""
+    kept = line[: most - 1]
+    while width_of(kept) > most - 1:
+        kept = kept[:-1]
+    return f"{kept}…"
+
+
+def cut_beginning(line: str, most: int) -> str:
+    """The end of a line that has room."""
+    kept = line[-max(most, 1) :]
+    while width_of(kept) > most:
+        kept = kept[1:]
+    return kept
+
+
+def padded(text: str, width: int) -> str:
+    return text + " " * (width - width_of(text))
+
+
+def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
+    """Lines that fit, broken between words; all but the first begin with `indent` blanks."""
+    room = max(width - indent, 10)
+    lines = [
+        part
+        for line in text.split("\n")
+        for part in textwrap.wrap(line, room, drop_whitespace=True, break_on_hyphens=False) or [""]
+    ]
+    return [line if not number else " " * indent + line for number, line in enumerate(lines)]
+
+
+@final
+class Repainted:
+    """Lines at the bottom of the screen that will be painted again."""
+
+    def __init__(self) -> None:
+        self._widths: list[int] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._widths)
+
+    def painted(self, lines: Iterable[str]) -> None:
+        self._widths = [width_of(line.rstrip("\n")) for line in lines]
+
+    def erased(self, columns: int) -> str:
+        """What takes them away. A window that was made narrower has broken them into more rows."""
+        rows = sum(max(-(-width // columns), 1) for width in self._widths)
+        self._widths = []
+        return f"\r\x1b[{rows}A\x1b[J" if rows else ""

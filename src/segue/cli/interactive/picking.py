@@ -1,0 +1,39 @@
+"""One of several: arrows and Enter choose, Esc leaves it as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.shortcuts.choice_input import ChoiceInput
+from prompt_toolkit.styles import Style
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prompt_toolkit.key_binding import KeyPressEvent
+
+_STYLE = Style.from_dict({"selected-option": "bold", "accepted selected-option": "bold"})
+
+
+async def pick(title: str, options: Sequence[tuple[str, str]], *, default: str = "") -> str:
+    """The value of the option that was chosen; nothing if none was."""
+    keys = KeyBindings()
+
+    @keys.add("escape", eager=True)
+    @keys.add("c-d")
+    def _(event: KeyPressEvent) -> None:
+        event.app.exit(exception=KeyboardInterrupt)
+
+    question: ChoiceInput[str] = ChoiceInput(
+        message=title,
+        options=options,
+        default=default or None,
+        show_numbers=False,
+        style=_STYLE,
+        key_bindings=keys,
+    )
+    try:
+        return await question.prompt_async()
+    except (KeyboardInterrupt, EOFError):
+        return ""

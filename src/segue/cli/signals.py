@@ -1,0 +1,34 @@
+"""Signals that end a program, heard without losing what it was about to write."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+INTERRUPT: Final = signal.SIGINT
+END: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Somebody ends us, or the terminal was closed."""
+
+
+@contextmanager
+def heard(reactions: dict[signal.Signals, Callable[[], object]]) -> Iterator[None]:
+    """Call these instead of dying. What was ignored when we began (nohup) stays ignored."""
+    loop = asyncio.get_running_loop()
+    added: list[signal.Signals] = []
+    # Only the main thread hears signals; elsewhere whoever runs us cancels the task.
+    with suppress(NotImplementedError, RuntimeError, ValueError):
+        for number, react in reactions.items():
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, react)
+                added.append(number)
+    try:
+        yield
+    finally:
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            for number in added:
+                loop.remove_signal_handler(number)
