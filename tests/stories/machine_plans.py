@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple, TypeAlias
 from hypothesis import strategies as st
 
 Act: TypeAlias = Literal[
-    "ok", "json", "huge", "image", "nothing", "raise", "hang", "stubborn", "late",
+    "ok", "slow", "json", "huge", "image", "nothing", "raise", "hang", "stubborn", "late",
     "approved", "denied", "unanswered", "nowhere", "wrong",
 ]  # fmt: skip
-"""What becomes of a call: the last five before `nowhere` are about approval; nobody has the tool, or it is misused."""
+"""What becomes of a call. Of the last five, three are up to who is asked; nobody has the tool, or it is misused."""
 
 
 class Words(NamedTuple):

@@ -35,7 +35,7 @@ from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.connect import connect
 from segue.providers.provider import Provider
-from segue.sessions.memory import MemoryStore
+from segue.sessions.store import Store
 from segue.transports.loopback import LoopbackTransport
 from stories.machine_plans import Act, Fault, Reply, Silence, Words
 
@@ -88,7 +88,7 @@ TOO_LONG: Final = {
     "deepseek": "This model's maximum context length is 9 tokens. However, you requested 10 tokens.",
     "ollama": "the input length exceeds the context length",
 }
-WORD: Final = re.compile(r"(?:asked|said|found)\d{4}")
+WORD: Final = re.compile(r"(?:asked|said|found)\d{4,}")
 """Every message and every result holds one of its own, so it can be told what is there and what is lost."""
 PIXEL: Final = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -165,8 +165,10 @@ class Deeds:
 class World:
     """One emulated world, made anew for every example."""
 
-    def __init__(self) -> None:
-        self._words = 0
+    def __init__(self, *, words: int = 0, on_deed: Callable[[str, str], None] | None = None) -> None:
+        """`words`: how many were used before. `on_deed`: hears of each call that does something, while it does."""
+        self._words = words
+        self._on_deed = on_deed
         self.model = Model(self.word)
         self.emulator = Emulator(strict=True, brain=self.model, log_size=1_000_000)
         self.app = App(self.emulator)
@@ -194,7 +196,7 @@ class World:
         profile = Profile(name=target, policy=policy, members=members, patience=_PATIENT)  # type: ignore[arg-type]
         return build_router(profile, facts)  # type: ignore[return-value]
 
-    def chat(self, target: str, store: MemoryStore, session: str, **settings: Any) -> Chat:
+    def chat(self, target: str, store: Store, session: str, **settings: Any) -> Chat:
         return Chat(
             self.router(target),
             tools=self.tools(),
@@ -231,6 +233,10 @@ class World:
         self.deeds.begun[place] += 1
         deeds, do = self.deeds, arguments["do"]
         await asyncio.sleep(0)
+        if self._on_deed is not None:
+            self._on_deed(*place)
+        if do == "slow":
+            await asyncio.sleep(0.005)
         if do == "hang":
             self._stop_soon()
         if do in ("hang", "late"):

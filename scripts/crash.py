@@ -1,0 +1,35 @@
+"""Kill chats with SIGKILL at random moments and check what they leave behind: `python -m scripts.crash --kills 200`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from sessions.places import DURABLE
+from stories.crashing import kill_again_and_again
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200, help="of each store (default: 200)")
+    parser.add_argument("--seed", type=int, default=915)
+    asked = parser.parse_args()
+    for kind in DURABLE:
+        started = time.monotonic()
+        with TemporaryDirectory(prefix="segue-crash-") as place:
+            found = kill_again_and_again(kind, Path(place), asked.kills, asked.seed)
+        sys.stdout.write(
+            f"{kind}: {found.kills} kills in {time.monotonic() - started:.0f} s (seed {asked.seed}), "
+            f"{found.acknowledged} events acknowledged and none lost, {found.effects} effects and none twice, "
+            f"{found.cut_off} turns cut off and closed, {found.interrupted} calls interrupted, "
+            f"{found.before_opening} lives too short to begin\n"
+        )
+
+
+if __name__ == "__main__":
+    main()

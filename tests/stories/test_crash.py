@@ -1,0 +1,21 @@
+"""Real chats in real processes, really killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sessions.places import DURABLE
+from stories.crashing import kill_again_and_again
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+def test_a_killed_chat_goes_on_with_all_it_acknowledged_and_runs_no_tool_twice(
+    kind: str, tmp_path: Path
+) -> None:
+    found = kill_again_and_again(kind, tmp_path, kills=24, seed=915)
+    assert found.acknowledged > 24
+    assert found.effects > 24
+    assert found.cut_off > 0
+    assert found.interrupted > 0
