@@ -26,7 +26,7 @@ __all__ = ["segue_emulator_server"]
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 NAMES = {str(page.relative_to(ROOT)): page for page in PAGES}
-_BY_CHANCE = re.compile(r"(?<=127\.0\.0\.1:)\d+|\b[0-9a-f]{12}\b| +\d+(?= ms)")
+_BY_CHANCE = re.compile(r"(?<=127\.0\.0\.1:)\d+|\b[0-9a-f]{12}\b|\d+(?= ms)")
 """Ports, ids of sessions and times are different each time."""
 _FINDS_SOMETHING = (0, 1, 62)
 """1: the doctor has findings; 62: --strict refuses to lose something."""
@@ -79,10 +79,15 @@ def typed(page: Path) -> list[Typed]:
 
 def matches(shown: str, *streams: str) -> bool:
     """`…` stands for anything; nothing shown says nothing. The two streams may come in either order."""
-    shown = _BY_CHANCE.sub("…", shown)
+    shown = _columns(_BY_CHANCE.sub("…", shown))
     pattern = ".*".join(re.escape(piece) for piece in shown.split("…"))
-    out, err = streams
+    out, err = map(_columns, streams)
     return not shown or any(re.fullmatch(pattern, told, re.DOTALL) for told in (out + err, err + out))
+
+
+def _columns(text: str) -> str:
+    """How wide a column is depends on what else stands in it."""
+    return re.sub(" {2,}", "  ", text)
 
 
 def having(language: str) -> pytest.MarkDecorator:
