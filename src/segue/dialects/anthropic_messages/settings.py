@@ -180,18 +180,21 @@ class _Settings:
     def _counted(self, effort: Effort | None, budget: int | None) -> dict[str, Any] | None:
         if budget is None and effort is None:
             return None
+        asked = "effort" if budget is None else "thinking_budget"
         if budget is None:
             budget = min(_BUDGETS[effort or "medium"], self.body["max_tokens"] // 2)
-        fitting = self._fitting_budget(max(budget, LEAST_BUDGET))
+        elif effort is not None:
+            self.not_sent("effort", "thinking_budget says how long to think")
+        fitting = self._fitting_budget(max(budget, LEAST_BUDGET), asked)
         return {"type": "enabled", "budget_tokens": fitting} if fitting else None
 
-    def _fitting_budget(self, budget: int) -> int:
+    def _fitting_budget(self, budget: int, asked: str = "thinking_budget") -> int:
         most: int = self.body["max_tokens"] - 1
         if most < LEAST_BUDGET:
-            self.not_sent("thinking_budget", f"thinking takes more than {LEAST_BUDGET} tokens of max_tokens")
+            self.not_sent(asked, f"thinking takes more than {LEAST_BUDGET} tokens of max_tokens")
             return 0
         if budget > most:
-            self.not_sent("thinking_budget", f"must stay below max_tokens; sent as {most}")
+            self.not_sent(asked, f"must stay below max_tokens; sent as {most}")
         return min(budget, most)
 
     def _level(self, effort: Effort) -> str:
