@@ -97,6 +97,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     new_decoder: Callable[[], ReplyDecoder]
     new_encoder: Callable[[str], ReplyEncoder]
     """Takes the model's name that the stream should tell."""
+    call_marks: tuple[bytes, ...]
+    """One of them stands in every line of a streamed reply that tells of a call."""
     decode_error: Callable[[int, Mapping[str, str], bytes], ProviderError]
     """Total: any status, headers (lower-case names) and body become an error with a remedy."""
     encode_error: Callable[[SegueError], tuple[int, bytes]]
