@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 import pytest
@@ -132,43 +131,6 @@ def test_no_model_means_the_configured_one_else_the_usual_one(model: str) -> Non
     mine = connect("openai", ProviderConfig(model="gpt-4o"), environ={}, keyring=False)
     assert mine.preview(request).origin.model == "gpt-4o"
     assert connect("openai", environ={}, keyring=False).preview(request).origin.model
-
-
-VALUES: dict[str, Any] = {
-    "max_tokens": 77,
-    "temperature": 0.0,
-    "top_p": 0.5,
-    "top_k": 7,
-    "repeat_penalty": 1.5,
-    "seed": 0,
-    "stop": ("END",),
-    "tool_choice": "none",
-    "parallel_calls": False,
-    "effort": "high",
-    "thinking_budget": 2048,
-    "response_schema": {
-        "type": "object",
-        "properties": {"a": {"type": "string"}},
-        "required": ["a"],
-        "additionalProperties": False,
-    },
-    "extra": {"nobody_knows_this": 1},
-}
-
-
-def test_all_options_are_looked_at() -> None:
-    assert set(VALUES) == set(Options.__struct_fields__) - {"model", "stream"}
-
-
-@pytest.mark.parametrize("name", sorted(addresses().providers))
-@pytest.mark.parametrize("option", sorted(VALUES))
-def test_an_option_is_sent_or_reported_but_never_dropped_in_silence(name: str, option: str) -> None:
-    provider = connect(name, ProviderConfig(base_url="http://loopback/v1"), environ={}, keyring=False)
-    request = ChatRequest(model="", conversation=Conversation().append(user("Hi.")), tools=(WEATHER,))
-    plain = provider.preview(request)
-    asked = provider.preview(structs.replace(request, options=Options(**{option: VALUES[option]})))
-    reported = any(option in str(repair) for repair in asked.repairs)
-    assert reported or asked.body != plain.body
 
 
 @pytest.mark.requirement("Property 14")

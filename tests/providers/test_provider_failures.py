@@ -6,9 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
-from segue.conversation.events import Event, Failed, Finished, TextDelta
+from segue.conversation.blocks import Origin
+from segue.conversation.events import ArgumentsDelta, CallStarted, Event, Failed, Finished, TextDelta, fold
 from segue.conversation.message import Conversation
+from segue.dialects.all import DIALECTS, NAMES
 from segue.emulators.brain import Call, Reply, Say
 from segue.emulators.faults import Fault
 from segue.emulators.server import Served
@@ -127,6 +130,41 @@ def test_a_garbled_tool_call_is_an_error_for_it_must_not_be_run(
     error = failure_of(provider_at(segue_emulator_server, place), asking(place, tools=(WEATHER,)))
     assert isinstance(error, ProtocolError)
     assert error.code == "malformed_call"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_line_without_which_a_call_would_be_another_bears_a_mark_of_its_wire(name: str) -> None:
+    dialect = DIALECTS[name]
+    encoder = dialect.new_encoder("m")
+    arguments = [ArgumentsDelta(0, piece) for piece in ('{"city"', ': "Ro', 'me"}')]
+    events: list[Event] = [
+        CallStarted(0, "call_00001", "get_weather"),
+        *arguments,
+        Finished("tool_calls"),
+    ]
+    lines = b"".join([*map(encoder.feed, events), encoder.close()]).splitlines(keepends=True)
+
+    def calls(told: list[bytes]) -> list[tuple[str, object]]:
+        decoder = dialect.new_decoder()
+        heard = [*decoder.feed(b"".join(told)), *decoder.close()]
+        return [(call.name, call.arguments) for call in fold(heard, Origin()).message.calls]
+
+    assert calls(lines) == [("get_weather", {"city": "Rome"})]
+    objects = [at for at, line in enumerate(lines) if b"{" in line]
+    telling = [lines[at] for at in objects if calls([*lines[:at], *lines[at + 1 :]]) != calls(lines)]
+    assert telling
+    for line in telling:
+        assert any(mark in line for mark in dialect.call_marks), line
+
+
+@pytest.mark.requirement("Property 35")
+def test_headers_that_cannot_be_made_are_a_failure_and_nothing_is_raised() -> None:
+    def headers() -> dict[str, str]:
+        raise AttributeError("no such thing")
+
+    provider = local(answering(200))
+    broken = Provider(structs.replace(provider.endpoint, headers=headers))
+    assert failure_of(broken, asking(OPENAI)).code == "unexpected"
 
 
 @pytest.mark.requirement("Property 16")

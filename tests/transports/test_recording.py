@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from segue.emulators.app import App
 from segue.emulators.brain import Reply, Say
@@ -60,6 +61,28 @@ def test_what_was_recorded_is_played_back_portion_by_portion_and_holds_no_key(
     assert "secret" not in written
     assert KEY not in written
     assert len(written.splitlines()) == 2
+
+
+def test_a_key_that_does_not_look_like_one_is_blotted_out_wherever_it_is_repeated(
+    segue_emulator: App, tmp_path: Path
+) -> None:
+    path = tmp_path / "exchanges.jsonl"
+    key, token = "nothing special about it", "opensesame/1"
+    headers = {"api-key": key.replace(" ", "-"), "authorization": f"Basic {token}"}
+    asked = structs.replace(
+        request(), headers={**request().headers, **headers}, url=f"{request().url}&token={token}"
+    )
+
+    async def main() -> None:
+        say(segue_emulator, Reply(pieces=(Say(f"{headers['api-key']} and {token}."),)))
+        recorded = await told(RecordingTransport(LoopbackTransport(segue_emulator), path), asked)
+        played = await told(ReplayingTransport(path), asked)
+        assert played[0] == recorded[0]
+
+    asyncio.run(main())
+    written = path.read_text()
+    assert headers["api-key"] not in written
+    assert "opensesame" not in written
 
 
 def test_an_answer_that_broke_off_breaks_off_again(segue_emulator: App, tmp_path: Path) -> None:

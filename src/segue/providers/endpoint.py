@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, Final, final
+from typing import Any, final
 from urllib.parse import urlencode
 
 import msgspec
@@ -13,10 +13,7 @@ from msgspec import Struct, structs
 
 from segue.dialects.dialect import Dialect
 from segue.errors import ProtocolError, ProviderError, SegueError
-from segue.transports.transport import Answer, Timeouts, Transport, WireRequest
-
-SHORTEST_SECRET: Final = 8
-"""What is shorter may be a word."""
+from segue.transports.transport import SHORTEST_SECRET, Answer, Timeouts, Transport, WireRequest
 
 
 @final
@@ -89,7 +86,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         """Take the key out of an error: some servers repeat what they were sent."""
         try:
             sent = {**self.query, **self.headers()}
-        except SegueError:  # without a key there is none to repeat
+        except Exception:  # without a key there is none to repeat
             return
         for name, value in sent.items():
             secret = value.removeprefix("Bearer ")

@@ -26,6 +26,7 @@ from segue.providers.adapter import ProviderAdapter
 from segue.providers.addresses import path_of
 from segue.providers.cards import card_for_model, default_model
 from segue.providers.health import check_health
+from segue.providers.learning import Learning
 from segue.providers.services import services_of
 from segue.providers.writer import Writer
 
@@ -43,9 +44,8 @@ if TYPE_CHECKING:
 
 REST_SECONDS: Final = 0.2
 """How long the end of an answer is waited for behind the end of the reply: its connection can then be used again."""
-_UNNAMED: Final = ("", "default")
-_CALL_MARKS: Final = (b'"tool_calls"', b"tool_use", b"input_json", b"function_call", b"functionCall")
-"""One of them stands in every line that tells of a call, on every wire."""
+_ANY: Final = "default"
+"""Stands for a model where none is named; in the catalog, for whatever a server has."""
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -85,6 +85,7 @@ class Provider(ProviderAdapter):
             name: Writer(at.dialect, self.name, endpoint.base_url) for name, at in self._endpoints.items()
         }
         services = services_of(endpoint.dialect.name)
+        self._learning = Learning(endpoint, services)
         self._fit = services.new_fitting() if services.new_fitting is not None else _as_asked
         usual = address.embedding_model if address is not None else ""
         vars(self).update(abilities(endpoint, services, self._ready, embedding_model=usual))
@@ -119,9 +120,7 @@ class Provider(ProviderAdapter):
             last = Failed(_unexpected(self.name, error))
         finally:
             waiting.close()
-        if isinstance(last, Failed):
-            self._mind(last.error)
-        yield last
+        yield self._minded(last)
 
     def preview(self, request: ChatRequest) -> Sent:
         """The request that would be sent. Raises what keeps it from being said."""
@@ -130,11 +129,15 @@ class Provider(ProviderAdapter):
     def card(self, model: str) -> ModelCard:
         """What is known about a model, in the dialect in which it is asked here."""
         name = self._model(model)
-        return card_for_model(name, self._endpoint_for(name).dialect.name)
+        return self._card(name, self._endpoint_for(name).dialect.name)
+
+    def _card(self, model: str, dialect: str) -> ModelCard:
+        return self._learning.card(model, card_for_model(model, dialect))
 
     async def _reply(self, request: ChatRequest, waiting: Waiting) -> AsyncGenerator[Event, None]:
         """Raises what goes wrong. Ends with the end of the reply, after which the connection is free."""
         await waiting.for_(self._ready())
+        await waiting.for_(self._learn(request))
         if waiting.aborted:
             raise AbortedError
         endpoint, path, written = self._prepare(request)
@@ -151,7 +154,7 @@ class Provider(ProviderAdapter):
                 silent = silent and not portion
                 events = decoder.feed(portion)
                 if len(decoder.unread) > gaps:
-                    _mind_gaps(self.name, decoder.unread[gaps:])
+                    _mind_gaps(self.name, decoder.unread[gaps:], endpoint.dialect.call_marks)
                     gaps = len(decoder.unread)
                 for event in _spoken(events, written.spoken):
                     if isinstance(event, Finished):
@@ -171,7 +174,7 @@ class Provider(ProviderAdapter):
         endpoint = self._endpoints[wire] if wire else self._endpoint_for(asked.model)
         dialect = endpoint.dialect.name
         path = path_of(dialect).replace("{model}", quote(asked.model.removeprefix("models/"), safe=""))
-        card = card_for_model(asked.model, dialect)
+        card = self._card(asked.model, dialect)
         options = structs.replace(self._fit(asked, card), model=asked.model, stream=True)
         written = self._writers[dialect].write(asked, options, card, endpoint.base_url + path)
         return _Prepared(endpoint, path, written)
@@ -184,9 +187,9 @@ class Provider(ProviderAdapter):
         return self._endpoints.get(wire, self.endpoint)
 
     def _model(self, model: str) -> str:
-        if model not in _UNNAMED:
+        if model not in ("", _ANY):
             return model
-        meant = self.model or default_model(self.endpoint.dialect.name)
+        meant = self.model or self._learning.first or default_model(self.endpoint.dialect.name)
         if not meant:
             raise UsageError(
                 f'No model is named, and provider "{self.name}" has no default one.',
@@ -200,11 +203,23 @@ class Provider(ProviderAdapter):
         if self._key is not None and not self._key.known:
             await asyncio.to_thread(self._key.find)
 
-    def _mind(self, error: SegueError) -> None:
-        if self._key is None or self._key.known:
-            self.endpoint.blot(error)
-        if isinstance(error, CredentialsError) and self._key is not None:
-            self._key.forget()
+    async def _learn(self, request: ChatRequest) -> None:
+        """Find out what the catalog does not say about the model, where that can be found out."""
+        if self._model(request.model) == _ANY:
+            await self._learning.find_first()
+        model = self._model(request.model)
+        await self._learning.about(model, card_for_model(model, self.endpoint.dialect.name))
+        if request.tools:
+            self._learning.refuse_tools(model)
+
+    def _minded(self, last: Finished | Failed) -> Finished | Failed:
+        """The end of a stream, without any key in it. A key that was refused is looked for again next time."""
+        if isinstance(last, Failed):
+            if self._key is None or self._key.known:
+                self.endpoint.blot(last.error)
+            if isinstance(last.error, CredentialsError) and self._key is not None:
+                self._key.forget()
+        return last
 
     def validate_config(self) -> list[Problem]:
         return self._problems()
@@ -222,15 +237,16 @@ class Provider(ProviderAdapter):
 
     async def _count_tokens(self, request: ChatRequest) -> int:
         await self._ready()
+        await self._learn(request)
         wire, count = self._counting
         endpoint, _, written = self._prepare(request, wire)
         return await count(endpoint, written.sent.origin.model, written.sent.body)
 
 
-def _mind_gaps(name: str, unread: list[bytes]) -> None:
+def _mind_gaps(name: str, unread: list[bytes], call_marks: tuple[bytes, ...]) -> None:
     """A line that cannot be read is left out, and the log says so; but a call with a gap in it must not be run."""
     _LOG.warning("%s: %d line(s) of a reply could not be read and were left out", name, len(unread))
-    if any(mark in line for line in unread for mark in _CALL_MARKS):
+    if any(mark in line for line in unread for mark in call_marks):
         raise ProtocolError(
             f"A tool call in the reply of {name} could not be read.",
             code="malformed_call",

@@ -1,21 +1,25 @@
 """Exchanges written to a file as they happen, and played back from it later without any network.
 
-One JSON object per line. Only headers that are known to hold no secret are written, and what looks like a key is
-blotted out of bodies and addresses.
+One JSON object per line. Only headers that are known to hold no secret are written. The key of a request, and whatever
+else looks like one, is blotted out of bodies and addresses.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import re
+from collections.abc import Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from segue.dialects.refusals import without_secrets
 from segue.errors import TransportError, UsageError
+from segue.transports.transport import SHORTEST_SECRET
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -54,6 +58,9 @@ class Recorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The code of the error with which the answer broke off."""
 
 
+Blot: TypeAlias = Callable[[str], str]
+_SECRET: Final = re.compile("key|auth|token|secret|cookie|signature", re.IGNORECASE)
+"""In the names of headers and of parts of a query that hold one."""
 _MARK: Final = "base64:"
 _LINE = msgspec.json.Encoder()
 _READ = msgspec.json.Decoder(Recorded)
@@ -73,16 +80,17 @@ class RecordingTransport:
     @asynccontextmanager
     async def _ask(self, request: WireRequest) -> AsyncIterator[Answer]:
         async with self._transport(request) as answer:
-            listening = _Listening(answer)
+            blot = _blotting(request)
+            listening = _Listening(answer, blot)
             try:
                 yield listening
             finally:
                 line = _LINE.encode(
                     Recorded(
                         method=request.method,
-                        url=without_secrets(request.url),
+                        url=blot(request.url),
                         headers=_harmless(request.headers),
-                        body=_written(request.body),
+                        body=_written(request.body, blot),
                         status=answer.status,
                         answer_headers=_harmless(answer.headers),
                         portions=listening.heard,
@@ -97,12 +105,13 @@ class RecordingTransport:
 class _Listening:
     """An answer that remembers what it told."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, blot: Blot) -> None:
         self.status = answer.status
         self.headers = answer.headers
         self.heard: list[tuple[float, str]] = []
         self.broke = ""
         self._answer = answer
+        self._blot = blot
 
     async def portions(self) -> AsyncIterator[bytes]:
         clock = asyncio.get_running_loop().time
@@ -110,7 +119,7 @@ class _Listening:
         try:
             async for portion in self._answer.portions():
                 now = clock()
-                self.heard.append((round(now - before, 4), _written(portion)))
+                self.heard.append((round(now - before, 4), _written(portion, self._blot)))
                 before = now
                 yield portion
         except TransportError as error:
@@ -138,7 +147,8 @@ class ReplayingTransport:
         yield _Replay(self._take(request), request.place, in_real_time=self._in_real_time)
 
     def _take(self, request: WireRequest) -> Recorded:
-        wanted = request.method, without_secrets(request.url), _written(request.body)
+        blot = _blotting(request)
+        wanted = request.method, blot(request.url), _written(request.body, blot)
         for index, recorded in enumerate(self._left):
             if (recorded.method, recorded.url, recorded.body) == wanted:
                 return self._left.pop(index)
@@ -186,12 +196,27 @@ def _harmless(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items() if name.lower() in _HARMLESS}
 
 
-def _written(data: bytes) -> str:
+def _blotting(request: WireRequest) -> Blot:
+    """Takes the secrets that a request carries out of a text, and what looks like one. The longest go first."""
+    query = parse_qsl(urlsplit(request.url).query)
+    told = [value for name, value in (*request.headers.items(), *query) if _SECRET.search(name)]
+    words = {word for value in told for word in value.split() if len(word) >= SHORTEST_SECRET}
+    secrets = sorted((form for word in words for form in {word, quote(word, safe="")}), key=len, reverse=True)
+
+    def blot(text: str) -> str:
+        for secret in secrets:
+            text = text.replace(secret, "[key]")
+        return without_secrets(text)
+
+    return blot
+
+
+def _written(data: bytes, blot: Blot) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return _MARK + base64.b64encode(data).decode()
-    return without_secrets(text)
+    return blot(text)
 
 
 def _bytes(text: str) -> bytes:
