@@ -135,3 +135,27 @@ def test_whatever_stands_in_a_table_is_read_or_told(table: dict[str, Any], name:
     told = {problem.field for problem in problems}
     unknown = {f"providers.{name}.{key}" for key in table if key not in ProviderConfig.__struct_fields__}
     assert unknown <= told
+
+
+def test_a_key_given_as_a_text_becomes_a_secret_at_once() -> None:
+    config = ProviderConfig(api_key=KEY)
+    assert config.api_key == config.secret == Secret(KEY)
+    assert KEY not in repr(config)
+    assert connect("openai", config, environ={}, keyring=False).validate_config() == []
+    with pytest.raises(UsageError) as caught:
+        ProviderConfig(api_key=123)  # type: ignore[arg-type]
+    assert caught.value.code == "bad_key"
+    assert "123" not in str(caught.value)
+
+
+def test_a_provider_in_this_process_takes_settings_of_its_own_and_no_others() -> None:
+    config, problems = read_provider_config("embedded", {"model": "smollm2", "threads": 2, "context": 2048})
+    assert problems == []
+    assert (config.model, config.threads, config.context) == ("smollm2", 2, 2048)
+    found = problems_of({"base_url": "http://x", "api_key": KEY, "threads": 0, "thread": 1}, "embedded")
+    assert set(found) == {"base_url", "api_key", "threads", "thread"}
+    assert "in this process" in found["base_url"].message
+    assert found["thread"].remedy == "Did you mean threads?"
+    assert KEY not in str(found)
+    assert set(problems_of({"model": "x"}, "scripted")) == {"model"}
+    assert set(problems_of({"threads": 2, "context": 9}, "vllm")) == {"threads", "context"}

@@ -8,7 +8,9 @@ import pytest
 from segue.emulators.faults import Fault
 from segue.emulators.server import Served
 from segue.errors import OverloadError, QuotaError, RateLimitError, TransportError
-from segue.providers.addresses import find_address
+from segue.providers import health as health_module
+from segue.providers.addresses import addresses, find_address
+from segue.providers.config import ProviderConfig
 from segue.providers.connect import connect
 from segue.providers.health import advice_for, check_health
 from strategies.places import KEY, PLACES, Place, provider_at
@@ -36,6 +38,37 @@ def test_a_provider_that_refuses_is_unhealthy_and_says_what_to_do(
     assert KEY not in repr(health)
     if status == 401:
         assert "segue keys set openai" in health.advice
+
+
+@pytest.mark.parametrize("name", sorted(addresses().providers))
+@pytest.mark.parametrize("mishap", ["refused key", "nobody", "slow", "no API"])
+def test_no_mishap_of_any_provider_is_raised(
+    name: str, mishap: str, segue_emulator_server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = addresses().providers[name]
+    place = next((place for place in PLACES if place.name == address.dialects[0]), PLACES[0])
+    base_url = segue_emulator_server.url(place.name) + place.path
+    if mishap == "refused key":
+        segue_emulator_server.emulator.faults.append(Fault(status=401))
+    elif mishap == "slow":
+        monkeypatch.setattr(health_module, "LIMIT_SECONDS", 0.05)
+        segue_emulator_server.emulator.faults.append(Fault(kind="silence", seconds=1.0))
+    elif mishap == "no API":
+        segue_emulator_server.emulator.faults.append(Fault(kind="content_type"))
+    else:
+        base_url = "http://127.0.0.1:9"
+    config = ProviderConfig(base_url=base_url, api_key=KEY)
+    health = asyncio.run(connect(name, config, environ={}, keyring=False).health())
+    assert health.status == "unhealthy"
+    assert health.provider == name
+    assert health.error
+    assert health.advice
+    assert health.latency is not None and health.latency < 5
+    assert KEY not in repr(health)
+    if mishap == "refused key":
+        assert f"segue keys set {name}" in health.advice
+    if mishap == "nobody":
+        assert "127.0.0.1:9" in health.error
 
 
 def test_nobody_listening_is_advised_to_start_the_server() -> None:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from importlib.metadata import EntryPoint, EntryPoints
+import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.conversation.events import Event, Finished
 from segue.conversation.message import Conversation, user
 from segue.errors import UsageError
 from segue.providers.adapter import ChatRequest, ProviderAdapter
 from segue.providers.addresses import addresses
 from segue.providers.auth import Secret, write_key_file
 from segue.providers.config import ProviderConfig
+from segue.providers.embedded import EmbeddedProvider
 from segue.providers.provider import Provider
 from segue.providers.registry import KnownProviders, ProviderRegistry, default_registry
 from segue.providers.scripted import ScriptedProvider
@@ -176,7 +176,10 @@ def test_a_name_of_ones_own_with_an_address_is_a_provider() -> None:
     assert "mine" in registry.configured()
 
 
-def test_those_with_a_key_or_without_need_of_one_are_configured(tmp_path: Path) -> None:
+def test_those_with_a_key_or_without_need_of_one_are_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEGUE_MODELS", str(tmp_path))
     local = {"ollama", "vllm", "llama.cpp", "lm-studio"}
     assert set(known().configured()) == local
     environ = {"GEMINI_API_KEY": "k", "OPENAI_API_KEY": " ", "AZURE_API_KEY": "k"}
@@ -193,32 +196,60 @@ def test_those_with_a_key_or_without_need_of_one_are_configured(tmp_path: Path) 
     assert set(known({"MY_KEY": "k"}, configs=configs).configured()) == {"mistral", "kimi", *local}
 
 
+FOREIGN = """
+from segue.conversation.events import Finished
+from segue.providers.adapter import ProviderAdapter
+
 class Foreign(ProviderAdapter):
     name = "foreign"
 
-    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
+    async def chat_stream(self, request):
         yield Finished("stop")
 
-
-def broken() -> ProviderAdapter:
+def broken():
     raise RuntimeError("no licence")
+"""
 
 
-def test_other_packages_offer_providers_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    group = "segue.providers"
-    points = EntryPoints(
-        EntryPoint(name, f"{__name__}:{what}", group)
-        for name, what in (("foreign", "Foreign"), ("broken", "broken"), ("openai", "Foreign"))
-    )
-    monkeypatch.setattr(EntryPoint, "load", lambda point: globals()[point.value.rpartition(":")[2]])
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: points)
-    registry = known()
+def install(folder: Path, **points: str) -> None:
+    """A distribution as an installer would leave it."""
+    facts = folder / "segue_foreign-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: segue-foreign\nVersion: 1.0\n")
+    lines = [f"{name} = segue_foreign:{what}" for name, what in points.items()]
+    (facts / "entry_points.txt").write_text("\n".join(["[segue.providers]", *lines, ""]))
+    (folder / "segue_foreign.py").write_text(FOREIGN)
+
+
+def test_other_packages_offer_providers_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    install(tmp_path, foreign="Foreign", broken="broken", missing="Nothing", openai="Foreign")
+    monkeypatch.syspath_prepend(tmp_path)
+    with caplog.at_level(logging.WARNING, "segue"):
+        registry = known()
+    assert "segue_foreign" not in sys.modules
+    assert 'offers a provider "openai"' in caplog.text
     foreign = registry.get("foreign")
-    assert isinstance(foreign, Foreign)
+    assert foreign is not None
     request = ChatRequest(model="", conversation=Conversation().append(user("Hi.")))
     assert asyncio.run(foreign.generate_chat(request))["finish_reason"] == "stop"
+    assert "foreign" in registry.configured()
     assert isinstance(registry.get("openai"), Provider)
-    with pytest.raises(UsageError) as caught:
-        registry.get("broken")
-    assert caught.value.code == "provider_not_loaded"
-    assert "no licence" in str(caught.value)
+    for name, why in (("broken", "no licence"), ("missing", "Nothing")):
+        with pytest.raises(UsageError, match=why) as caught:
+            registry.get(name)
+        assert caught.value.code == "provider_not_loaded"
+
+
+def test_a_model_in_this_process_is_made_as_its_section_says_and_configured_when_it_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEGUE_MODELS", str(tmp_path))
+    registry = known(configs={"embedded": ProviderConfig(model="smollm2", context=512)})
+    embedded = registry.get("embedded")
+    assert isinstance(embedded, EmbeddedProvider)
+    assert embedded.model == "smollm2"
+    shown = asyncio.run(embedded.show_model("smollm2"))
+    assert shown.context == 512
+    assert "embedded" not in registry.configured()

@@ -18,6 +18,12 @@ from segue.transports.transport import Timeouts
 
 _OWN: Final = "openai-compatible"
 """What a name that nobody knows is taken for when it has a base URL and says no dialect."""
+IN_PROCESS: Final[Mapping[str, tuple[str, ...]]] = {
+    "embedded": ("model", "threads", "context"),
+    "scripted": (),
+}
+"""Providers without an address, for they answer in this process, and the settings that they take."""
+_HERE_ONLY: Final = ("threads", "context")
 _SECRETS: Final = frozenset({"api_key", "headers", "key_command"})
 
 
@@ -26,7 +32,8 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One provider as its user wants it. Nothing said: what is known about it holds."""
 
     base_url: str = ""
-    api_key: Secret | None = None
+    api_key: Secret | str | None = None
+    """A text becomes a secret at once, so that it shows itself to nobody."""
     api_key_env: str = ""
     """The variable that holds the key."""
     key_command: str = ""
@@ -41,10 +48,32 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     timeouts: Timeouts = Timeouts()
     model: str = ""
     embedding_model: str = ""
+    threads: int | None = None
+    """Of a model in this process, as is `context`: the tokens it can read and write."""
+    context: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.api_key, str):
+            structs.force_setattr(self, "api_key", Secret(self.api_key))
+        elif self.api_key is not None and not isinstance(self.api_key, Secret):
+            raise UsageError(
+                f"api_key is a {type(self.api_key).__name__}.",
+                code="bad_key",
+                hint="Give a text or a Secret.",
+            )
+
+    @property
+    def secret(self) -> Secret | None:
+        """The key itself, where it stands in the configuration."""
+        return self.api_key if isinstance(self.api_key, Secret) else None
+
+    @property
+    def said(self) -> list[str]:
+        """The settings that somebody made."""
+        return [name for name in self.__struct_fields__ if getattr(self, name) != getattr(_NOTHING, name)]
 
     def __repr__(self) -> str:
-        said = [name for name in self.__struct_fields__ if getattr(self, name) != getattr(_NOTHING, name)]
-        return f"ProviderConfig({', '.join(said)})"
+        return f"ProviderConfig({', '.join(self.said)})"
 
 
 _NOTHING: Final = ProviderConfig()
@@ -74,7 +103,9 @@ def check_config(
     name: str, config: ProviderConfig, environ: Mapping[str, str] | None = None
 ) -> list[Problem]:
     """What of a configuration cannot work, without asking anybody. `environ` may hold what is missing in it."""
-    problems: list[Problem] = []
+    problems = _check_use(name, config)
+    if name in IN_PROCESS:
+        return problems
     address = address_of(name, config)
     if config.dialect:
         try:
@@ -95,6 +126,21 @@ def check_config(
         remedy = f"Set base_url{f', or the variable {variables}' if variables else ''}."
         problems.append(_problem(name, "base_url", "", f"{address.title} has no address of its own.", remedy))
     return [*problems, *_check_keys(name, config), *_check_timeouts(name, config)]
+
+
+def _check_use(name: str, config: ProviderConfig) -> list[Problem]:
+    """Settings that say nothing to this provider, and numbers that make no sense."""
+    here = name in IN_PROCESS
+    unused = set(config.said) - set(IN_PROCESS[name]) if here else {*config.said} & set(_HERE_ONLY)
+    why = f"It says nothing to a provider that {'answers in this process' if here else 'is a server'}."
+    return [
+        *(_problem(name, field, "***", why, "Remove it.") for field in config.said if field in unused),
+        *(
+            _problem(name, field, value, "It must be at least 1.", "Correct it.")
+            for field in _HERE_ONLY
+            if field not in unused and (value := getattr(config, field)) is not None and value < 1
+        ),
+    ]
 
 
 def _check_keys(name: str, config: ProviderConfig) -> list[Problem]:
@@ -174,7 +220,7 @@ def _variable(name: str) -> str:
 
 
 def _read(wanted: Any, value: Any) -> Any:
-    if wanted == Secret | None:
+    if wanted == Secret | str | None:
         return Secret(msgspec.convert(value, str))
     return msgspec.convert(value, wanted, strict=True)
 

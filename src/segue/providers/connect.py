@@ -92,7 +92,7 @@ def key_of(
     return Key(
         address,
         KeySources(
-            given=Secret(api_key) if api_key else config.api_key,
+            given=Secret(api_key) if api_key else config.secret,
             variable=config.api_key_env,
             command=config.key_command,
             variables=address.key_env,

@@ -6,13 +6,11 @@ import logging
 import os
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from segue.errors import SegueError, UsageError
 from segue.providers.addresses import addresses, find_address
-from segue.providers.config import ProviderConfig, address_of
+from segue.providers.config import IN_PROCESS, ProviderConfig, address_of
 from segue.providers.connect import base_url_of, connect, key_of
 from segue.providers.scripted import ScriptedProvider
 
@@ -150,9 +148,10 @@ class KnownProviders(ProviderRegistry):
         self._key_file = key_file
         self._keyring = keyring
         for name in dict.fromkeys((*addresses().providers, *configs)):
-            self.register_lazily(name, partial(self._connect, name))
-        for name, make in _own().items():
-            self.register_lazily(name, make)
+            if name not in IN_PROCESS:
+                self.register_lazily(name, partial(self._connect, name))
+        self.register_lazily("scripted", ScriptedProvider)
+        self.register_lazily("embedded", partial(_embedded, configs.get("embedded", _UNTOLD)))
         for point in entry_points(group=ENTRY_POINTS):
             if point.name in self:
                 _LOG.warning(
@@ -173,14 +172,17 @@ class KnownProviders(ProviderRegistry):
         return name if address is None else address.name
 
     def configured(self) -> list[str]:
-        """Those that have a key or need none, and those that somebody registered. May ask commands for keys."""
+        """Those that have all they need, be it a key or a model, and those that somebody registered.
+
+        May ask commands for keys.
+        """
         return [name for name in self.list() if self._is_configured(name)]
 
     def _is_configured(self, name: str) -> bool:
         config = self._configs.get(name, _UNTOLD)
         address = address_of(name, config)
         if address is None:
-            return name in self._made
+            return self._has_a_model(name) if name == "embedded" else name in self._made
         try:
             base_url_of(address, config, self._environ)
         except UsageError:
@@ -193,6 +195,12 @@ class KnownProviders(ProviderRegistry):
             )
             return key.find() is not None
         except SegueError:  # a command that fails gives no key
+            return False
+
+    def _has_a_model(self, name: str) -> bool:
+        try:
+            return bool(getattr(self.get(name), "is_available", lambda: True)())
+        except SegueError:
             return False
 
     def _connect(self, name: str) -> ProviderAdapter:
@@ -218,17 +226,10 @@ def default_registry(
     return KnownProviders(configs or {}, environ, transport, key_file, keyring=keyring)
 
 
-def _own() -> dict[str, Make]:
-    """Providers that are no address: they answer in this process."""
-    makers: dict[str, Make] = {"scripted": ScriptedProvider}
-    if find_spec("segue.providers.embedded") is not None:
-        makers["embedded"] = partial(_call, "segue.providers.embedded", "EmbeddedProvider")
-    return makers
+def _embedded(config: ProviderConfig) -> ProviderAdapter:
+    from segue.providers.embedded import EmbeddedProvider  # noqa: PLC0415 - loaded by those who use it
 
-
-def _call(module: str, name: str) -> ProviderAdapter:
-    made: ProviderAdapter = getattr(import_module(module), name)()
-    return made
+    return EmbeddedProvider(model=config.model, threads=config.threads or 1, context=config.context)
 
 
 def _made(point: EntryPoint) -> ProviderAdapter:
