@@ -23,7 +23,7 @@ from segue.errors import (
     TransportError,
     UsageError,
 )
-from segue.providers.embeddings import batches, embed_all, embedding_dimensions
+from segue.providers.embeddings import ATTEMPTS, batches, embed_all, embedding_dimensions
 from segue.providers.endpoint import Endpoint
 from segue.providers.estimates import family_of, text_tokens
 from segue.providers.known import EmbeddingLimits, known
@@ -195,7 +195,7 @@ def test_a_model_that_is_not_available_is_refused(dialect: str, segue_emulator_s
 def test_an_error_names_provider_model_and_reason_and_keeps_its_remedy(
     dialect: str, segue_emulator_server: Served
 ) -> None:
-    segue_emulator_server.emulator.faults.append(Fault(status=429, retry_after=7.0))
+    segue_emulator_server.emulator.faults.append(Fault(status=429, retry_after=700.0))
     with pytest.raises(RateLimitError) as caught:
         embed(segue_emulator_server, dialect, ["text"])
     error = caught.value
@@ -204,6 +204,30 @@ def test_an_error_names_provider_model_and_reason_and_keeps_its_remedy(
     assert isinstance(error.__cause__, RateLimitError)
     for part in (dialect.partition("_")[0], known().embeddings[dialect].model, error.__cause__.message):
         assert part in str(error)
+
+
+@pytest.mark.parametrize("dialect", WIRES)
+def test_who_comes_too_soon_waits_as_long_as_asked_and_comes_again(
+    dialect: str, segue_emulator_server: Served
+) -> None:
+    segue_emulator_server.emulator.faults.extend([Fault(status=429, retry_after=0.02)] * (ATTEMPTS - 1))
+    assert len(embed(segue_emulator_server, dialect, ["text"]).vectors) == 1
+    asked = [entry for entry in segue_emulator_server.emulator.log if "mbed" in entry.path]
+    assert [entry.status for entry in asked] == [429] * (ATTEMPTS - 1) + [200]
+
+
+def test_who_is_refused_again_and_again_hears_of_it() -> None:
+    asked = 0
+
+    async def refuse(*_: Any) -> EmbeddingBatch:
+        nonlocal asked
+        asked += 1
+        raise RateLimitError("Too soon.", retry_after=0.0)
+
+    services = Services(embed=refuse, embedding_limits=EmbeddingLimits(model="m"))
+    with pytest.raises(RateLimitError, match=r"Too soon\."):
+        asyncio.run(embed_all(NOWHERE, services, ["text"]))
+    assert asked == ATTEMPTS
 
 
 @pytest.mark.requirement("Scenario: Embedding Error Handling")

@@ -1,6 +1,7 @@
 """Vectors for any number of texts: in order, in requests as large as the provider takes, a few at a time.
 
-A request that turns out to be too large after all is halved until it fits.
+A request that turns out to be too large after all is halved until it fits. One that is refused for coming too soon is
+sent again after the pause that the provider asks for.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from segue.conversation.usage import Usage
-from segue.errors import InvalidRequestError, ProtocolError, SegueError, UsageError
+from segue.errors import InvalidRequestError, ProtocolError, ProviderError, SegueError, UsageError
 from segue.providers.blame import blamed
 from segue.providers.estimates import family_of, text_tokens
 from segue.providers.known import known, known_model
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 OnTexts: TypeAlias = Callable[[int, int], None]
 """Hears how many texts are done, of how many."""
+
+ATTEMPTS: Final = 4
+LONGEST_PAUSE: Final = 60.0
+"""Seconds. Who is asked to wait longer hears of it at once instead."""
 
 _CAREFUL: Final = 0.7
 """The share of a token limit that an estimated batch may fill: estimates are off by up to a third."""
@@ -141,7 +146,7 @@ class _Work:
     async def _fill(self, places: range) -> None:
         texts = self.texts[places.start : places.stop]
         try:
-            batch = await self.embed(self.endpoint, self.model, texts, self.dimensions)
+            batch = await self._patiently(texts)
         except SegueError as error:
             if error.remedy == "shrink" and len(places) > 1:
                 middle = len(places) // 2
@@ -150,6 +155,17 @@ class _Work:
                 return
             raise blamed(error, self._what(places)) from error
         self._keep(places, batch)
+
+    async def _patiently(self, texts: Sequence[str]) -> EmbeddingBatch:
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return await self.embed(self.endpoint, self.model, texts, self.dimensions)
+            except ProviderError as error:
+                pause = 2.0 ** (attempt - 1) if error.retry_after is None else error.retry_after
+                if error.remedy != "wait" or pause > LONGEST_PAUSE:
+                    raise
+            await asyncio.sleep(pause)
+        return await self.embed(self.endpoint, self.model, texts, self.dimensions)
 
     def _keep(self, places: range, batch: EmbeddingBatch) -> None:
         if len(batch.vectors) != len(places):
