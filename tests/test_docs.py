@@ -17,6 +17,7 @@ from msgspec import Struct
 from scripts import provider_table
 
 from cli.running import Cloud, Home
+from segue.cli.commands import COMMANDS
 from segue.emulators import script
 from segue.emulators.pytest_plugin import segue_emulator_server
 from segue.emulators.server import Served
@@ -155,6 +156,15 @@ def test_the_settings_on_a_page_can_be_used(name: str, reader: Cloud) -> None:
         reader.home.configure(block.text)
         told = reader.home.run("config", "check")
         assert told.code == 0, f"{name}, line {block.line}: {told.err}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_that_a_page_names_exist(name: str) -> None:
+    text = NAMES[name].read_text("utf-8")
+    text += "".join(f"`{line}" for block in blocks(NAMES[name], "text") for line in block.text.splitlines())
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert set(re.findall(r"`make ([a-z]+)", text)) <= set(targets)
+    assert set(re.findall(r"`segue ([a-z]+)", text)) <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", NAMES)
