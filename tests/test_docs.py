@@ -10,17 +10,19 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import final
+from typing import final, get_args
 
 import pytest
 from msgspec import Struct
 from scripts import provider_table
 
 from cli.running import Cloud, Home
+from segue.chat.events import ChatEvent
 from segue.cli.commands import COMMANDS
 from segue.emulators import script
 from segue.emulators.pytest_plugin import segue_emulator_server
 from segue.emulators.server import Served
+from segue.sessions.entries import Entry
 
 __all__ = ["segue_emulator_server"]
 
@@ -173,6 +175,16 @@ def test_the_links_on_a_page_lead_somewhere(name: str) -> None:
     targets = re.findall(r"\]\((?!https?://)([^)#\s]+)", page.read_text("utf-8"))
     gone = [target for target in targets if not (page.parent / target).exists()]
     assert not gone
+
+
+@pytest.mark.parametrize("entry", get_args(Entry))
+def test_every_entry_of_a_journal_is_told(entry: type[Struct]) -> None:
+    assert f"`{entry.__name__}`" in NAMES["docs/sessions.md"].read_text("utf-8")
+
+
+@pytest.mark.parametrize("event", get_args(ChatEvent))
+def test_every_event_of_a_chat_is_told(event: type[Struct]) -> None:
+    assert f"`{event.__struct_config__.tag}`" in NAMES["docs/chat.md"].read_text("utf-8")
 
 
 def test_the_table_of_providers_tells_what_is_known_of_them() -> None:
