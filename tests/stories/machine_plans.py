@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from hypothesis import strategies as st
 
 Act: TypeAlias = Literal[
-    "ok", "slow", "json", "huge", "image", "nothing", "raise", "hang", "stubborn", "late",
+    "ok", "slow", "json", "huge", "image", "nothing", "raise", "hang", "stubborn", "late", "delegated",
     "approved", "denied", "unanswered", "nowhere", "wrong",
 ]  # fmt: skip
 """What becomes of a call. Of the last five, three are up to who is asked; nobody has the tool, or it is misused."""
@@ -57,7 +57,7 @@ class Meddle(NamedTuple):
 
     when: When
     target: str = ""
-    """Switch there; cancel if it is empty."""
+    """Switch there. Empty: cancel. `intrude`: try what no chat does meanwhile. `close`: let go of the session."""
 
 
 class Turn(NamedTuple):
@@ -104,7 +104,9 @@ whens = st.one_of(
 
 
 def turns(targets: tuple[str, ...]) -> st.SearchStrategy[Turn]:
-    meddling = st.builds(Meddle, whens, st.one_of(st.just(""), st.sampled_from(targets)))
+    meddling = st.builds(
+        Meddle, whens, st.one_of(st.sampled_from(["", "", "intrude", "close"]), st.sampled_from(targets))
+    )
     return st.builds(
         Turn,
         way=st.sampled_from(["send", "stream", "stream", "leave", "drop"]),

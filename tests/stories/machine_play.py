@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from segue.chat.chat import Chat
 from segue.chat.events import ChatEvent
 from segue.conversation.blocks import Media
+from segue.errors import UsageError
 from stories.machine_plans import Turn, When
 from stories.machine_world import PIXEL, World
 
@@ -73,11 +76,26 @@ class _Playing:
         await self._meddle(target)
 
     async def _meddle(self, target: str) -> None:
-        if target:
-            await self._chat.switch(self._world.router(target))
+        chat = self._chat
+        if target == "intrude":
+            await self._intrude()
+        elif target == "close":
+            await chat.close()
+            await chat.open()
+        elif target:
+            await chat.switch(self._world.router(target))
             self.meant.append(target)
         else:
-            self._chat.cancel()
+            chat.cancel()
+
+    async def _intrude(self) -> None:
+        """All that would tear the turn is refused, and nothing comes of it."""
+        chat = self._chat
+        for what in (chat.undo, chat.redo, chat.fork, chat.compact, lambda: chat.send("Me first!")):
+            if chat.busy:
+                with pytest.raises(UsageError) as caught:
+                    await what()
+                assert caught.value.code == "turn_in_flight"
 
 
 async def ticks(steps: int) -> None:

@@ -21,6 +21,7 @@ from segue.chat.profiles import Profile, build_router
 from segue.chat.react import to_react
 from segue.chat.retry import Patience
 from segue.chat.route import parse_route
+from segue.chat.subagent import subagent_tool
 from segue.chat.tool import Context, Tool
 from segue.conversation.blocks import ToolCall
 from segue.conversation.message import user
@@ -60,8 +61,8 @@ SEVEN: Final = (
 IN_WORDS: Final = "ollama/gemma3:4b"
 """It knows no tools, so they and its calls are put into words."""
 SINGLE: Final = (*SEVEN, "deepseek/deepseek-v4-flash", IN_WORDS)
-TARGETS: Final = (*SINGLE, "in turns", "in need")
-"""Where a chat may go: single models, all of them in turns, and one after another in need."""
+TARGETS: Final = (*SINGLE, "narrow", "in turns", "in need")
+"""Where a chat may go: single models, one with a small window, all of them in turns, one after another in need."""
 OTHERS: Final = (
     "openai/gpt-4o",
     "openai/o4-mini",
@@ -142,6 +143,8 @@ def _call(act: Act) -> brain.Call:
             return brain.Call("act", {"do": 7})
         case "approved" | "denied" | "unanswered":
             return brain.Call("edit", {"do": act, "path": "notes.txt"})
+        case "delegated":
+            return brain.Call("delegate", {"task": "Do it."})
         case "late":
             return brain.Call("hurry", {"do": "late"})
         case _:
@@ -192,6 +195,9 @@ class World:
         facts = facts_from(self.providers)
         if target in SINGLE:
             return SingleRouter(parse_route(target), facts, patience=_PATIENT)
+        if target == "narrow":
+            route = structs.replace(parse_route(SEVEN[4]), context=2500)
+            return SingleRouter(route, facts, patience=_PATIENT)
         policy, members = ("round_robin", SEVEN) if target == "in turns" else ("failover", SEVEN[2:5])
         profile = Profile(name=target, policy=policy, members=members, patience=_PATIENT)  # type: ignore[arg-type]
         return build_router(profile, facts)  # type: ignore[return-value]
@@ -219,13 +225,15 @@ class World:
         def spec(name: str) -> ToolSpec:
             return ToolSpec(name, f"Does what it is told, as {name} does.", parameters)
 
+        own = Tool(spec=spec("act"), run=self._act, timeout=_NEVER)
         return [
-            Tool(spec=spec("act"), run=self._act, timeout=_NEVER),
+            own,
             Tool(spec=spec("hurry"), run=self._act, timeout=0.005),
             Tool(
                 spec=spec("edit"), run=self._act, effect="edit", timeout=_NEVER,
                 writes=lambda arguments: (arguments.get("path", ""),),
             ),
+            subagent_tool("delegate", "Lets somebody else do it.", self.router(SEVEN[5]), tools=[own]),
         ]  # fmt: skip
 
     async def _act(self, arguments: dict[str, Any], context: Context) -> Any:
@@ -310,11 +318,8 @@ class World:
     # What they were asked
 
     def asked(self, since: int = 0) -> list[Entry]:
-        """Requests of turns, without those for summaries and counts."""
-        entries = list(self.emulator.log)[since:]
-        return [
-            entry for entry in entries if entry.body and (entry.body.get("tools") or _tells_tools(entry.body))
-        ]
+        """Requests of the chat's own turns, without those for summaries and counts, and those of subagents."""
+        return [entry for entry in list(self.emulator.log)[since:] if _offers(entry.body, "delegate")]
 
     def refusals(self) -> list[str]:
         return [
@@ -372,8 +377,14 @@ def wire_of(entry: Entry) -> str:
     return f"{entry.provider}/{model}"
 
 
-def _tells_tools(body: Any) -> bool:
-    return "You have access to the following tools" in json.dumps(body)
+def _offers(body: Any, tool: str) -> bool:
+    """Whether a request offers a tool, in its own place or in words."""
+    if not isinstance(body, dict):
+        return False
+    told = body.get("tools") or [
+        message for message in body.get("messages", ()) if message["role"] == "system"
+    ]
+    return f'"{tool}"' in json.dumps(told) or f"- {tool}: " in json.dumps(told)
 
 
 SETTINGS: Final = (

@@ -27,9 +27,10 @@ from hypothesis.stateful import (
 from segue.chat.chat import Chat
 from segue.chat.events import ChatEvent, Finish, TextChunk, ToolCallResult
 from segue.conversation.blocks import Text, ToolResult, is_real
+from segue.conversation.document import decode_document
 from segue.conversation.interaction import Interaction
 from segue.conversation.message import Conversation
-from segue.errors import UsageError
+from segue.errors import JournalError, UsageError
 from segue.sessions.entries import (
     Compacted,
     Entry,
@@ -203,7 +204,8 @@ class ChatMachine(RuleBasedStateMachine):
         await old.close()
         assert dict(self.chat.ledger) == known, "a stale owner writes nothing"
         if isinstance(done, BaseException):
-            assert getattr(done, "code", "") == "fenced", done  # of a switch
+            # Of a switch, or because it wanted to open the session again.
+            assert getattr(done, "code", "") in ("fenced", "session_busy"), done
         for call_id, interaction in known.items():
             if interaction.result is not None and interaction.result.reason == "interrupted":
                 self.world.deeds.found.pop(
@@ -232,6 +234,14 @@ class ChatMachine(RuleBasedStateMachine):
         told = self.run(self.chat.switch(self.world.router(to)))
         assert told is not None
         assert self.chat.model == told.model
+
+    @rule()
+    def open_twice(self) -> None:
+        """Whoever does not say that it wants to take over is told that the session is in use."""
+        other = self.world.chat(SINGLE[0], self.store, self.chat.id)
+        with pytest.raises(JournalError) as caught:
+            self.run(other.open())
+        assert caught.value.code == "session_busy"
 
     @rule(strategy=st.sampled_from(STRATEGIES))
     def compact(self, strategy: Any) -> None:
@@ -371,6 +381,8 @@ class ChatMachine(RuleBasedStateMachine):
         try:
             if hasattr(self, "chat"):
                 self._judge(OTHERS)
+                exported, _ = decode_document(self.chat.export())
+                assert exported.messages == self.chat.conversation.messages
                 self.run(main())
         finally:
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
