@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
@@ -48,13 +47,19 @@ def padded(text: str, width: int) -> str:
 
 def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
     """Lines that fit, broken between words; all but the first begin with `indent` blanks."""
-    room = max(width - indent, 10)
-    lines = [
-        part
-        for line in text.split("\n")
-        for part in textwrap.wrap(line, room, drop_whitespace=True, break_on_hyphens=False) or [""]
-    ]
+    lines = [part for line in text.split("\n") for part in _broken(line, max(width - indent, 10))]
     return [line if not number else " " * indent + line for number, line in enumerate(lines)]
+
+
+def _broken(line: str, room: int) -> list[str]:
+    parts = []
+    while width_of(line) > room:
+        fitting = cut(line, room + 1)[:-1]
+        words = fitting if line[len(fitting)] == " " else fitting.rpartition(" ")[0]
+        kept = words if words.strip() else fitting
+        parts.append(kept.rstrip())
+        line = line[len(kept) :].lstrip(" ")
+    return [*parts, line]
 
 
 @final

@@ -37,13 +37,14 @@ async def compact(talk: Talk, words: list[str]) -> None:
             hint=f"Known are: {', '.join(get_args(Strategy))}.",
         )
     strategy: Strategy | None = words[0] if words else None  # type: ignore[assignment]
-    done = None
-    async with talk.watched("compacting"):
+    async with talk.watched("compacting") as view:
         done = await talk.chat.compact(strategy)
-    if done is None:
-        talk.screen.say("  There is nothing to leave out.")
-    else:
+    if done is not None:
         talk.screen.tell(compaction_line(done), "yellow", 2)
+    elif view.interrupted:
+        talk.screen.say("⊘ interrupted; nothing was left out", "yellow")
+    else:
+        talk.screen.say("  There is nothing to leave out.")
 
 
 async def undo(talk: Talk, words: list[str]) -> None:

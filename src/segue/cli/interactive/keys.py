@@ -30,13 +30,14 @@ class KeyWatch:
         on_line: Callable[[str], None],
         on_typed: Callable[[str], None],
         on_reveal: Callable[[], None],
+        begun: str = "",
     ) -> None:
         self._source = source
         self._on_interrupt = on_interrupt
         self._on_line = on_line
         self._on_typed = on_typed
         self._on_reveal = on_reveal
-        self._typed = ""
+        self._typed = begun
         self._question: asyncio.Future[str] | None = None
         self._flushing: asyncio.TimerHandle | None = None
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _STYLE = Style.from_dict({"bottom-toolbar": "noreverse dim", "prompt": "bold"})
 _EARLY_BYTES = 1 << 20
+LOW = 12
+"""Rows below which completions and the line at the bottom are left out."""
 
 
 def typed_early(descriptor: int) -> tuple[list[str], str]:
@@ -65,7 +67,6 @@ class Reader:
             complete_while_typing=not plain,
             multiline=True,
             key_bindings=_bindings(talk),
-            bottom_toolbar=None if plain else self._toolbar,
             color_depth=ColorDepth.MONOCHROME if talk.screen.paint.plain else None,
             style=_STYLE,
             enable_suspend=True,
@@ -75,9 +76,14 @@ class Reader:
     async def read(self) -> str | None:
         """The next line; nothing when the user leaves. Ctrl-C clears a line; on an empty one, twice, it leaves."""
         unsent, self._talk.unsent = self._talk.unsent, ""
+        # On a screen of a few lines there is room for the prompt and nothing else.
+        room = 0 if self._talk.screen.plain or self._talk.screen.height < LOW else 8
+        self._session.bottom_toolbar = self._toolbar if room else None
         try:
             with patch_stdout(raw=True):
-                return await self._session.prompt_async([("class:prompt", "> ")], default=unsent)
+                return await self._session.prompt_async(
+                    [("class:prompt", "> ")], default=unsent, reserve_space_for_menu=room
+                )
         except EOFError:
             return None
         except KeyboardInterrupt:

@@ -67,8 +67,8 @@ class _Sitting:
 
     async def talk_on(self) -> None:
         talk = self._talk
-        self._greet()
         talk.queue, talk.unsent = typed_early(talk.source.fileno())
+        self._greet()
         try:
             while not talk.leaving:
                 line = await self._next()
@@ -108,6 +108,8 @@ class _Sitting:
 
     def _greet(self) -> None:
         talk = self._talk
+        if talk.unsent and not talk.screen.plain:
+            talk.screen.put("\r\x1b[K")  # the terminal has shown it already; the prompt shows it again
         if talk.chat.conversation.messages:
             tell_where(talk)
         else:

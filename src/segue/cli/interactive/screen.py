@@ -74,7 +74,7 @@ class Screen:
     def put(self, text: str) -> None:
         """Text as it is, which must have been sanitised."""
         self._put(self._erased() + text)
-        self._open_line = not text.endswith("\n") if text else self._open_line
+        self._open_line = not text.endswith(("\n", "\x1b[K")) if text else self._open_line
 
     def end_text(self) -> None:
         """The answer is over, or something else comes in between."""
@@ -110,7 +110,8 @@ class Screen:
         return cut(line, max(self.width - 1 - taken, 0))
 
     def _room(self) -> tuple[int, int]:
-        return self.width, self.height - len(self._live)
+        """For an answer: below it stand what runs and what is being typed."""
+        return self.width, self.height - 2
 
     def _erased(self) -> str:
         self._live = ()

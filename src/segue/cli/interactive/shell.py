@@ -32,6 +32,8 @@ async def run_here(talk: Talk, command: str) -> None:
         told = (told + shown)[-MOST:]
     code = await process.wait()
     talk.screen.end_text()
+    if code < 0:
+        code = 128 - code  # as a shell tells it
     if code:
         talk.screen.say(f"exit code {code}", "yellow")
     talk.notes.append(f'<command line="{command}" exit="{code}">\n{told}</command>')

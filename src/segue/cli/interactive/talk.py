@@ -69,10 +69,13 @@ class Talk:
             self.complain(error)
             return
         notes, self.notes = self.notes, []
-        async with self.watched("waiting") as view:
-            async for event in self.chat.stream(*(Text(note) for note in notes), *said):
-                view.show(event)
-        self.last_reasoning = view.reasoning or self.last_reasoning
+        try:
+            async with self.watched("waiting") as view:
+                async for event in self.chat.stream(*(Text(note) for note in notes), *said):
+                    view.show(event)
+            self.last_reasoning = view.reasoning or self.last_reasoning
+        except SegueError as error:
+            self.complain(error)
 
     @asynccontextmanager
     async def watched(self, doing: str) -> AsyncIterator[TurnView]:
@@ -86,13 +89,13 @@ class Talk:
             on_line=self._typed_line,
             on_typed=lambda typed: setattr(view, "typed", typed),
             on_reveal=self._reveal,
+            begun=self.unsent,
         )
+        view.typed = self.unsent
         ticking = asyncio.create_task(self._tick(view))
         try:
             with keys.watching():
                 yield view
-        except SegueError as error:
-            self.complain(error)
         finally:
             ticking.cancel()
             with suppress(asyncio.CancelledError):
@@ -139,7 +142,8 @@ class Talk:
         if now - self._interrupted_at < TWICE_SECONDS:
             self.leaving = True
         self._interrupted_at = now
-        self.chat.cancel()
+        if self.chat.cancel() and self._view is not None:
+            self._view.interrupted = True
 
     def _reveal(self) -> None:
         self.show_reasoning = not self.show_reasoning

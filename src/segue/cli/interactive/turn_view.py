@@ -75,6 +75,7 @@ class TurnView:
         """How much of the reasoning stands on the screen."""
         self._repairs = 0
         self._model = model
+        self.interrupted = False
         self.typed = ""
         """What the user types meanwhile; shown below."""
         self.reasoning = ""
@@ -222,7 +223,8 @@ class TurnView:
             self._note("yellow", f"⊘ {words[event.reason]}")
         line = status_line(self._model, event.usage, cost=event.cost, repairs=self._repairs)
         self._doing = ""
-        self._screen.tell(line, "dim", 2)
+        if line != self._model:  # a turn that never reached anybody has nothing to sum up
+            self._screen.tell(line, "dim", 2)
         self._screen.live(())
 
     @property
