@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.chat.drive import drive
-from segue.chat.turn import Ask, Intent, Outcome, RunTools, recorded_outcomes, take_turn
+from segue.chat.turn import Ask, Intent, Outcome, RunTools, take_turn
 from segue.conversation.blocks import Block, Reason, Text, ToolCall, ToolResult
 from segue.conversation.events import Finish, Reply
 from segue.conversation.message import Message
-from segue.errors import JournalError
-from segue.sessions.entries import CallEnded, CallsScheduled, Entry, ModelReplied, ToolsAnswered
 
 
 def reply(*ids: str, finish: Finish = "stop", text: str = "") -> Reply:
@@ -79,56 +77,6 @@ def test_a_denied_or_timed_out_call_does_not_end_the_turn() -> None:
     for reason in ("denied", "timed_out"):
         ended = Message("tool", (ToolResult("c0", "look", reason=reason),))
         assert wishes([reply("c0"), ended]) == ([Ask(1), RunTools(reply("c0").message.calls), Ask(2)], None)
-
-
-ENTRIES: list[Entry] = [
-    ModelReplied(reply("c0", "c1").message, "tool_calls"),
-    CallsScheduled(reply("c0", "c1").message.calls),
-    CallEnded(ToolResult("c1", "look", "one")),
-    CallEnded(ToolResult("c0", "look", "nought")),
-    ToolsAnswered(("c0", "c1")),
-    ModelReplied(reply("c2").message, "tool_calls"),
-    CallsScheduled(reply("c2").message.calls),
-    CallEnded(ToolResult("c2", "look", "two")),
-    ToolsAnswered(("c2",)),
-    ModelReplied(reply(text="done").message, "stop"),
-]
-
-
-@pytest.mark.requirement("Property 27", "Property 28")
-@given(kept=st.integers(0, 5))
-def test_a_turn_that_is_resumed_after_any_outcome_ends_the_same_and_repeats_nothing(kept: int) -> None:
-    outcomes = recorded_outcomes(ENTRIES)
-    assert len(outcomes) == 5
-    granted: list[Intent] = []
-
-    async def grant(wish: Intent) -> Outcome:
-        granted.append(wish)
-        return outcomes[kept + len(granted) - 1]
-
-    finish = asyncio.run(drive(take_turn(), grant, outcomes[:kept]))
-    assert finish == "complete"
-    assert len(granted) == 5 - kept
-    assert granted == wishes(outcomes)[0][kept:]
-
-
-@pytest.mark.parametrize(
-    "outcomes",
-    [
-        [results("c0")],
-        [reply("c0"), reply()],
-        [reply("c0", "c1"), results("c1", "c0")],
-        [reply("c0", "c1"), results("c0")],
-        [reply("c0"), results("c7")],
-    ],
-)
-def test_an_outcome_of_another_wish_is_a_damaged_journal(outcomes: list[Outcome]) -> None:
-    async def never(wish: Intent) -> Outcome:
-        raise AssertionError(wish)
-
-    with pytest.raises(JournalError) as refused:
-        asyncio.run(drive(take_turn(), never, outcomes))
-    assert refused.value.code == "differing_wish"
 
 
 def test_what_goes_wrong_while_a_wish_is_granted_comes_through() -> None:

@@ -27,6 +27,7 @@ from segue.sessions.entries import (
     Switched,
     ToolsAnswered,
     TurnEnded,
+    TurnResumed,
     UserSaid,
 )
 from segue.sessions.legality import refuse_misfits
@@ -123,7 +124,11 @@ def _compacted(telling: Telling) -> Compacted:
 
 
 def _turn(telling: Telling) -> None:
-    telling.write(UserSaid(Message("user", (Text(telling.draw(texts)),)), telling.pick("", *MODELS)))
+    model = telling.pick("", *MODELS)
+    if telling.pick(True, False, False):
+        telling.write(TurnResumed(model))
+    else:
+        telling.write(UserSaid(Message("user", (Text(telling.draw(texts)),)), model))
     for _ in range(telling.draw(st.integers(0, 3))):
         _batch(telling)
         if telling.draw(st.booleans()):

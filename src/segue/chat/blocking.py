@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 from segue.chat.events import Finish
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
     from concurrent.futures import Future
 
     from segue.chat.chat import Chat
     from segue.chat.compaction import Strategy
     from segue.chat.events import ChatEvent, Compaction, Switch
     from segue.chat.opened import Model
+    from segue.chat.running import EventStream
     from segue.chat.session import Answer
+    from segue.chat.tool import Tool
     from segue.conversation.blocks import Block
+    from segue.conversation.options import Options
 
 T = TypeVar("T")
 
@@ -68,11 +71,20 @@ class BlockingChat:
 
     def stream(self, *said: str | Block) -> Iterator[ChatEvent]:
         """What happens while it does. Who stops listening cancels the turn."""
+        return self._heard(self.chat.stream(*said))
+
+    def go_on(self) -> Answer:
+        return self._wait(self.chat.go_on())
+
+    def stream_on(self) -> Iterator[ChatEvent]:
+        return self._heard(self.chat.stream_on())
+
+    def _heard(self, stream: EventStream) -> Iterator[ChatEvent]:
         events: SimpleQueue[ChatEvent | None] = SimpleQueue()
 
         async def listen() -> None:
             try:
-                async with aclosing(self.chat.stream(*said)) as told:
+                async with aclosing(stream) as told:
                     async for event in told:
                         events.put(event)
             finally:
@@ -109,6 +121,15 @@ class BlockingChat:
     def fork(self, *, session: str = "") -> BlockingChat:
         """Another chat in the same thread: close it before this one."""
         return BlockingChat(self._wait(self.chat.fork(session=session)), self._loop)
+
+    def change(self, *, system: str | None = None, options: Options | None = None) -> None:
+        self._wait(self.chat.change(system=system, options=options))
+
+    def equip(self, tools: Iterable[Tool | Callable[..., Any]]) -> None:
+        self._wait(self.chat.equip(tools))
+
+    def rename(self, title: str) -> None:
+        self._wait(self.chat.rename(title))
 
     def compact(self, strategy: Strategy | None = None) -> Compaction | None:
         return self._wait(self.chat.compact(strategy))

@@ -113,9 +113,7 @@ class Chat(Opened):
 
     async def send(self, *said: str | Block) -> Answer:
         """Say something and wait for the end of the turn. An error is in the answer; `or_raise` raises it."""
-        turn = await self._begin(said, lambda _event: None)
-        await turn.over()
-        return turn.answer
+        return await self._answer(said)
 
     def stream(self, *said: str | Block) -> EventStream:
         """Say something and hear what happens while it does; the last event is `Finish`.
@@ -124,15 +122,38 @@ class Chat(Opened):
         """
         return EventStream(lambda emit: self._begin(said, emit))
 
-    async def _begin(self, said: tuple[str | Block, ...], emit: Callable[[ChatEvent], None]) -> RunningTurn:
-        message = spoken(said)
-        await self.open()
-        await self._wait_for_rest("say something")
+    async def go_on(self) -> Answer:
+        """Take the last turn up where it stopped: by a crash, an error, a limit, or because it was cancelled.
+
+        Calls that ran are not run again; of those that a crash cut short the model reads that nobody knows.
+        """
+        return await self._answer(None)
+
+    def stream_on(self) -> EventStream:
+        """The same, heard while it happens."""
+        return EventStream(lambda emit: self._begin(None, emit))
+
+    async def _answer(self, said: tuple[str | Block, ...] | None) -> Answer:
+        turn = await self._begin(said, lambda _event: None)
+        await turn.over()
+        return turn.answer
+
+    async def _begin(
+        self, said: tuple[str | Block, ...] | None, emit: Callable[[ChatEvent], None]
+    ) -> RunningTurn:
+        message = None if said is None else spoken(said)
+        session = await self._at_rest("say something")
+        if message is None and not session.can_go_on():
+            raise UsageError(
+                "The last turn has its whole answer.",
+                code="nothing_to_go_on_with",
+                hint="Say something instead.",
+            )
         self._turn = RunningTurn(emit)
         self._turn.start(self._take(self._turn, message))
         return self._turn
 
-    async def _take(self, turn: RunningTurn, message: Message) -> None:
+    async def _take(self, turn: RunningTurn, message: Message | None) -> None:
         session, router = self._parts()
         try:
             turn.answer = await session.take_turn(message, router, turn.emit, turn.abort)

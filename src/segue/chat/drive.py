@@ -5,23 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
 
     from segue.chat.turn import Intent, Outcome, Turn
     from segue.sessions.entries import TurnFinish
 
 
-async def drive(
-    turn: Turn, grant: Callable[[Intent], Awaitable[Outcome]], recorded: Iterable[Outcome] = ()
-) -> TurnFinish:
-    """How the turn ended. What was `recorded` is sent in first: nothing of it is done again.
-
-    Raises JournalError where the turn wishes for something else than was recorded.
-    """
+async def drive(turn: Turn, grant: Callable[[Intent], Awaitable[Outcome]]) -> TurnFinish:
+    """How the turn ended."""
     try:
         wish = next(turn)
-        for outcome in recorded:
-            wish = turn.send(outcome)
         while True:
             wish = turn.send(await grant(wish))
     except StopIteration as ended:

@@ -12,10 +12,11 @@ from segue.chat.drive import drive
 from segue.chat.events import Compaction, Error, ToolCallResult, TurnComplete, Warned
 from segue.chat.exchange import Exchanges, Terms
 from segue.chat.turn import Ask, Intent, Outcome, RunTools, take_turn
+from segue.conversation.blocks import Text
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import SegueError
-from segue.sessions.entries import TurnEnded, TurnFinish, UserSaid
+from segue.sessions.entries import Entry, NoteAdded, TurnEnded, TurnFinish, TurnResumed, UserSaid
 from segue.sessions.recovery import closing_entries
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 
 OVER_BUDGET = "over_budget"
+_GO_ON = Message(
+    "user", (Text("Your reply was cut off here. Go on where it stopped; repeat nothing."),), instruction=True
+)
 
 
 @final
@@ -85,8 +89,20 @@ class Session:
         self.scheduler.approval = approval
         self.terms.tools = tuple(tool.spec for tool in tools)
 
-    async def take_turn(self, said: Message, router: Router, emit: Emit, abort: asyncio.Event) -> Answer:
-        """From a user's message to the end of the turn, whatever happens. All but `Finish` is told here."""
+    def can_go_on(self) -> bool:
+        """Whether the last turn ended before its answer was whole."""
+        state = self.journal.state
+        messages = state.conversation.messages
+        whole = not state.in_turn and state.finish in (None, "complete")
+        return bool(messages) and (messages[-1].speaker != "model" or not whole)
+
+    async def take_turn(
+        self, said: Message | None, router: Router, emit: Emit, abort: asyncio.Event
+    ) -> Answer:
+        """From a user's message to the end of the turn, whatever happens. All but `Finish` is told here.
+
+        Where nothing is said, the last turn goes on.
+        """
         taken = _Taken(self, emit, abort)
         finish: TurnFinish = "error"
         error: SegueError | None = None
@@ -132,7 +148,7 @@ class _Taken:
     def error(self) -> SegueError | None:
         return None if self._exchanges is None else self._exchanges.error
 
-    async def run(self, said: Message, router: Router) -> TurnFinish:
+    async def run(self, said: Message | None, router: Router) -> TurnFinish:
         session = self._session
         journal = session.journal
         await journal.close_turn()
@@ -143,7 +159,7 @@ class _Taken:
                 return "cancelled"
             raise
         previous = _member(router, journal.state.model)
-        await journal.append(UserSaid(said, routing.route.name))
+        await journal.append(*self._opening(said, routing.route.name))
         self._exchanges = Exchanges(
             journal,
             routing,
@@ -158,6 +174,12 @@ class _Taken:
         if self.error is None:
             session.shortening.narrator = self._exchanges.route
         return finish
+
+    def _opening(self, said: Message | None, model: str) -> list[Entry]:
+        if said is not None:
+            return [UserSaid(said, model)]
+        cut_off = self._session.journal.state.conversation.messages[-1].speaker == "model"
+        return [TurnResumed(model), *([NoteAdded(_GO_ON)] if cut_off else [])]
 
     def _emit(self, event: ChatEvent) -> None:
         # What tools and summaries cost is part of the turn's price.

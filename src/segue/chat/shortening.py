@@ -60,7 +60,9 @@ class Shortening:
         self._facts = facts_from(terms.providers)
         self._images = Images()
 
-    async def open_route(self, router: Router, said: Message, emit: Emit, abort: asyncio.Event) -> Routing:
+    async def open_route(
+        self, router: Router, said: Message | None, emit: Emit, abort: asyncio.Event
+    ) -> Routing:
         """Where the turn goes, with a conversation that fits there. Raises why it cannot go anywhere."""
         route, limit = router.routes[0], router.context_limit
         need = await self._need(route, said, limit, abort)
@@ -111,7 +113,9 @@ class Shortening:
         )
         if shorter is None or abort.is_set():
             if bill.usage != Usage():
-                await self._journal.append(ModelReplied(Message("model", ()), "stop", bill.usage, bill.cost))
+                await self._journal.append(
+                    ModelReplied(Message("model", ()), "cancelled", bill.usage, bill.cost)
+                )
             return None
         await self._journal.append(
             Compacted(
@@ -131,10 +135,12 @@ class Shortening:
             emit(Warned(shorter.problem, "compaction_fell_back"))
         return told
 
-    async def _need(self, route: Route, said: Message, limit: int | None, abort: asyncio.Event) -> Need:
+    async def _need(
+        self, route: Route, said: Message | None, limit: int | None, abort: asyncio.Event
+    ) -> Need:
         """What the turn asks of a model. Where an estimate comes near the limit, a provider that counts is asked."""
         terms, state = self._terms, self._journal.state
-        conversation = state.conversation.append(said)
+        conversation = state.conversation if said is None else state.conversation.append(said)
         request = structs.replace(terms.request(state, route), conversation=conversation)
         tokens = terms.estimator.estimate(request)
         if limit is not None and tokens > limit * self.settings.share:

@@ -1,24 +1,20 @@
 """The turn: from a user's message to a reply without calls, as a generator of wishes.
 
-It says what it wants, an `Ask` or `RunTools`, and is sent what came of it. It neither waits nor writes, so a journal
-can be played into it: the same outcomes lead to the same wishes.
+It says what it wants, an `Ask` or `RunTools`, and is sent what came of it. It neither waits nor writes, and knows
+nothing but the outcomes: the same outcomes lead to the same wishes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias, final
+from collections.abc import Generator, Mapping
+from typing import TypeAlias, final
 
 from msgspec import Struct
 
 from segue.conversation.blocks import Reason, ToolCall, ToolResult
 from segue.conversation.events import Finish, Reply
 from segue.conversation.message import Message
-from segue.errors import JournalError
-from segue.sessions.entries import CallEnded, ModelReplied, ToolsAnswered, TurnFinish
-
-if TYPE_CHECKING:
-    from segue.sessions.entries import Entry
+from segue.sessions.entries import TurnFinish
 
 MAX_EXCHANGES = 10
 
@@ -63,54 +59,15 @@ _CUT: Mapping[Finish, Reason] = {
 
 def take_turn(max_exchanges: int = MAX_EXCHANGES) -> Turn:
     for number in range(1, max_exchanges + 1):
-        reply = _reply((yield Ask(number)))
+        reply = yield Ask(number)
+        assert type(reply) is Reply  # noqa: S101 - what was asked for
         calls = reply.message.calls
         if not calls:
             return _ENDS[reply.finish]
-        results = _results((yield RunTools(calls, _CUT.get(reply.finish))), calls)
+        results = yield RunTools(calls, _CUT.get(reply.finish))
+        assert type(results) is Message  # noqa: S101 - what was asked for
         if reply.finish in _CUT:
             return _ENDS[reply.finish]
-        if any(result.reason == "cancelled_by_user" for result in results):
+        if any(type(block) is ToolResult and block.reason == "cancelled_by_user" for block in results.blocks):
             return "cancelled"
     return "max_turns"
-
-
-def recorded_outcomes(entries: Iterable[Entry]) -> list[Outcome]:
-    """What a journal says came of the wishes of one turn; send it into a new one to be where the old one was."""
-    ended: dict[str, ToolResult] = {}
-    outcomes: list[Outcome] = []
-    for entry in entries:
-        match entry:
-            case ModelReplied(message, finish, usage):
-                outcomes.append(Reply(message, finish, usage))
-            case CallEnded(result):
-                ended.setdefault(result.call_id, result)
-            case ToolsAnswered(call_ids):
-                outcomes.append(Message("tool", tuple(ended[call_id] for call_id in call_ids)))
-            case _:
-                pass
-    return outcomes
-
-
-def _reply(outcome: Outcome) -> Reply:
-    if type(outcome) is not Reply:
-        raise _differs("a reply", "the results of calls")
-    return outcome
-
-
-def _results(outcome: Outcome, calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
-    if type(outcome) is not Message:
-        raise _differs("the results of calls", "a reply")
-    results = tuple(block for block in outcome.blocks if type(block) is ToolResult)
-    wanted, got = [call.id for call in calls], [result.call_id for result in results]
-    if got != wanted:
-        raise _differs(f"the results of {', '.join(wanted)}", f"those of {', '.join(got) or 'none'}")
-    return results
-
-
-def _differs(wanted: str, got: str) -> JournalError:
-    return JournalError(
-        f"The turn asked for {wanted}, but {got} came.",
-        code="differing_wish",
-        hint="The journal was written by another version of segue, or is damaged.",
-    )

@@ -120,6 +120,13 @@ class TurnEnded(Struct, frozen=True, omit_defaults=True, tag="turn_ended"):
 
 
 @final
+class TurnResumed(Struct, frozen=True, omit_defaults=True, tag="turn_resumed"):
+    """The last turn, which had ended without its whole answer, goes on where it stopped."""
+
+    model: str = ""
+
+
+@final
 class Switched(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="switched"):
     """From now on another model answers."""
 
@@ -169,6 +176,7 @@ Entry: TypeAlias = (
     | CallEnded
     | ToolsAnswered
     | TurnEnded
+    | TurnResumed
     | Switched
     | Compacted
     | Rewound

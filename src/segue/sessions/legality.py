@@ -16,6 +16,7 @@ from segue.sessions.entries import (
     SessionStarted,
     ToolsAnswered,
     TurnEnded,
+    TurnResumed,
     UserSaid,
 )
 
@@ -55,7 +56,7 @@ class _Reading:
                 self._end(result)
             case ToolsAnswered(call_ids):
                 self._answer(call_ids)
-            case UserSaid():
+            case UserSaid() | TurnResumed():
                 self._in_turn = True
             case TurnEnded():
                 self._end_turn()

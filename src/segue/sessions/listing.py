@@ -15,6 +15,7 @@ from segue.sessions.entries import (
     SessionStarted,
     SettingsChanged,
     Switched,
+    TurnResumed,
     UserSaid,
 )
 
@@ -50,8 +51,8 @@ def news_in(entries: Iterable[Entry]) -> News:
                 title, model = entry.title, entry.model
             case SettingsChanged():
                 title = title if entry.title is None else entry.title
-            case Switched():
-                model = entry.model
+            case Switched() | TurnResumed():
+                model = entry.model or model
             case UserSaid(message):
                 model = entry.model or model
                 turns += 1

@@ -27,7 +27,7 @@ def closing_entries(state: State) -> list[Entry]:
     entries += [CallEnded(_interrupted(state, call_id, name)) for call_id, name in named.items()]
     if unanswered:
         entries.append(ToolsAnswered(tuple(call.id for call in unanswered)))
-    return [*entries, TurnEnded("cancelled")]
+    return [*entries, TurnEnded("complete" if state.answered else "cancelled")]
 
 
 def _interrupted(state: State, call_id: str, name: str) -> ToolResult:

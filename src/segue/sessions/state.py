@@ -32,6 +32,8 @@ from segue.sessions.entries import (
     Switched,
     ToolsAnswered,
     TurnEnded,
+    TurnFinish,
+    TurnResumed,
     UserSaid,
 )
 from segue.sessions.legality import refuse_misfits
@@ -48,6 +50,8 @@ class _Place(Struct, frozen=True):
     count: int
     before: int
     """The place before the turn that led here; 0 where there is none."""
+    finish: TurnFinish | None = None
+    """How that turn ended."""
 
 
 class State:
@@ -67,11 +71,15 @@ class State:
         self.last_seq = 0
         self.in_turn = False
         """A turn has begun and has no end yet."""
+        self.answered = False
+        """The last reply left nothing to do."""
         self.begun: set[str] = set()
         """Calls whose tool was started."""
         self._open: dict[str, None] = {}
         self._places: dict[int, _Place] = {}
         self._here = 0
+        self._before = 0
+        """Where an undo of the turn that runs will go."""
         self._undone: list[int] = []
         """Where undo came from, the latest last: where redo goes."""
         # Messages that were replaced, by line. A place is a length, not a copy: long sessions have many.
@@ -82,23 +90,20 @@ class State:
         self.last_seq = seq
         match entry:
             case SessionStarted():
-                self.started, self.model, self.title = entry, entry.model, entry.title
-                self.options = entry.options
-                self.conversation = Conversation(system=entry.system)
+                self._start(entry)
                 self._arrive(seq, before=0)
             case Adopted():
                 self.ledger = Ledger((*self.ledger.values(), *entry.interactions))
                 self._become(entry.conversation)
                 self._arrive(seq, before=0)
             case UserSaid(message, model):
-                self._begin(model)
+                self.turns += not self.in_turn
+                self._begin(model, before=self._here)
                 self._append(message)
             case NoteAdded(message):
                 self._append(message)
             case ModelReplied():
-                if entry.message.blocks:  # a reply may cost something and say nothing
-                    self._append(entry.message)
-                self._count(entry.usage, entry.cost)
+                self._reply(entry)
             case CallsScheduled(calls):
                 for call in calls:
                     if not self.ledger.schedule(call).finished:
@@ -111,17 +116,20 @@ class State:
                 self._open.pop(result.call_id, None)
             case ToolsAnswered(call_ids):
                 self._append(self._answers(call_ids))
-            case TurnEnded():
+            case TurnResumed(model):
+                self._begin(model, before=self._places[self._here].before)
+            case TurnEnded(finish):
                 if self.in_turn:
-                    self.in_turn = False
-                    self._arrive(seq, before=self._here)
+                    self._arrive(seq, before=self._before, finish=finish)
+                self.in_turn = False
             case Switched():
                 self.model = entry.model
             case Compacted():
                 self._become(entry.conversation)
                 self._count(entry.usage, entry.cost)
                 if not self.in_turn:
-                    self._arrive(seq, before=self._places[self._here].before)
+                    here = self._places[self._here]
+                    self._arrive(seq, before=here.before, finish=here.finish)
             case Rewound(to):
                 self._rewind(to)
             case SettingsChanged():
@@ -136,6 +144,11 @@ class State:
     def boundaries(self) -> tuple[int, ...]:
         """The entries one can rewind to, oldest first: the start, ends of turns, compactions between turns."""
         return tuple(sorted(self._places))
+
+    @property
+    def finish(self) -> TurnFinish | None:
+        """How the last turn that was not undone ended; nothing where there is none."""
+        return self._places[self._here].finish if self._here else None
 
     @property
     def undo_to(self) -> int | None:
@@ -161,18 +174,29 @@ class State:
         line = self.conversation.messages if place.line == len(self._former) else self._former[place.line]
         return structs.replace(self.conversation, messages=line[: place.count])
 
-    def _begin(self, model: str) -> None:
-        self.turns += not self.in_turn
-        self.in_turn = True
+    def _start(self, entry: SessionStarted) -> None:
+        self.started, self.model, self.title = entry, entry.model, entry.title
+        self.options = entry.options
+        self.conversation = Conversation(system=entry.system)
+
+    def _begin(self, model: str, *, before: int) -> None:
+        self.in_turn, self.answered, self._before = True, False, before
         self._undone.clear()
         self.model = model or self.model
 
+    def _reply(self, entry: ModelReplied) -> None:
+        if entry.message.blocks:  # a reply may cost something and say nothing
+            self._append(entry.message)
+        self.answered = entry.finish == "stop" and not entry.message.calls
+        self._count(entry.usage, entry.cost)
+
     def _append(self, message: Message) -> None:
         self.conversation = self.conversation.append(message)
+        self.answered = False
 
-    def _arrive(self, seq: int, *, before: int) -> None:
+    def _arrive(self, seq: int, *, before: int, finish: TurnFinish | None = None) -> None:
         self._here = seq
-        self._places[seq] = _Place(len(self._former), len(self.conversation.messages), before)
+        self._places[seq] = _Place(len(self._former), len(self.conversation.messages), before, finish)
 
     def _become(self, conversation: Conversation) -> None:
         """Another conversation, in which no id that was given before is given again."""
