@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import AsyncIterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segue.chat.chat import Chat
+from segue.chat.route import Route
 from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.events import Event, Finished
 from segue.conversation.message import Conversation, model, tool, user
@@ -17,7 +20,7 @@ from segue.conversation.tools import ToolSpec
 from segue.dialects.all import DIALECTS
 from segue.errors import ContextLengthError, OverloadError
 from segue.providers.adapter import ChatRequest, ModelInfo, ProviderAdapter
-from segue.providers.scripted import ScriptedProvider
+from segue.providers.scripted import ScriptedProvider, says
 from segue.providers.tokens import LimitCheck, TokenCounter, characters_of, fallback_tokens
 from strategies.histories import conversations
 
@@ -161,3 +164,17 @@ def test_a_provider_is_asked_about_a_model_once_and_may_fail() -> None:
 
     assert asyncio.run(main(Showing(32_000))) == (32_000, 1)
     assert asyncio.run(main(Showing(None))) == (4096, 1)
+
+
+@pytest.mark.requirement("Property 26")
+def test_a_chat_is_refused_in_the_same_words_and_nothing_is_sent() -> None:
+    provider = ScriptedProvider([says("never said")])
+
+    async def main() -> str:
+        route = Route(provider="scripted", model="tiny", context=50)
+        async with Chat(route, providers={"scripted": provider}) as chat:
+            return str((await chat.send("word " * 400)).error)
+
+    told = asyncio.run(main())
+    assert re.fullmatch(r"Request exceeds token limit: \d+ > 50 for model tiny", told), told
+    assert provider.requests == []

@@ -90,7 +90,7 @@ class Member:
             locked = self._rests_because is not None and self._rests_because.remedy in _LOCKS
             return Obstacle("locked_out" if locked else "resting", self._resting(ready - now), ready)
         if need.tokens is not None and known.context is not None and need.tokens > known.context:
-            return Obstacle("too_small", _too_small(need.tokens, known.context), limit=known.context)
+            return Obstacle("too_small", self._too_small(need.tokens, known.context), limit=known.context)
         if need.images and not known.images:
             return Obstacle("lacking", RouteError("It cannot see images.", code="no_images"))
         if need.tools and not known.tools:
@@ -138,13 +138,14 @@ class Member:
             f"It is left alone for {seconds:.0f} s after it failed{why}", code="resting", retry_after=seconds
         )
 
+    def _too_small(self, tokens: int, limit: int) -> RouteTooSmallError:
+        return RouteTooSmallError(
+            f"Request exceeds token limit: {tokens} > {limit} for model {self.route.model}", limit=limit
+        )
+
     def skipped(self, obstacle: Obstacle) -> Skipped:
         return Skipped(self.name, obstacle.error.message, self._route, obstacle.error.code)
 
 
 def _limited(known: MemberFacts, context: int) -> MemberFacts:
     return MemberFacts(context=context, images=known.images, tools=known.tools)
-
-
-def _too_small(tokens: int, limit: int) -> RouteTooSmallError:
-    return RouteTooSmallError(f"The request has about {tokens} tokens, and {limit} fit.", limit=limit)
