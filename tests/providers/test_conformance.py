@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from segue.emulators.server import Served, serve
+from segue.providers.addresses import AuthStyle, addresses
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.registry import default_registry
@@ -15,6 +16,20 @@ from segue.testing.check_provider import Report, check_provider
 from segue.testing.stage import EmulatedStage
 
 KEY = "sk-conformance-0123456789"
+OTHERS = (
+    "qwen",
+    "glm",
+    "minimax",
+    "xai",
+    "groq",
+    "openrouter",
+    "together",
+    "vllm",
+    "llama.cpp",
+    "lm-studio",
+    "azure-openai",
+)
+"""Those that speak the Chat wire in their own way and have no emulator of their own."""
 PLACES = (
     ("openai", "openai", "/v1", "gpt-4.1"),
     ("openai", "openai", "/v1", "gpt-5.6"),
@@ -28,6 +43,8 @@ PLACES = (
     ("ollama", "ollama", "", "qwen3"),
     ("openai-compatible", "openai", "/v1", "gpt-4.1"),
     ("anthropic-compatible", "anthropic", "", "claude-sonnet-4-6"),
+    ("kimi-for-coding", "anthropic", "", "claude-sonnet-4-6"),
+    *((name, "openai", "/v1", "gpt-4.1") for name in OTHERS),
 )
 
 
@@ -35,6 +52,10 @@ PLACES = (
 def served() -> Iterator[Served]:
     with serve() as running:
         yield running
+
+
+def test_every_known_provider_is_checked() -> None:
+    assert {name for name, *_ in PLACES} == set(addresses().providers)
 
 
 @pytest.mark.requirement(
@@ -51,7 +72,9 @@ def test_a_provider_keeps_every_promise(
     served: Served, name: str, service: str, path: str, model: str
 ) -> None:
     stage = EmulatedStage(served, service)
-    config = ProviderConfig(base_url=stage.url + path, api_key=Secret(KEY))
+    # The emulator of OpenAI does not know the header of its host at Microsoft.
+    auth: AuthStyle | None = "bearer" if addresses().providers[name].auth == "api-key" else None
+    config = ProviderConfig(base_url=stage.url + path, api_key=Secret(KEY), auth=auth)
 
     async def check() -> Report:
         provider = default_registry(configs={name: config}, environ={}).get(name)

@@ -238,6 +238,18 @@ async def _an_abort_ends_the_stream_with_one_cancellation(case: Case) -> None:
     assert time.monotonic() - began < 5, "it went on for seconds"
 
 
+async def _an_abort_ends_the_wait_for_the_first_word(case: Case) -> None:
+    case.stage.fails("silence")
+    abort = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.2, abort.set)
+    began = time.monotonic()
+    events = [event async for event in case.make().chat_stream(case.request(abort=abort))]
+    case.stage.forget()
+    _check_ending(events)
+    assert events[-1] == Finished("cancelled"), f"ended with {events[-1]}"
+    assert time.monotonic() - began < 5, "it went on for seconds"
+
+
 async def _an_abort_beforehand_asks_nobody(case: Case) -> None:
     abort = asyncio.Event()
     abort.set()
@@ -284,6 +296,13 @@ async def _mishaps_are_told_and_leave_it_usable(case: Case) -> None:
         assert drained.error is None, f"unusable after {mishap}: {drained.error}"
 
 
+async def _it_does_not_matter_where_an_answer_is_cut(case: Case) -> None:
+    case.stage.fails("drip")
+    reply = await case.plays("Byte by byte: ségué ✓.")
+    assert reply.error is None, f"failed with {reply.error}"
+    assert reply.message.text == "Byte by byte: ségué ✓.", f"said {reply.message.text!r}"
+
+
 async def _many_streams_run_side_by_side(case: Case) -> None:
     for _ in range(MANY):
         case.stage.says("All of it, for everyone.")
@@ -327,10 +346,12 @@ CHECKS: Final[tuple[Check, ...]] = (
     _broken_histories_are_accepted,
     _zero_is_not_unset,
     _an_abort_ends_the_stream_with_one_cancellation,
+    _an_abort_ends_the_wait_for_the_first_word,
     _an_abort_beforehand_asks_nobody,
     _closing_the_stream_hangs_up,
     _refusals_say_what_would_help,
     _mishaps_are_told_and_leave_it_usable,
+    _it_does_not_matter_where_an_answer_is_cut,
     _many_streams_run_side_by_side,
     _it_shows_no_secret,
     _its_other_abilities_keep_their_promises,

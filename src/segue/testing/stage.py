@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from segue.emulators.server import Served
 
-Mishap: TypeAlias = Literal["cut", "malformed", "html", "empty", "silence"]
-"""What may happen to the next answer: it breaks off, is garbled, is a web page, is nothing, or does not come."""
+Mishap: TypeAlias = Literal["cut", "malformed", "html", "empty", "drip", "silence"]
+"""What may happen to the next answer: it breaks off, is garbled, is a web page, is nothing, comes byte by byte, or does
+not come for half a minute."""
 
 
 class Stage(Protocol):
@@ -74,6 +75,8 @@ class EmulatedStage:
                 self._spoil(Fault(kind="content_type"))
             case "empty":
                 self._spoil(Fault(kind="empty"))
+            case "drip":
+                self._spoil(Fault(kind="drip", size=1, seconds=0.0))
             case "silence":
                 self._spoil(Fault(kind="silence", seconds=30.0))
 
