@@ -22,6 +22,7 @@ from segue.providers.config import ProviderConfig
 from segue.providers.connect import connect
 from segue.providers.learning import fitted
 from segue.providers.provider import Provider
+from strategies.endpoints import saying
 from strategies.places import KEY, PLACES, WEATHER, asking, events_of, failure_of, provider_at, say
 
 OLLAMA = PLACES[-1]
@@ -172,8 +173,6 @@ def test_a_server_that_does_not_say_what_it_has_is_told_with_its_address() -> No
 
 
 def test_a_server_without_models_says_so() -> None:
-    from strategies.endpoints import saying
-
     config = ProviderConfig(base_url="http://local.test/v1")
     body = msgspec.json.encode({"data": []})
     provider = connect("vllm", config, environ={}, transport=saying(body), keyring=False)

@@ -41,7 +41,7 @@ class Learning:
     async def about(self, model: str, listed: ModelCard) -> None:
         """Ask what a model can do, unless its window is known: then so is the rest."""
         show = self._services.show_model
-        if show is None or not self._services.shows_abilities or listed.context or model in self._told:
+        if show is None or not self._services.shows_limits or listed.context or model in self._told:
             return
         try:
             async with asyncio.timeout(LEARNING_SECONDS):

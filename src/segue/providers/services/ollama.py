@@ -38,7 +38,7 @@ def services(dialect: str) -> Services:
     return Services(
         list_models=list_models,
         show_model=show_model,
-        shows_abilities=True,
+        shows_limits=True,
         pull_model=pull_model,
         delete_model=delete_model,
         running_models=running_models,

@@ -45,8 +45,8 @@ class Services(Struct, frozen=True, kw_only=True):
 
     list_models: ListModels | None = None
     show_model: ShowModel | None = None
-    shows_abilities: bool = False
-    """Whether that tells all a model can do and costs next to nothing: then it is asked before the first chat."""
+    shows_limits: bool = False
+    """Whether that tells what a model can take, and costs next to nothing: then it is asked before the first chat."""
     pull_model: PullModel | None = None
     delete_model: DeleteModel | None = None
     running_models: ListModels | None = None
