@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -56,6 +57,10 @@ class Terminal:
 
     def type(self, keys: str) -> None:
         self._child.send(keys)
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal to the command."""
+        self._child.kill(number)
 
     def wait_for(self, pattern: str, seconds: float = 20.0) -> str:
         """Wait until the screen shows what matches; the whole text so far."""
