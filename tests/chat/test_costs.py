@@ -10,6 +10,7 @@ import pytest
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.events import ChatEvent, Compaction, ToolCallResult, Warned
+from segue.chat.route import Route
 from segue.chat.subagent import subagent_tool
 from segue.chat.tool import Context
 from segue.chat.tools import as_tool
@@ -167,5 +168,27 @@ def test_a_summary_that_is_cancelled_is_counted_and_nothing_is_lost() -> None:
             assert await compacting is None
             assert chat.conversation == before
             assert chat.usage == Usage(1000, 0)
+
+    asyncio.run(main())
+
+
+def test_a_session_that_is_resumed_with_a_smaller_model_is_summed_up_by_the_one_that_knows_it() -> None:
+    async def main() -> None:
+        def answer(request: ChatRequest) -> list[Line]:
+            summing = "Sum up the conversation" in request.conversation.messages[-1].text
+            return says("short", usage=Usage(9, 9)) if summing else says("word " * 300)
+
+        store = MemoryStore()
+        big = ScriptedProvider(answer=answer, name="big")
+        small = ScriptedProvider([says("fine", usage=Usage(1, 1))], name="small")
+        providers = {"big": big, "small": small}
+        async with Chat("big/m", providers=providers, store=store, session="s") as chat:
+            for _ in range(4):
+                await chat.send("tell me more")
+        route = Route(provider="small", model="m", context=900)
+        async with Chat(route, providers=providers, store=store, session="s") as chat:
+            answered = await chat.send("and now?")
+            assert (answered.text, answered.usage) == ("fine", Usage(10, 10))
+            assert (len(big.requests), len(small.requests)) == (5, 1)
 
     asyncio.run(main())

@@ -13,6 +13,7 @@ from segue.chat.call import let_go
 from segue.chat.compaction import Strategy, compact, needs_compaction
 from segue.chat.events import Compaction, Warned
 from segue.chat.facts import Images, facts_from, provider_of
+from segue.chat.route import Route
 from segue.chat.router import Need
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from segue.chat.call import Emit
     from segue.chat.compaction import Summarise
     from segue.chat.exchange import Terms
-    from segue.chat.route import Route
     from segue.chat.router import Router, Routing
     from segue.conversation.message import Conversation
     from segue.providers.adapter import ProviderAdapter
@@ -101,7 +101,7 @@ class Shortening:
         """Make the conversation shorter for a route; nothing if there is nothing to leave out."""
         state = self._journal.state
         count = self._counting(route.model)
-        narrator, bill = self.narrator or route, Bill()
+        narrator, bill = self.narrator or self._remembered() or route, Bill()
         shorter = await compact(
             state.conversation,
             state.ledger,
@@ -134,6 +134,14 @@ class Shortening:
         if shorter.problem:
             emit(Warned(shorter.problem, "compaction_fell_back"))
         return told
+
+    def _remembered(self) -> Route | None:
+        """Who answered last, where that was in another process."""
+        origins = (message.origin for message in reversed(self._journal.state.conversation.messages))
+        origin = next((origin for origin in origins if origin is not None), None)
+        if origin is None or self._terms.providers.get(origin.provider) is None:
+            return None
+        return Route(provider=origin.provider, model=origin.model)
 
     async def _need(
         self, route: Route, said: Message | None, limit: int | None, abort: asyncio.Event
