@@ -87,9 +87,11 @@ class Opened:
 
     async def close(self) -> None:
         """Let go of the session; it can be opened again."""
-        session, self._session = self._session, None
-        if session is not None:
-            await self._resources.aclose()
+        # Whoever opens it meanwhile waits: else we would hold our own session against ourselves.
+        async with self._opening:
+            session, self._session = self._session, None
+            if session is not None:
+                await self._resources.aclose()
 
     def _parts(self) -> tuple[Session, Router]:
         if self._session is None or self._router is None:
