@@ -180,12 +180,11 @@ class _Settings:
     def _counted(self, effort: Effort | None, budget: int | None) -> dict[str, Any] | None:
         if budget is None and effort is None:
             return None
-        asked = "effort" if budget is None else "thinking_budget"
-        if budget is None:
-            budget = min(_BUDGETS[effort or "medium"], self.body["max_tokens"] // 2)
-        elif effort is not None:
+        if budget is not None and effort is not None:
             self.not_sent("effort", "thinking_budget says how long to think")
-        fitting = self._fitting_budget(max(budget, LEAST_BUDGET), asked)
+        usual = min(_BUDGETS[effort or "medium"], self.body["max_tokens"] // 2)
+        asked, tokens = ("effort", usual) if budget is None else ("thinking_budget", budget)
+        fitting = self._fitting_budget(max(tokens, LEAST_BUDGET), asked)
         return {"type": "enabled", "budget_tokens": fitting} if fitting else None
 
     def _fitting_budget(self, budget: int, asked: str = "thinking_budget") -> int:
