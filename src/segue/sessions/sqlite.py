@@ -11,13 +11,14 @@ import sqlite3
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from segue.sessions import refusals
 from segue.sessions.encoding import decode_entry, encode_entry
 from segue.sessions.entries import Entry, Link, Record, SessionStarted
 from segue.sessions.holding import Hold, check_session_id, refuse_busy
-from segue.sessions.listing import fold_text, news_in
+from segue.sessions.listing import News, fold_text, news_in
 from segue.sessions.migrations import migrate
 from segue.sessions.owners import Owner
 from segue.sessions.store import LEASE_SECONDS, Lease, SessionInfo
@@ -32,8 +33,18 @@ _T = TypeVar("_T")
 PATIENCE: Final = 20.0
 """Seconds to wait for another process's transaction; each takes milliseconds."""
 
+IMPATIENCE: Final = 0.005
+SLOW_SECONDS: Final = 0.01
+SLOW_FOR_SECONDS: Final = 10.0
+"""A write that took longer than this sends the next ones through the worker for a while: the loop must not wait."""
+
 # Not unixepoch('subsec'): SQLite knows it only since 3.42.
 _NOW: Final = "((julianday('now') - 2440587.5) * 86400.0)"
+_NO_NEWS: Final = News()
+_SEQ_BITS: Final = 32
+_SEQ_MASK: Final = (1 << _SEQ_BITS) - 1
+_OWN_PLACES: Final = f"place > number << {_SEQ_BITS} AND place < (number + 1) << {_SEQ_BITS}"
+"""The entries of one row of `sessions`: those whose upper bits are its number."""
 _HOLD: Final = "host, pid, token, born, held_since, held_until"
 
 
@@ -45,6 +56,9 @@ class SQLiteStore:
         self._lease_seconds = lease_seconds
         self._worker = Worker("segue-sqlite")
         self._opened: sqlite3.Connection | None = None
+        self._impatient: sqlite3.Connection | None = None
+        self._quickly = Lock()
+        self._slow_until = 0.0
 
     async def create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
         check_session_id(session)
@@ -60,7 +74,8 @@ class SQLiteStore:
         await self._run(self._release, lease)
 
     async def append(self, lease: Lease, entries: Sequence[Entry]) -> int:
-        return await self._run(self._append, lease, entries)
+        done = self._at_once(lease, entries)
+        return await self._run(self._append, lease, entries) if done is None else done
 
     async def read(self, session: str, *, after: int = 0) -> list[Record]:
         return await self._run(self._read, session, after)
@@ -80,6 +95,24 @@ class SQLiteStore:
         except (sqlite3.Error, OSError) as error:
             raise refusals.store_failed(str(self._path), str(error)) from error
 
+    def _at_once(self, lease: Lease, entries: Sequence[Entry]) -> int | None:
+        """Append without the worker, which takes as long to hand over to as a disk to write; nothing where that might
+        keep the loop waiting: for another process, another thread, or a disk that was slow of late."""
+        began = time.monotonic()
+        if began < self._slow_until or not self._quickly.acquire(blocking=False):
+            return None
+        try:
+            if self._impatient is None:
+                self._impatient = _open(self._path, IMPATIENCE)
+            with _writing(self._impatient) as connection:
+                return self._write(connection, lease, entries)
+        except (sqlite3.Error, OSError):
+            return None  # whatever it is, the worker waits for it or says so
+        finally:
+            if time.monotonic() - began > SLOW_SECONDS:
+                self._slow_until = time.monotonic() + SLOW_FOR_SECONDS
+            self._quickly.release()
+
     # Everything below runs in the worker's thread.
 
     @property
@@ -89,9 +122,11 @@ class SQLiteStore:
         return self._opened
 
     def _close(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
+        with self._quickly:
+            for connection in (self._opened, self._impatient):
+                if connection is not None:
+                    connection.close()
+            self._opened = self._impatient = None
 
     def _create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
         link = started.parent or Link("")
@@ -145,41 +180,48 @@ class SQLiteStore:
             return self._write(connection, lease, entries)
 
     def _write(self, connection: sqlite3.Connection, lease: Lease, entries: Sequence[Entry]) -> int:
-        news = news_in(entries)
-        # The compare-and-set. It is the first to touch the row, which stays locked until the entries are there.
-        moved = connection.execute(
-            f"""UPDATE sessions SET head = head + ?, updated = {_NOW}, held_until = {_NOW} + ?,
-            turns = turns + ?, title = coalesce(?, title), model = coalesce(nullif(?, ''), model),
-            first_words = coalesce(nullif(first_words, ''), ?)
-            WHERE id = ? AND epoch = ? AND token = ? RETURNING number, head, updated""",  # noqa: S608 - a constant
-            (
-                *(len(entries), self._lease_seconds, news.turns, news.title, news.model, news.first_words),
-                *(lease.session, lease.epoch, lease.owner.token),
-            ),
-        ).fetchall()
-        if not moved:
+        # The fence. The transaction has the only right to write, so what is read here stays true until its end.
+        row = connection.execute(
+            f"""SELECT number, {_NOW}, (SELECT max(place) FROM entries WHERE {_OWN_PLACES}) FROM sessions
+            WHERE id = ? AND epoch = ? AND token = ?""",  # noqa: S608 - constants
+            (lease.session, lease.epoch, lease.owner.token),
+        ).fetchone()
+        if row is None:
             raise refusals.fenced(lease.session)
-        ((number, head, at),) = moved
-        first = head - len(entries) + 1
+        number, at, last = row
+        first = (number << _SEQ_BITS if last is None else last) + 1
         connection.executemany(
-            "INSERT INTO entries (session, seq, at, epoch, body) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO entries (place, at, epoch, body) VALUES (?, ?, ?, ?)",
             [
-                (number, seq, at, lease.epoch, encode_entry(entry).decode())
-                for seq, entry in enumerate(entries, first)
+                (place, at, lease.epoch, encode_entry(entry).decode())
+                for place, entry in enumerate(entries, first)
             ],
+        )
+        news = news_in(entries)
+        if news != _NO_NEWS:
+            self._tell(connection, number, at, news)
+        return int(first + len(entries) - 1) & _SEQ_MASK
+
+    def _tell(self, connection: sqlite3.Connection, number: int, at: float, news: News) -> None:
+        """What the list and the search know of a session. Most entries change nothing of it."""
+        connection.execute(
+            """UPDATE sessions SET updated = ?, held_until = ? + ?, turns = turns + ?, title = coalesce(?, title),
+            model = coalesce(nullif(?, ''), model), first_words = coalesce(nullif(first_words, ''), ?)
+            WHERE number = ?""",
+            (at, at, self._lease_seconds, news.turns, news.title, news.model, news.first_words, number),
         )
         if news.said:
             connection.executemany(
                 "INSERT INTO said (session, words) VALUES (?, ?)", [(number, text) for text in news.said]
             )
-        return int(head)
 
     def _read(self, session: str, after: int) -> list[Record]:
         number = _number(self._connection, session)
         rows = self._connection.execute(
-            "SELECT seq, at, body FROM entries WHERE session = ? AND seq > ? ORDER BY seq", (number, after)
+            "SELECT place, at, body FROM entries WHERE place > ? AND place < ? ORDER BY place",
+            ((number << _SEQ_BITS) + after, (number + 1) << _SEQ_BITS),
         )
-        return [Record(seq, at, decode_entry(body)) for seq, at, body in rows]
+        return [Record(place & _SEQ_MASK, at, decode_entry(body)) for place, at, body in rows]
 
     def _find(self, text: str, parent: str, limit: int) -> list[SessionInfo]:
         shown = "parent = :parent" if parent else "parent_call = ''"
@@ -187,7 +229,8 @@ class SQLiteStore:
             shown += """ AND (instr(fold(title), :text) OR instr(fold(first_words), :text)
                 OR number IN (SELECT session FROM said WHERE instr(words, :text)))"""
         rows = self._connection.execute(
-            f"""SELECT {_NOW}, {_HOLD}, id, title, model, directory, created, updated, head, turns, first_words,
+            f"""SELECT {_NOW}, {_HOLD}, id, title, model, directory, created, updated,
+            (SELECT max(place) FROM entries WHERE {_OWN_PLACES}) & {_SEQ_MASK}, turns, first_words,
             parent, parent_call, parent_seq FROM sessions WHERE {shown}
             ORDER BY updated DESC, number DESC LIMIT :limit""",  # noqa: S608 - constants
             {"parent": parent, "text": text, "limit": limit},
@@ -207,13 +250,18 @@ class SQLiteStore:
             for (name,) in family:
                 now, hold = _hold(connection, name)
                 refuse_busy(name, hold, now)
+            connection.executemany(
+                f"""DELETE FROM entries WHERE place IN
+                (SELECT place FROM sessions JOIN entries ON {_OWN_PLACES} WHERE id = ?)""",  # noqa: S608 - a constant
+                family,
+            )
             connection.executemany("DELETE FROM sessions WHERE id = ?", family)
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its other files the same mode
-    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     try:
         _use_wal(connection)
         for setting in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON", "secure_delete = ON"):

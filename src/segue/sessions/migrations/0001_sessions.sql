@@ -7,7 +7,6 @@ CREATE TABLE sessions (
     directory TEXT NOT NULL DEFAULT '',
     first_words TEXT NOT NULL DEFAULT '',
     turns INTEGER NOT NULL DEFAULT 0,
-    head INTEGER NOT NULL DEFAULT 0,
     created REAL NOT NULL,
     updated REAL NOT NULL,
     parent TEXT NOT NULL DEFAULT '',
@@ -24,13 +23,13 @@ CREATE TABLE sessions (
 
 CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent <> '';
 
+-- One tree and no index beside it: an append writes one page. `place` is the session's number and, in its lower 32 bits,
+-- the sequence number within it.
 CREATE TABLE entries (
-    session INTEGER NOT NULL REFERENCES sessions (number) ON DELETE CASCADE,
-    seq INTEGER NOT NULL,
+    place INTEGER PRIMARY KEY,
     at REAL NOT NULL,
     epoch INTEGER NOT NULL,
-    body TEXT NOT NULL,
-    PRIMARY KEY (session, seq)
+    body TEXT NOT NULL
 );
 
 -- What user and model said, without regard to case: a search reads a tenth of what it would in the entries. There is
