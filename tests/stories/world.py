@@ -37,6 +37,14 @@ class StoryBrain:
         if "fan out" in prompt.text:
             calls = (Call("weather", {"city": "Bern"}), *(Call("wait", {"n": n}) for n in range(4)))
             return Reply(pieces=(*thoughts, *calls))
+        if "every tool" in prompt.text:
+            wishes = (
+                Call("mcp__sums__add", {"a": 1, "b": 2}),
+                Call("write_file", {"path": "notes.txt", "content": "rain"}),
+                Call("run_shell", {"command": "echo no"}),
+                Call("explore", {"task": "look at two cities"}),
+            )
+            return Reply(pieces=(*thoughts, *wishes))
         if "slowly" in prompt.text:
             return Reply(pieces=(*thoughts, Say("Once upon a time. " * 40)), delay=0.05)
         return Reply(pieces=(*thoughts, Say("So it is.")))
