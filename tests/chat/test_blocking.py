@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from segue.chat.blocking import BlockingChat
 from segue.chat.chat import Chat
 from segue.chat.events import Finish, TextChunk, ToolCallStart
 from segue.conversation.events import Finished, TextDelta
@@ -105,3 +107,23 @@ def test_errors_of_use_are_raised_where_they_were_made() -> None:
 def test_finish_is_the_last_event() -> None:
     with chat_with(says("a")).blocking() as held:
         assert type(list(held.stream("go"))[-1]) is Finish
+
+
+def test_a_second_thread_is_told_that_a_turn_runs() -> None:
+    with chat_with([Pause(30)], says("later")).blocking() as chat:
+        first = threading.Thread(target=chat.send, args=("hello",))
+        first.start()
+        while not chat.chat.busy:
+            time.sleep(0.005)
+        with pytest.raises(UsageError, match="A turn is running"):
+            chat.send("me too")
+        with pytest.raises(UsageError, match="A turn is running"):
+            chat.undo()
+        chat.cancel()
+        first.join(5)
+        assert chat.send("and now?").text == "later"
+
+
+def test_whatever_a_chat_does_can_be_done_without_a_loop() -> None:
+    done = {name for name, what in vars(Chat).items() if inspect.iscoroutinefunction(what) and name[0] != "_"}
+    assert done <= set(vars(BlockingChat))
