@@ -79,3 +79,12 @@ def test_an_option_is_sent_or_reported_but_never_dropped_in_silence(dialect: str
             if sent.body == without[beside].body and not reported:
                 silent.append((model, option, beside))
     assert not silent
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_a_budget_for_thoughts_beside_the_wish_for_none_is_sent_or_reported(dialect: str) -> None:
+    for card, model in kinds_of_models(dialect).items():
+        alone = written(dialect, model, card, effort="none")
+        both = written(dialect, model, card, effort="none", thinking_budget=2048)
+        reported = any("thinking_budget" in repair.path for repair in both.repairs)
+        assert reported or both.body != alone.body, model

@@ -166,12 +166,13 @@ class _Settings:
             return self._counted(effort, budget)
         if budget is not None:
             self.not_sent("thinking_budget", "the model decides itself how long to think")
-        if effort is None:
-            return {"type": "adaptive"} if budget is not None else None
-        self.level = self._level(effort)
-        return {"type": "adaptive"}
+        if effort is not None:
+            self.level = self._level(effort)
+        return None if effort is None and budget is None else {"type": "adaptive"}
 
     def _switched_off(self) -> dict[str, Any] | None:
+        if self.options.thinking_budget is not None:
+            self.not_sent("thinking_budget", "effort asks for no thoughts")
         if self.card.thinking == "always":
             self.not_sent("effort", "thinking cannot be switched off on this model")
             return None
@@ -387,8 +388,7 @@ def _cache_mark(messages: Any) -> dict[str, Any] | None:
     """A mark on a message becomes one for the whole request, which the provider puts where it fits (ANT-85)."""
     for message in reversed(messages if isinstance(messages, list) else []):
         content = message.get("content") if isinstance(message, dict) else None
-        blocks: list[Any] = content if isinstance(content, list) else []
-        for block in reversed(blocks):
+        for block in reversed(content if isinstance(content, list) else []):
             mark: Any = block.get("cache_control") if isinstance(block, dict) else None
             if isinstance(mark, dict):
                 return mark
