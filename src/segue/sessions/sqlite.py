@@ -35,8 +35,9 @@ PATIENCE: Final = 20.0
 
 IMPATIENCE: Final = 0.005
 SLOW_SECONDS: Final = 0.01
+SLOW_WRITES: Final = 3
 SLOW_FOR_SECONDS: Final = 10.0
-"""A write that took longer than this sends the next ones through the worker for a while: the loop must not wait."""
+"""So many slow writes in a row send the next ones through the worker for a while: the loop must not wait for them."""
 
 # Not unixepoch('subsec'): SQLite knows it only since 3.42.
 _NOW: Final = "((julianday('now') - 2440587.5) * 86400.0)"
@@ -59,6 +60,7 @@ class SQLiteStore:
         self._impatient: sqlite3.Connection | None = None
         self._quickly = Lock()
         self._slow_until = 0.0
+        self._slow_writes = 0
 
     async def create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
         check_session_id(session)
@@ -109,8 +111,10 @@ class SQLiteStore:
         except (sqlite3.Error, OSError):
             return None  # whatever it is, the worker waits for it or says so
         finally:
-            if time.monotonic() - began > SLOW_SECONDS:
-                self._slow_until = time.monotonic() + SLOW_FOR_SECONDS
+            ended = time.monotonic()
+            self._slow_writes = self._slow_writes + 1 if ended - began > SLOW_SECONDS else 0
+            if self._slow_writes >= SLOW_WRITES:
+                self._slow_until, self._slow_writes = ended + SLOW_FOR_SECONDS, 0
             self._quickly.release()
 
     # Everything below runs in the worker's thread.
