@@ -127,6 +127,13 @@ def test_a_key_in_the_environment_goes_before_a_stored_one(cloud: Cloud, asked: 
     assert "Taking anthropic/" in asked("hello").err
 
 
+def test_a_limit_of_cost_is_told_once(cloud: Cloud, asked: Here) -> None:
+    cloud.say("words " * 500)
+    told = asked("hello", "-m", "openai/gpt-4.1", "--max-cost", "0.000001")
+    assert told.code == Exit.TURN_LIMIT
+    assert told.err.count("has cost") == 1
+
+
 def test_a_price_that_is_not_known_cannot_be_a_limit(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     here = cloud.home.here(monkeypatch, OLLAMA_HOST=cloud.served.url("ollama"))
     told = here("hello", "-m", "ollama/qwen3", "--max-cost", "1")

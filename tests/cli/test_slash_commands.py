@@ -15,6 +15,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import DummyInput
 
 from cli.running import Cloud
+from segue.chat.budget import Budget
 from segue.cli.interactive.commands import COMMANDS, is_command, run_command, works_meanwhile
 from segue.cli.interactive.completing import TalkCompleter
 from segue.cli.interactive.screen import Screen
@@ -232,5 +233,104 @@ def test_words_are_completed_from_what_is_known(sit: Callable[..., None]) -> Non
         assert "auto-edit" in offered("/approval auto")
         assert offered("look at @not") == ["@notes.txt"]
         assert offered("plain words") == []
+
+    sit(scene)
+
+
+def test_every_mistake_says_what_and_what_next_and_the_chat_goes_on(
+    cloud: Cloud, sit: Callable[..., None]
+) -> None:
+    mistakes = {
+        "/nonsense": "no command",
+        "/model nobody/x": "no provider",
+        "/provider nobody": "No usual model",
+        "/profile nobody": "no profile",
+        "/compact magically": "no strategy",
+        "/undo": "undo",
+        "/redo": "redo",
+        "/resume zzz": "no session",
+        "/save": "called",
+        "/view nonsense": "no dialect",
+        "/export /no/such/place/x.json": "No such file",
+        "/dump /no/such/place/x.json": "No such file",
+        "/set nonsense 1": "no setting",
+        "/set temperature warm": "will not do",
+        "/approval whatever": "no approval mode",
+        "/key": "Whose key",
+        "/copy": "Nothing was answered",
+    }
+
+    async def scene(at: Sitting) -> None:
+        for typed, told in mistakes.items():
+            shown = await at.type(typed)
+            assert shown.startswith("✗ "), typed
+            assert told.lower() in shown.lower(), (typed, shown)
+            assert "Traceback" not in shown
+        Path("large.bin").write_bytes(b"\xff\xfe\x00")
+        assert "neither text nor an image" in await at.say("look at @large.bin")
+        cloud.fail(status=401)
+        shown = await at.say("hello")
+        assert "openai/gpt-4.1 refused (HTTP 401)" in shown
+        assert "segue keys set openai" in shown
+        cloud.say("Fine.")
+        assert "Fine." in await at.say("hello again")
+
+    sit(scene)
+
+
+def test_a_fault_of_ours_does_not_take_the_conversation_away(
+    sit: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_anything: object) -> None:
+        raise RuntimeError("of ours")
+
+    async def scene(at: Sitting) -> None:
+        monkeypatch.setattr("segue.cli.interactive.about.show_tools", fail)
+        assert "/tools failed: RuntimeError: of ours" in await at.type("/tools")
+
+    sit(scene)
+
+
+def test_a_limit_of_cost_stops_a_turn(cloud: Cloud, sit: Callable[..., None]) -> None:
+    async def scene(at: Sitting) -> None:
+        at.talk.around.budget = Budget(max_cost=0.000001)
+        await at.type("/new")
+        cloud.say("words " * 200, Call("list_dir", {}))
+        shown = await at.say("Look around")
+        assert "The turn is stopped: it has cost" in shown
+
+    sit(scene, "-T", "list_dir")
+
+
+def test_profiles_are_told_and_chosen(cloud: Cloud, sit: Callable[..., None]) -> None:
+    cloud.home.configure(
+        '[profiles.team]\npolicy = "round_robin"\nmembers = ["openai/gpt-4.1", "anthropic/claude-sonnet-4-6"]\n'
+    )
+
+    async def scene(at: Sitting) -> None:
+        assert "team: round_robin of openai/gpt-4.1" in await at.type("/profile")
+        assert "→ team" in await at.type("/profile team")
+
+    sit(scene)
+
+
+def test_the_model_writes_what_an_assistant_has_to_know(cloud: Cloud, sit: Callable[..., None]) -> None:
+    async def scene(at: Sitting) -> None:
+        cloud.say(Call("write_file", {"path": "AGENTS.md", "content": "# How to work here\n"}))
+        cloud.say("Written.")
+        await at.type("/approval yolo")
+        assert "Written." in await at.type("/init")
+        assert Path("AGENTS.md").read_text() == "# How to work here\n"
+        assert "there already" in await at.type("/init")
+
+    sit(scene)
+
+
+def test_saying_it_differently_puts_the_words_back(cloud: Cloud, sit: Callable[..., None]) -> None:
+    async def scene(at: Sitting) -> None:
+        cloud.say("One.")
+        await at.say("The first words")
+        assert "Taken back" in await at.type("/rewind")
+        assert at.talk.unsent == "The first words"
 
     sit(scene)

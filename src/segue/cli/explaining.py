@@ -59,7 +59,7 @@ def explain(error: BaseException, *, about: str = "") -> Exit:
 def lines_about(error: SegueError, *, about: str = "") -> list[str]:
     """What happened and where; then what to do, if anybody knows. `about`: the model that was asked."""
     place = f" (at {error.path})" if error.path else ""
-    next_step = error.hint or _advice(error)
+    next_step = error.hint or _advice(error, about.partition("/")[0])
     return [f"{_who(error, about)}{error.message}{place}", *([next_step] if next_step else [])]
 
 
@@ -98,8 +98,8 @@ _NEXT: Final[dict[Remedy, str]] = {
 }
 
 
-def _advice(error: SegueError) -> str:
+def _advice(error: SegueError, provider: str = "") -> str:
     """What to do next, where the error itself does not say."""
-    return (
-        "" if error.hint or isinstance(error, UsageError | TranscriptError) else _NEXT.get(error.remedy, "")
-    )
+    if isinstance(error, UsageError | TranscriptError):
+        return ""
+    return _NEXT.get(error.remedy, "").replace("PROVIDER", provider or "PROVIDER")

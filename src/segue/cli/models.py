@@ -8,10 +8,11 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from segue.cli.cells import cut
 from segue.cli.exits import Exit
 from segue.cli.explaining import lines_about
 from segue.cli.status import short
-from segue.cli.terminal import complain, printable, say
+from segue.cli.terminal import columns_of, complain, printable, say
 from segue.errors import SegueError, UsageError
 
 if TYPE_CHECKING:
@@ -105,9 +106,11 @@ def _write_list(found: list[ModelInfo], *, as_json: bool) -> None:
         return
     rows = [(f"{info.provider}/{info.id}", *_facts(info)) for info in found]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    room = columns_of(sys.stdout)
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        sys.stdout.write(printable("  ".join(cells)).rstrip() + "\n")
+        line = printable("  ".join(cells)).rstrip()
+        sys.stdout.write((cut(line, room) if room else line) + "\n")
 
 
 def _facts(info: ModelInfo) -> tuple[str, str, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from segue.chat.approval import Approval
+from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.route import parse_route
 from segue.chat.shortening import Compacting
@@ -53,7 +54,7 @@ class Surroundings:
         self.mcp = open_servers(self.config.mcp, self.directory, bare=arguments.bare)
         self.approval = self._approval(arguments)
         self.options = Options(effort=arguments.effort or self.config.effort, response_schema=response_schema)
-        self.max_turns: int = arguments.max_turns or self.config.limits.max_turns
+        self.budget = Budget(max_turns=arguments.max_turns or self.config.limits.max_turns)
         self._arguments = arguments
         self._system = self._system_prompt(arguments)
 
@@ -138,7 +139,7 @@ class Surroundings:
             store=self.store,
             providers=self.providers,
             options=self.options,
-            max_turns=self.max_turns,
+            budget=self.budget,
             approval=self.approval,
             compaction=Compacting(share=self.config.limits.compact_at),
             directory=str(self.directory),

@@ -7,6 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from segue.cli.beginning import begin_chat
 from segue.cli.config.places import history_file
 from segue.cli.exits import Exit
@@ -27,6 +29,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _run(arguments: argparse.Namespace) -> int:
     around = Surroundings(arguments)
+    # Of each turn: a one-shot counts all of its own, a chat has no end to count to.
+    most = arguments.max_cost or around.config.limits.max_cost
+    around.budget = structs.replace(around.budget, max_cost=most)
     plain = arguments.plain or os.environ.get("TERM") == "dumb"
     screen = Screen(
         sys.stdout, Paint(sys.stdout, plain=plain), plain=plain, markdown=around.config.ui.markdown

@@ -24,6 +24,7 @@ from segue.chat.events import (
     TurnComplete,
     Warned,
 )
+from segue.chat.session import OVER_BUDGET
 from segue.cli.cells import cut, cut_beginning, width_of
 from segue.cli.explaining import lines_about
 from segue.cli.notes import note, switch_line
@@ -112,8 +113,8 @@ class TurnView:
                 self._note("yellow", f"{model}: {error.message} Trying again{pause}.")
             case Compaction():
                 self._note("yellow", compaction_line(event))
-            case Warned(message):
-                self._note("yellow", message)
+            case Warned(message, code):
+                self._note("yellow", f"The turn is stopped: {message}." if code == OVER_BUDGET else message)
             case TurnComplete():
                 self._model = event.model or self._model
                 self._doing = "waiting"

@@ -33,7 +33,8 @@ class Stop:
         if not again:
             self.why, self.detail = why, detail
         running = self.cancel_turn()
-        if self._task is not None and (again or not running):
+        # A limit that the listener itself has noticed is told when it has heard the rest.
+        if self._task is not None and (again or not running) and why not in ("cost", "loss"):
             self._task.cancel()
 
     def on_signals(self) -> AbstractContextManager[None]:
