@@ -15,23 +15,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from jsonschema_rs import is_valid
-from msgspec import structs
 
-from segue.conversation.blocks import Origin, ToolResult
-from segue.conversation.events import fold
-from segue.conversation.message import Conversation, tool, user
+from segue.chat.chat import Chat
+from segue.chat.route import Route
+from segue.chat.tool import Context, Tool
+from segue.conversation.message import Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.providers.adapter import ChatRequest
 from segue.providers.embedded.provider import EmbeddedProvider
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall
-    from segue.conversation.events import Reply
     from segue.conversation.tools import ToolChoice
     from segue.providers.embedded.forms import FormName
 
-_ORIGIN = Origin()
 Check: TypeAlias = Callable[[dict[str, Any]], bool]
 
 
@@ -115,18 +112,19 @@ WAYS: tuple[tuple[FormName, ToolChoice], ...] = (
 
 
 class Bench:
-    """Asks one model in one form."""
+    """Asks one model in one form, as any user would: turns of a chat, with tools that give fixed answers."""
 
     def __init__(self, model: str, form: FormName, choice: ToolChoice) -> None:
         self._provider = EmbeddedProvider(model=model, form=form)
+        self._route = Route(provider=self._provider.name, model=model)
         self._options = Options(max_tokens=200, temperature=0.0, tool_choice=choice)
 
     async def run(self) -> str:
         started = time.process_time()
         valid = sensible = 0
         for prompt, name, check in PROMPTS:
-            reply = await self._ask(Conversation(messages=(user(prompt),)), self._options)
-            call = next(iter(reply.message.calls), None)
+            reply = (await self._turn(prompt))[0]
+            call = next(iter(reply.calls), None)
             fits = call is not None and _is_valid(call)
             right = call is not None and fits and call.name == name and check(call.arguments)
             valid, sensible = valid + fits, sensible + right
@@ -135,10 +133,8 @@ class Bench:
         seconds = (time.process_time() - started) / len(PROMPTS)
         told = f"{sensible}/20 sensible, {valid}/20 valid calls, {seconds:.1f} s of one core a call"
         if self._options.tool_choice == "auto":
-            quiet = [
-                await self._ask(Conversation(messages=(user(prompt),)), self._options) for prompt in PLAIN
-            ]
-            told += f", {sum(not reply.message.calls for reply in quiet)}/{len(PLAIN)} left alone"
+            quiet = [(await self._turn(prompt))[0] for prompt in PLAIN]
+            told += f", {sum(not reply.calls for reply in quiet)}/{len(PLAIN)} left alone"
             told += f", {await self._answered()}/{len(ANSWERS)} answered from the result"
         self._provider.close()
         return told
@@ -146,23 +142,29 @@ class Bench:
     async def _answered(self) -> int:
         right = 0
         for number, output, needed in ANSWERS:
-            asked = Conversation(messages=(user(PROMPTS[number][0]),))
-            forced = structs.replace(self._options, tool_choice="required")
-            said = asked.append((await self._ask(asked, forced)).message)
-            results = [ToolResult(call.id, call.name, output) for call in said.messages[-1].calls]
-            reply = await self._ask(said.append(tool(*results)), self._options)
-            right += needed in reply.message.text
-            if needed not in reply.message.text:
-                print(f"    {PROMPTS[number][0]} = {output} -> {_shown(reply)}")
+            replies = await self._turn(PROMPTS[number][0], output, exchanges=2)
+            right += needed in replies[-1].text
+            if needed not in replies[-1].text:
+                print(f"    {PROMPTS[number][0]} = {output} -> {_shown(replies[-1])}")
         return right
 
-    async def _ask(self, conversation: Conversation, options: Options) -> Reply:
-        request = ChatRequest(model="", conversation=conversation, tools=TOOLS, options=options)
-        events = [event async for event in self._provider.chat_stream(request)]
-        reply = fold(events, _ORIGIN)
-        if reply.error is not None:
-            raise reply.error
-        return reply
+    async def _turn(self, prompt: str, output: str = "done", *, exchanges: int = 1) -> list[Message]:
+        """What the model said in one turn."""
+
+        async def answer(_arguments: dict[str, Any], _context: Context) -> str:
+            return output
+
+        tools = [Tool(spec=spec, run=answer) for spec in TOOLS]
+        chat = Chat(
+            self._route,
+            tools=tools,
+            providers={self._provider.name: self._provider},
+            options=self._options,
+            max_turns=exchanges,
+        )
+        async with chat:
+            (await chat.send(prompt)).or_raise()
+            return [message for message in chat.conversation.messages if message.speaker == "model"]
 
 
 def _is_valid(call: ToolCall) -> bool:
@@ -170,9 +172,9 @@ def _is_valid(call: ToolCall) -> bool:
     return spec is not None and is_valid(spec.parameters or {}, call.arguments)
 
 
-def _shown(reply: Reply) -> str:
-    calls = [f"{call.name}({msgspec.json.encode(call.arguments).decode()})" for call in reply.message.calls]
-    return " ".join([*calls, reply.message.text[:200].replace("\n", "⏎")])
+def _shown(reply: Message) -> str:
+    calls = [f"{call.name}({msgspec.json.encode(call.arguments).decode()})" for call in reply.calls]
+    return " ".join([*calls, reply.text[:200].replace("\n", "⏎")])
 
 
 def run(models: Sequence[str] = ()) -> None:

@@ -173,3 +173,15 @@ def test_the_next_turn_says_the_same_bytes_as_a_fresh_start_would(place: Place) 
             fresh.preview(request).body
         )
         conversation = conversation.append(user(f"And {number}?"))
+
+
+def test_a_session_asks_for_the_cache_where_nothing_is_cached_unasked(segue_emulator_server: Served) -> None:
+    """A prefix that will be sent again is worth keeping; a single request is not worth the price of writing it."""
+    provider = provider_at(segue_emulator_server, ANTHROPIC)
+    sent: list[Sent] = []
+    for session in ("a-session", ""):
+        events = events_of(provider, asking(ANTHROPIC, session=session, on_sent=sent.append))
+        assert isinstance(events[-1], Finished)
+    lasting, single = (msgspec.json.decode(one.body) for one in sent)
+    assert lasting["cache_control"] == {"type": "ephemeral"}
+    assert "cache_control" not in single

@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
-from typing import Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import msgspec
@@ -42,6 +42,8 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     auth: AuthStyle = "bearer"
     needs_key: bool = True
     headers: Mapping[str, str] = {}
+    in_sessions: Mapping[str, Any] = {}
+    """Fields of requests that belong to a session, so that more of the same will follow: where a cache must be asked for."""
     embedding_model: str = ""
     """As somebody configured it; else it is known for the dialect."""
     start: str = ""

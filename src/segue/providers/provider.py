@@ -175,7 +175,10 @@ class Provider(ProviderAdapter):
         dialect = endpoint.dialect.name
         path = path_of(dialect).replace("{model}", quote(asked.model.removeprefix("models/"), safe=""))
         card = self._card(asked.model, dialect)
-        options = structs.replace(self._fit(asked, card), model=asked.model, stream=True)
+        fitting = self._fit(asked, card)
+        lasting = self.address.in_sessions if asked.session and self.address is not None else {}
+        extra = {**lasting, **(fitting.extra or {})} or None
+        options = structs.replace(fitting, model=asked.model, stream=True, extra=extra)
         written = self._writers[dialect].write(asked, options, card, endpoint.base_url + path)
         return _Prepared(endpoint, path, written)
 
