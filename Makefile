@@ -60,6 +60,7 @@ docs: $(SYNCED)  ## write the generated documents anew
 	$(BIN)/python -m scripts.requirements --write
 	$(BIN)/python -m scripts.cli_schemas --write
 	$(BIN)/python -m scripts.emulator_rules --write
+	$(BIN)/python -m scripts.provider_table --write
 
 pictures: $(SYNCED) ## draw the terminal pictures in docs anew
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m scripts.picture docs/pictures/*.toml
