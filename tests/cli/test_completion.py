@@ -63,6 +63,16 @@ def test_the_other_shells_can_read_theirs(segue: Here, shell: str, tmp_path: Pat
     file = tmp_path / "script"
     file.write_text(told.out)
     subprocess.run([found, "-n", str(file)], check=True, timeout=10)  # noqa: S603
+    ask = {
+        "fish": f"source {file}; complete -C 'segue ses'; complete -C 'segue --approval-mode '",
+        "zsh": f"autoload -U compinit; compinit -u -D; source {file}; print $_comps[segue] sessions auto-edit",
+    }
+    done = subprocess.run(  # noqa: S603
+        [found, "-c", ask[shell]], check=True, timeout=20, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert "sessions" in done.stdout
+    assert "auto-edit" in done.stdout
+    assert shell == "fish" or "_segue" in done.stdout
 
 
 def test_an_unknown_shell_is_wrong_usage(segue: Here) -> None:

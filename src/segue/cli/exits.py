@@ -34,4 +34,4 @@ class Exit(IntEnum):
     INTERRUPTED = 130
     """Ctrl-C. The session is whole."""
     TERMINATED = 143
-    """SIGTERM. The session is whole."""
+    """SIGTERM, or the terminal was closed. The session is whole."""
