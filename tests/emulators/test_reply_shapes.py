@@ -14,8 +14,9 @@ from emulators.recordings import FOLDER
 from segue.emulators.app import App
 from segue.emulators.inprocess import ask_now
 
-if not FOLDER.is_dir():
-    pytest.skip("the recorded traffic is not beside this repository", allow_module_level=True)
+pytestmark = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason="the recorded traffic is not beside this repository"
+)
 
 PATHS = ("/v1/chat/completions", "/v1/responses")
 MOST = 0.6
