@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from cli.running import Here, Home
 from segue.cli.config.command import toml_value
-from segue.cli.config.layers import load, merge, value_of
+from segue.cli.config.layers import NOT_SETTINGS, load, merge, value_of
 from segue.cli.config.lines import line_of, lines_of
 from segue.cli.config.models import choose
 from segue.cli.config.values import Config, Profile
@@ -276,3 +277,15 @@ def test_the_configuration_on_the_page_can_be_used(segue: Here, home: Home) -> N
     home.configure(page.partition("```toml\n")[2].partition("```")[0])
     told = segue("config", "check")
     assert told.code == Exit.OK, told.err
+
+
+def test_every_variable_of_ours_that_is_no_setting_is_let_through() -> None:
+    """Found in the source: whoever adds one has to name it."""
+    source = Path(__file__).parents[2] / "src" / "segue"
+    named = {
+        name
+        for file in source.rglob("*.py")
+        for name in re.findall(r'"SEGUE_([A-Z]+)"', file.read_text("utf-8"))
+    }
+    assert {"CONFIG", "MODELS"} <= named
+    assert named <= NOT_SETTINGS

@@ -252,7 +252,7 @@ def test_every_mistake_says_what_and_what_next_and_the_chat_goes_on(
         "/save": "called",
         "/view nonsense": "no dialect",
         "/export /no/such/place/x.json": "No such file",
-        "/dump /no/such/place/x.json": "No such file",
+        "/dump": "no messages",
         "/set nonsense 1": "no setting",
         "/set temperature warm": "will not do",
         "/approval whatever": "no approval mode",

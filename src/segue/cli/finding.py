@@ -32,7 +32,9 @@ class Found(Struct, frozen=True):
     why: str
 
     def __str__(self) -> str:
-        return f"Taking {self.model}: {self.why}. Another: -m provider/model, or `model` in the file that `segue config path` names."
+        return (
+            f"Taking {self.model}: {self.why}. Another: -m provider/model, or `model` in `segue config path`."
+        )
 
 
 def usual_model(name: str, config: Config) -> str:
@@ -97,7 +99,7 @@ def embedded() -> Found | None:
         return None
     return Found(
         f"{provider.name}/{provider.model}",
-        "there is no key and no local server, but a model in this process",
+        "no key, no local server, but its weights are here",
     )
 
 
@@ -109,11 +111,14 @@ def nobody() -> UsageError:
         if address.needs_key and address.key_env
     ]
     local = next(address for address in addresses().providers.values() if address.start)
+    from segue.providers.embedded.engine import is_installed  # noqa: PLC0415 - only who has nothing needs it
+
+    install = "" if is_installed() else "pip install 'segue-llm[embedded]' && "
     lines = [
         "No model can be asked yet. There are three ways:",
-        f"  1. a key:     export {variables[0]}=…  (or {variables[1]}, …), or: segue keys set PROVIDER",
-        f"  2. a server:  {local.start}  (or another: [providers.NAME] base_url in the config file)",
-        "  3. neither:   pip install 'segue-llm[embedded]' && segue models pull embedded/smollm2",
+        f"  1. a key:     export {variables[0]}=…  (or: segue keys set PROVIDER)",
+        f"  2. a server:  {local.start}  (or another: providers.NAME.base_url)",
+        f"  3. neither:   {install}segue models pull embedded/smollm2",
     ]
     return UsageError(
         "\n".join(lines),

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
+_INDENT: Final = " " * 7
+"""Under the first word behind `segue:`."""
+
 
 @final
 class Paint:
@@ -39,10 +42,20 @@ def say(text: str) -> None:
 
 
 def complain(what: str, *more: str) -> None:
-    """What went wrong, and below it what to do."""
-    sys.stderr.write(f"{Paint(sys.stderr)('red', 'segue:')} {printable(what)}\n")
-    for line in more:
-        say(f"       {line}")
+    """What went wrong, and below it what to do; broken between words where somebody watches."""
+    room = columns_of(sys.stderr)
+    first, *others = (part for text in (what, *more) for part in _lines(printable(text), room))
+    sys.stderr.write(f"{Paint(sys.stderr)('red', 'segue:')} {first}\n")
+    for line in others:
+        sys.stderr.write(f"{_INDENT}{line}\n")
+
+
+def _lines(text: str, room: int) -> list[str]:
+    if not room:
+        return text.split("\n")
+    from segue.cli.cells import wrapped  # noqa: PLC0415 - only for somebody who watches
+
+    return [part for line in text.split("\n") for part in wrapped(line, room - 1 - len(_INDENT))]
 
 
 def printable(text: str) -> str:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Path: TypeAlias = tuple[str, ...]
 
 ENVIRONMENT_PREFIX = "SEGUE_"
-NOT_SETTINGS = frozenset({"CONFIG", "DEBUG"})
-"""Variables of ours that name no setting."""
+NOT_SETTINGS = frozenset({"CONFIG", "DEBUG", "HUB", "MODELS"})
+"""Variables of ours that name no setting: a file, a switch, and where the weights of local models come from and go."""
 
 
 @final
