@@ -23,7 +23,7 @@ chat: $(SYNCED)  ## talk to a small model in this very process: no key, no serve
 	$(BIN)/segue -m embedded/smollm2
 
 test: check      ## all of check, and all tests
-	$(BIN)/pytest -q -n 2
+	$(BIN)/pytest -q -n 3
 
 check: $(SYNCED) ## lint, types, import contracts, generated documents
 	$(BIN)/ruff check .

@@ -79,4 +79,5 @@ class Repainted:
         """What takes them away. A window that was made narrower has broken them into more rows."""
         rows = sum(max(-(-width // columns), 1) for width in self._widths)
         self._widths = []
-        return f"\r\x1b[{rows}A\x1b[J" if rows else ""
+        # Row by row: a clearing of all below the first row is kept as a page of history by some terminals.
+        return "\r\x1b[K" + "\x1b[A\x1b[K" * rows if rows else ""
