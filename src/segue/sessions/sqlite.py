@@ -208,12 +208,13 @@ class SQLiteStore:
 
     def _tell(self, connection: sqlite3.Connection, number: int, at: float, news: News) -> None:
         """What the list and the search know of a session. Most entries change nothing of it."""
-        connection.execute(
-            """UPDATE sessions SET updated = ?, held_until = ? + ?, turns = turns + ?, title = coalesce(?, title),
-            model = coalesce(nullif(?, ''), model), first_words = coalesce(nullif(first_words, ''), ?)
-            WHERE number = ?""",
-            (at, at, self._lease_seconds, news.turns, news.title, news.model, news.first_words, number),
-        )
+        if news.turns or news.model or news.title is not None:
+            connection.execute(
+                """UPDATE sessions SET updated = ?, held_until = ? + ?, turns = turns + ?,
+                title = coalesce(?, title), model = coalesce(nullif(?, ''), model),
+                first_words = coalesce(nullif(first_words, ''), ?) WHERE number = ?""",
+                (at, at, self._lease_seconds, news.turns, news.title, news.model, news.first_words, number),
+            )
         if news.said:
             connection.executemany(
                 "INSERT INTO said (session, words) VALUES (?, ?)", [(number, text) for text in news.said]
@@ -271,7 +272,12 @@ def _open(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     try:
         _use_wal(connection)
-        for setting in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON", "secure_delete = ON"):
+        for setting in (
+            "synchronous = FULL",
+            "fullfsync = ON",
+            "foreign_keys = ON",
+            "secure_delete = ON",
+        ):
             connection.execute(f"PRAGMA {setting}")
         connection.create_function("fold", 1, fold_text, deterministic=True)
         migrate(connection, str(path))
