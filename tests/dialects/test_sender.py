@@ -20,6 +20,12 @@ from strategies.targets import TARGETS
 WIRES = ("openai_chat", "kimi", "openai_responses", "anthropic", "gemini", "mistral", "ollama")
 TOOLS = (ToolSpec("read", "Reads.", {"type": "object", "properties": {"n": {"type": "integer"}}}),)
 
+WISHES = (
+    Options(model="m"),
+    Options(model="m", stream=True, temperature=0.0, max_tokens=9000, effort="high", tool_choice="required"),
+    Options(model="m", effort="none", response_schema={"type": "object"}, stop=("\n",), parallel_calls=False),
+)
+
 
 @pytest.mark.parametrize("name", WIRES)
 @given(data=st.data())
@@ -34,8 +40,9 @@ def test_a_request_says_the_same_whatever_was_sent_before_it(name: str, data: st
         if message is not None:
             conversation = conversation.append(message)
         previous = transcript = render(conversation, None, rules, previous=previous)
-        alone = dialect.encode_request(transcript, TOOLS, Options(model="m"), UNKNOWN)
-        assert sender.encode(transcript, TOOLS, Options(model="m"), UNKNOWN) == alone
+        options = data.draw(st.sampled_from(WISHES))
+        alone = dialect.encode_request(transcript, TOOLS, options, UNKNOWN)
+        assert sender.encode(transcript, TOOLS, options, UNKNOWN) == alone
 
 
 def test_another_system_prompt_or_card_starts_afresh() -> None:

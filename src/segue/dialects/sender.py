@@ -12,11 +12,11 @@ import msgspec
 from msgspec import Raw, structs
 
 from segue.conversation.blocks import Text
+from segue.conversation.options import Options
 from segue.dialects.keepsakes import is_kept
 from segue.transcript.steps import ModelStep
 
 if TYPE_CHECKING:
-    from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
     from segue.dialects.dialect import Dialect, EncodedRequest
@@ -35,7 +35,7 @@ class Sender:
         self._system = ""
         self._card: ModelCard | None = None
         self._said: list[bytes] = []
-        """What the first steps say, as JSON without the brackets around it."""
+        """What the first steps say, as JSON without the brackets around it; all but the first begin with a comma."""
 
     def encode(
         self, transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
@@ -44,10 +44,11 @@ class Sender:
         cut = self._cut(transcript, done)
         if cut > done:
             part = structs.replace(transcript, steps=transcript.steps[:cut])
-            middle = self._dialect.encode_request(part, tools, options, card, after=done)
+            # What was said is said in the same way whatever goes beside it, and without that it costs less.
+            middle = self._dialect.encode_request(part, (), Options(model=options.model), card, after=done)
             said = _without_brackets(_FIELDS.decode(middle.body)[self._dialect.messages_field])
             if said:
-                self._said = [*self._said, said]
+                self._said = [*self._said, b"," + said if self._said else said]
             self._steps, self._system, self._card = part.steps, transcript.system, card
         encoded = self._dialect.encode_request(transcript, tools, options, card, after=cut)
         return structs.replace(encoded, body=self._joined(encoded.body)) if cut else encoded
@@ -83,11 +84,8 @@ class Sender:
             if name != self._dialect.messages_field:
                 pieces.append(bytes(value))
                 continue
-            pieces.append(b"[")
-            for said in (*self._said, _without_brackets(value)):
-                if said:
-                    pieces += (b"" if pieces[-1] == b"[" else b",", said)
-            pieces.append(b"]")
+            last = _without_brackets(value)
+            pieces += (b"[", *self._said, b"," if self._said and last else b"", last, b"]")
         pieces.append(b"}")
         return b"".join(pieces)
 
