@@ -182,7 +182,8 @@ def test_fallback_goes_on_where_the_first_one_fails_and_says_so(cloud: Cloud, as
     assert told.code == Exit.OK
     (switch,) = [event for event in lines(told.out) if event["type"] == "switch"]
     assert (switch["from"], switch["to"]) == ("anthropic/claude-sonnet-4-6", "openai/gpt-4.1")
-    assert switch["reason"]
+    assert switch["reason"] == "failover"
+    assert switch["error"]["status"] == 529
 
 
 def test_json_is_one_result_with_the_fields_scripts_know(cloud: Cloud, asked: Here) -> None:

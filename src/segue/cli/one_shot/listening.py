@@ -98,10 +98,14 @@ class Lines:
 
     def _beside(self, event: ChatEvent) -> None:
         match event:
-            case Switch(previous, model, reason, losses):
+            case Switch(previous, model, reason, losses, error):
                 _write_line(
                     told.Switched(
-                        previous=previous, model=model, reason=reason, losses=[str(r) for r in losses]
+                        previous=previous,
+                        model=model,
+                        reason=reason,
+                        losses=[str(repair) for repair in losses],
+                        error=None if error is None else told.trouble(error),
                     )
                 )
             case Retrying(_, error):

@@ -98,6 +98,8 @@ class Switched(Struct, frozen=True, kw_only=True, tag="switch", rename={"previou
     reason: str
     losses: list[str] = []
     """What the new one cannot be told, or only in other words."""
+    error: Trouble | None = None
+    """Why the one before could not answer, where that is the reason."""
 
 
 @final
