@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from segue.providers.registry import KnownProviders
     from segue.sessions.store import SessionInfo, Store
 
-MCP_PREFIX = "mcp__"
-"""How the names of tools of MCP servers begin."""
-
 
 @final
 class Surroundings:
@@ -184,11 +181,7 @@ class Surroundings:
         """The MCP servers in reach, one line each, and what keeps others out."""
         if self.mcp is None:
             return self.untrusted()
-        tools = [tool.name for tool in self.tools if tool.name.startswith(MCP_PREFIX)]
-        names = dict.fromkeys(name.removeprefix(MCP_PREFIX).partition("__")[0] for name in tools)
-        lines = [
-            f"{name}: {sum(t.startswith(f'{MCP_PREFIX}{name}__') for t in tools)} tools" for name in names
-        ]
+        lines = [f"{name}: {count} tools" for name, count in self.mcp.offers.items()]
         problems = [f"{name}: {problem.message}" for name, problem in self.mcp.problems.items()]
         return [*lines, *problems, *self.untrusted()]
 

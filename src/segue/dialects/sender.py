@@ -13,7 +13,6 @@ from msgspec import Raw, structs
 
 from segue.conversation.blocks import Text
 from segue.conversation.options import Options
-from segue.dialects.keepsakes import is_kept
 from segue.transcript.steps import ModelStep
 
 if TYPE_CHECKING:
@@ -88,10 +87,6 @@ class Sender:
             pieces += (b"[", *self._said, b"," if self._said and last else b"", last, b"]")
         pieces.append(b"}")
         return b"".join(pieces)
-
-
-def _is_keepsake(block: object) -> bool:
-    return type(block) is Text and block.seal is not None and is_kept(block.seal.payload, block.seal.kind)
 
 
 def _without_brackets(said: Raw) -> bytes:

@@ -37,8 +37,6 @@ class KnownModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     context: int | None = None
     output: int | None = None
     dimensions: int | None = None
-    shortens: bool = False
-    """Whether its vectors may be asked for shorter than they are."""
     price: Price | None = None
     long: Price | None = None
 

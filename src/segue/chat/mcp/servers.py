@@ -35,6 +35,8 @@ class McpServers:
     def __init__(self, servers: Iterable[Server], *, outputs: str | Path | None = None) -> None:
         self.problems: dict[str, SegueError] = {}
         """Why a server has no tools, by its name."""
+        self.offers: dict[str, int] = {}
+        """How many tools each server has that answered, by its name."""
         self._outputs = Outputs(None if outputs is None else Path(outputs))
         self._connections = [Connection(server) for server in servers]
         self._tools: tuple[Tool, ...] | None = None
@@ -81,8 +83,10 @@ class McpServers:
             listed = await connection.tools()
         except SegueError as problem:
             self.problems[name] = problem
+            self.offers.pop(name, None)
             return []
         self.problems.pop(name, None)
+        self.offers[name] = len(listed)
         return [self._tool(connection, tool) for tool in listed]
 
     def _tool(self, connection: Connection, listed: ListedTool) -> Tool:

@@ -15,6 +15,8 @@ from segue.conversation.options import Options
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from segue.cli.interactive.talk import Talk
 
 SETTABLE: Final = (
@@ -30,12 +32,8 @@ SETTABLE: Final = (
 
 
 async def compact(talk: Talk, words: list[str]) -> None:
-    if words and words[0] not in get_args(Strategy):
-        raise UsageError(
-            f'There is no strategy "{words[0]}".',
-            code="unknown_strategy",
-            hint=f"Known are: {', '.join(get_args(Strategy))}.",
-        )
+    if words:
+        _check_known(words[0], get_args(Strategy), "strategy", "unknown_strategy")
     strategy: Strategy | None = words[0] if words else None  # type: ignore[assignment]
     async with talk.watched("compacting") as view:
         done = await talk.chat.compact(strategy)
@@ -108,12 +106,7 @@ async def change_setting(talk: Talk, words: list[str]) -> None:
     if name == "system":
         await talk.chat.change(system=value)
         return
-    if name not in SETTABLE:
-        raise UsageError(
-            f'There is no setting "{name}".',
-            code="unknown_setting",
-            hint=f"Known are: system, {', '.join(SETTABLE)}.",
-        )
+    _check_known(name, ("system", *SETTABLE), "setting", "unknown_setting")
     await talk.chat.change(options=structs.replace(options, **{name: _read(name, value)}))
 
 
@@ -128,15 +121,15 @@ def _read(name: str, text: str) -> object:
         raise UsageError(f"{text} will not do for {name}: {error}.", code="bad_setting") from error
 
 
+def _check_known(word: str, known: Collection[str], what: str, code: str) -> None:
+    if word not in known:
+        raise UsageError(f'There is no {what} "{word}".', code=code, hint=f"Known are: {', '.join(known)}.")
+
+
 async def change_approval(talk: Talk, words: list[str]) -> None:
-    if words and words[0] not in get_args(Mode):
-        raise UsageError(
-            f'There is no approval mode "{words[0]}".',
-            code="unknown_mode",
-            hint=f"Known are: {', '.join(get_args(Mode))}.",
-        )
     approval = talk.around.approval
     if words:
+        _check_known(words[0], get_args(Mode), "approval mode", "unknown_mode")
         approval.mode = words[0]  # type: ignore[assignment]
     talk.screen.say(f"  approval: {approval.mode}")
     rules = talk.around.config.approval
