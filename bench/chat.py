@@ -14,16 +14,16 @@ import msgspec
 
 from bench.histories import agent_like
 from segue.chat.chat import Chat
-from segue.chat.scheduler import Scheduler
-from segue.chat.tool import Context, Host, Tool
 from segue.conversation.blocks import ToolCall
 from segue.conversation.message import Message, user
 from segue.conversation.tools import ToolSpec
 from segue.providers.scripted import Line, ScriptedProvider, calls, says
 from segue.sessions.entries import Adopted, ModelReplied, SessionStarted, UserSaid
 from segue.sessions.journal import Journal
-from segue.sessions.memory import MemoryStore
-from segue.sessions.store import Store
+from segue.sessions.stores.memory import MemoryStore
+from segue.sessions.stores.store import Store
+from segue.tools.scheduler import Scheduler
+from segue.tools.tool import Context, Host, Tool
 
 CALLS = 100
 SLEEP = 0.1
@@ -40,7 +40,7 @@ async def _scheduler() -> None:
     print(f"scheduler: a batch of {CALLS} calls, per call")
     print(f"{'store':>9} {'CPU µs':>9} {'wall beyond the slowest tool µs':>33}")
     with tempfile.TemporaryDirectory() as folder:
-        from segue.sessions.sqlite import SQLiteStore
+        from segue.sessions.stores.sqlite import SQLiteStore
 
         stores: dict[str, Callable[[int], Store]] = {
             "memory": lambda _: MemoryStore(),

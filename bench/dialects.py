@@ -31,10 +31,10 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
-from segue.dialects.all import DIALECTS
 from segue.dialects.card import UNKNOWN
 from segue.dialects.dialect import Dialect
-from segue.dialects.sender import Sender
+from segue.dialects.registry import DIALECTS
+from segue.dialects.request_cache import Sender
 from segue.transcript.adopt import adopt
 from segue.transcript.render import render
 

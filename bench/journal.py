@@ -15,13 +15,13 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from bench.histories import agent_like
-from segue.sessions.encoding import encode_entry
 from segue.sessions.entries import CallEnded, CallsScheduled, Entry, ModelReplied, SessionStarted, UserSaid
+from segue.sessions.entry_codec import encode_entry
 from segue.sessions.journal import Journal
-from segue.sessions.jsonl import JsonlStore
-from segue.sessions.memory import MemoryStore
-from segue.sessions.sqlite import SQLiteStore
-from segue.sessions.store import Store
+from segue.sessions.stores.jsonl import JsonlStore
+from segue.sessions.stores.memory import MemoryStore
+from segue.sessions.stores.sqlite import SQLiteStore
+from segue.sessions.stores.store import Store
 
 ROUNDS = 9
 

@@ -11,7 +11,7 @@ from bench.histories import agent_like
 from bench.measure import interleaved
 from segue.conversation.blocks import Text
 from segue.conversation.message import Message
-from segue.dialects.targets import RULES
+from segue.dialects.registry import DIALECTS
 from segue.transcript.render import render
 from segue.transcript.rules import Rules
 
@@ -55,4 +55,4 @@ def _appending() -> None:
 
 
 def _at_home(name: str) -> Rules:
-    return RULES[name].at(provider="p", endpoint="e", model="m")
+    return DIALECTS[name].rules.at(provider="p", endpoint="e", model="m")

@@ -17,12 +17,12 @@ import msgspec
 from jsonschema_rs import is_valid
 
 from segue.chat.chat import Chat
-from segue.chat.route import Route
-from segue.chat.tool import Context, Tool
 from segue.conversation.message import Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.providers.embedded.provider import EmbeddedProvider
+from segue.routing.route import Route
+from segue.tools.tool import Context, Tool
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall

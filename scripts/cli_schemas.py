@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from segue.cli.config.values import Config
-from segue.cli.one_shot.told import Told
+from segue.cli.one_shot.json_output import Told
+from segue.config.schema import Config
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from sessions.places import DURABLE
-from stories.crashing import kill_again_and_again
+from sessions.stores_under_test import DURABLE
+from stories.crashes import kill_again_and_again
 
 
 def main() -> None:

@@ -69,7 +69,7 @@ HEAVY = (
         ("import segue", ("msgspec", "segue.transcript", "segue.dialects", "argparse", "asyncio", *HEAVY)),
         ("from segue.cli import main; main(['--version'])", ("msgspec", "segue.dialects", "asyncio", *HEAVY)),
         ("from segue.cli import main; main(['--help'])", ("msgspec", "segue.dialects", "asyncio", *HEAVY)),
-        ("from segue import render", ("segue.dialects", "segue.handoff", "asyncio", *HEAVY)),
+        ("from segue import render", ("segue.dialects", "segue.interop", "asyncio", *HEAVY)),
         ("from segue import Chat", HEAVY),
         ("from segue import convert", HEAVY),
     ],

@@ -16,12 +16,12 @@ import pytest
 from msgspec import Struct
 from scripts import provider_table
 
-from cli.running import Cloud, Home
-from segue.chat.events import ChatEvent
-from segue.cli.commands import COMMANDS
+from cli.cli_runs import Cloud, Home
+from segue.cli.command_table import COMMANDS
 from segue.emulators import script
 from segue.emulators.pytest_plugin import segue_emulator_server
 from segue.emulators.server import Served
+from segue.events import ChatEvent
 from segue.sessions.entries import Entry
 
 __all__ = ["segue_emulator_server"]

@@ -6,28 +6,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from segue.chat.approval import Approval
     from segue.chat.blocking import BlockingChat
     from segue.chat.budget import Budget
     from segue.chat.chat import Chat
-    from segue.chat.route import Route
+    from segue.chat.compaction.trigger import Compacting
     from segue.chat.session import Answer
-    from segue.chat.shortening import Compacting
     from segue.chat.subagent import subagent_tool
-    from segue.chat.tool import Tool
-    from segue.chat.tools import tool
     from segue.conversation.blocks import Code, Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
     from segue.conversation.document import decode_document, encode_document
     from segue.conversation.interaction import Interaction, Ledger
     from segue.conversation.message import Conversation, Message
     from segue.conversation.options import Options
     from segue.errors import SegueError
-    from segue.handoff.convert import convert
+    from segue.interop.convert import convert
     from segue.providers.adapter import ChatRequest, ProviderAdapter
     from segue.providers.registry import ProviderRegistry, default_registry
     from segue.providers.scripted import ScriptedProvider
-    from segue.sessions.jsonl import JsonlStore
-    from segue.sessions.sqlite import SQLiteStore
+    from segue.routing.route import Route
+    from segue.sessions.stores.jsonl import JsonlStore
+    from segue.sessions.stores.sqlite import SQLiteStore
+    from segue.tools.approval import Approval
+    from segue.tools.function_tools import tool
+    from segue.tools.tool import Tool
     from segue.transcript.adopt import adopt, rebuild
     from segue.transcript.policy import Policy
     from segue.transcript.render import render
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Answer": "segue.chat.session",
-    "Approval": "segue.chat.approval",
+    "Approval": "segue.tools.approval",
     "BlockingChat": "segue.chat.blocking",
     "Budget": "segue.chat.budget",
     "Chat": "segue.chat.chat",
     "ChatRequest": "segue.providers.adapter",
     "Code": "segue.conversation.blocks",
-    "Compacting": "segue.chat.shortening",
+    "Compacting": "segue.chat.compaction.trigger",
     "Conversation": "segue.conversation.message",
     "Interaction": "segue.conversation.interaction",
-    "JsonlStore": "segue.sessions.jsonl",
+    "JsonlStore": "segue.sessions.stores.jsonl",
     "Ledger": "segue.conversation.interaction",
     "Media": "segue.conversation.blocks",
     "Message": "segue.conversation.message",
@@ -57,26 +57,26 @@ _HOMES = {
     "ProviderRegistry": "segue.providers.registry",
     "Reasoning": "segue.conversation.blocks",
     "Repair": "segue.transcript.repairs",
-    "Route": "segue.chat.route",
+    "Route": "segue.routing.route",
     "Rules": "segue.transcript.rules",
-    "SQLiteStore": "segue.sessions.sqlite",
+    "SQLiteStore": "segue.sessions.stores.sqlite",
     "ScriptedProvider": "segue.providers.scripted",
     "Seal": "segue.conversation.blocks",
     "SegueError": "segue.errors",
     "Text": "segue.conversation.blocks",
-    "Tool": "segue.chat.tool",
+    "Tool": "segue.tools.tool",
     "ToolCall": "segue.conversation.blocks",
     "ToolResult": "segue.conversation.blocks",
     "Transcript": "segue.transcript.steps",
     "adopt": "segue.transcript.adopt",
-    "convert": "segue.handoff.convert",
+    "convert": "segue.interop.convert",
     "decode_document": "segue.conversation.document",
     "default_registry": "segue.providers.registry",
     "encode_document": "segue.conversation.document",
     "rebuild": "segue.transcript.adopt",
     "render": "segue.transcript.render",
     "subagent_tool": "segue.chat.subagent",
-    "tool": "segue.chat.tools",
+    "tool": "segue.tools.function_tools",
 }
 """Public name → the module it lives in. Each is loaded when it is first asked for, so importing segue costs nothing."""
 

@@ -19,7 +19,12 @@ Callers act on `remedy`, never on class names or sentences.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, TypeAlias
+from contextlib import contextmanager
+from copy import copy
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Remedy: TypeAlias = Literal["fix", "log_in", "pay", "wait", "go_elsewhere", "shrink", "report"]
 
@@ -209,3 +214,24 @@ class JournalError(SegueError):
 
     remedy: ClassVar[Remedy] = "report"
     default_code = "journal"
+
+
+E = TypeVar("E", bound=SegueError)
+
+
+def prefixed(error: E, doing: str) -> E:
+    """A copy of the error whose message says what was being done; the error itself is its cause."""
+    copied = copy(error)
+    copied.message = f"{doing}: {error.message}"
+    copied.args = (copied.message,)
+    copied.__cause__ = error
+    return copied
+
+
+@contextmanager
+def while_doing(what: str) -> Iterator[None]:
+    """Errors raised inside say what was being done."""
+    try:
+        yield
+    except SegueError as error:
+        raise prefixed(error, what) from error

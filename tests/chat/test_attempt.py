@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from segue.chat.chat import Chat
-from segue.chat.policies import SingleRouter
-from segue.chat.retry import Patience
-from segue.chat.route import parse_route
-from segue.chat.router import MemberFacts
 from segue.conversation.events import Finished, TextDelta
 from segue.providers.scripted import Line, ScriptedProvider, says
+from segue.routing.policies import SingleRouter
+from segue.routing.retry import Patience
+from segue.routing.route import parse_route
+from segue.routing.router import MemberFacts
 
 ROUTER = SingleRouter(
     parse_route("scripted/m"), lambda _: MemberFacts(), patience=Patience(attempts=2, first_pause=0)

@@ -13,9 +13,9 @@ import pytest
 
 from segue.chat.blocking import BlockingChat
 from segue.chat.chat import Chat
-from segue.chat.events import Finish, TextChunk, ToolCallStart
 from segue.conversation.events import Finished, TextDelta
 from segue.errors import UsageError
+from segue.events import Finish, TextChunk, ToolCallStart
 from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
 
 

@@ -14,20 +14,6 @@ from hypothesis import strategies as st
 
 from segue.chat import attempt
 from segue.chat.chat import Chat
-from segue.chat.events import (
-    ChatEvent,
-    Error,
-    Finish,
-    ReasoningChunk,
-    TextChunk,
-    ToolCallResult,
-    ToolCallStart,
-    TurnComplete,
-    Warned,
-    as_dict,
-)
-from segue.chat.scheduler import Scheduler
-from segue.chat.tool import Context, Output
 from segue.conversation.blocks import Media, Text, ToolResult
 from segue.conversation.document import decode_document
 from segue.conversation.events import (
@@ -42,10 +28,24 @@ from segue.conversation.events import (
 from segue.conversation.options import Options
 from segue.conversation.usage import Usage
 from segue.errors import InvalidRequestError, OverloadError, TransportError, UsageError
+from segue.events import (
+    ChatEvent,
+    Error,
+    Finish,
+    ReasoningChunk,
+    TextChunk,
+    ToolCallResult,
+    ToolCallStart,
+    TurnComplete,
+    Warned,
+    as_dict,
+)
 from segue.providers.adapter import ChatRequest, ProviderAdapter
 from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
 from segue.sessions.entries import ModelReplied, TurnEnded, UserSaid
-from segue.sessions.memory import MemoryStore
+from segue.sessions.stores.memory import MemoryStore
+from segue.tools.scheduler import Scheduler
+from segue.tools.tool import Context, Output
 
 
 def weather(city: str) -> str:
@@ -605,8 +605,8 @@ def test_a_session_has_one_scheduler_for_all_its_turns(monkeypatch: pytest.Monke
 
 
 def test_tools_that_declare_effects_need_an_approval_and_own_functions_do_not() -> None:
-    from segue.chat.approval import Approval
-    from segue.chat.tools import tool
+    from segue.tools.approval import Approval
+    from segue.tools.function_tools import tool
 
     @tool(effect="run")
     def shell(command: str) -> str:

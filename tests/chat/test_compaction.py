@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from segue.chat.compaction import Shortened, Strategy, budget_for, compact, needs_compaction
-from segue.chat.compaction.cutting import LEFT_OUT
+from segue.chat.compaction.truncation import LEFT_OUT
 from segue.chat.compaction.units import units_of
 from segue.conversation.blocks import Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.document import decode_document, encode_document
@@ -20,7 +20,7 @@ from segue.transcript.adopt import rebuild
 from segue.transcript.render import render
 from segue.transcript.rules import Rules
 from segue.transcript.steps import ModelStep
-from segue.transcript.values import text_of
+from segue.transcript.value_text import text_of
 
 requirement = pytest.mark.requirement
 

@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 from laws.emulated import EMULATED, complaints_about
 from laws.legality import complaints
 from segue.chat.compaction import Shortened, compact
-from segue.chat.compaction.cutting import cut
+from segue.chat.compaction.truncation import cut
 from segue.chat.compaction.units import last_prompt, units_of
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.all import DIALECTS
 from segue.dialects.card import fit_rules
-from segue.providers.cards import card_for_model, default_model
+from segue.dialects.registry import DIALECTS
+from segue.providers.models.cards import card_for_model, default_model
 from segue.transcript.adopt import adopt, rebuild
 from segue.transcript.render import render
 from segue.transcript.rules import Rules
 from segue.transcript.steps import ModelStep, Transcript
-from segue.transcript.values import arguments_of, text_of
+from segue.transcript.value_text import arguments_of, text_of
 from strategies.histories import Told, conversations, whole_conversations
 from strategies.targets import Replay, for_every_target
 

@@ -9,18 +9,18 @@ import pytest
 
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
-from segue.chat.events import ChatEvent, Compaction, ToolCallResult, Warned
-from segue.chat.route import Route
 from segue.chat.subagent import subagent_tool
-from segue.chat.tool import Context
-from segue.chat.tools import as_tool
 from segue.conversation.events import UsageReported
 from segue.conversation.usage import Usage
 from segue.errors import InvalidRequestError, OverloadError
+from segue.events import ChatEvent, Compaction, ToolCallResult, Warned
 from segue.providers.adapter import ChatRequest
 from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
-from segue.sessions.memory import MemoryStore
+from segue.routing.route import Route
 from segue.sessions.state import replay
+from segue.sessions.stores.memory import MemoryStore
+from segue.tools.function_tools import as_tool
+from segue.tools.tool import Context
 
 
 async def told(chat: Chat, said: str = "go") -> list[ChatEvent]:

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from segue.chat.chat import Chat
-from segue.chat.scheduler import Scheduler
 from segue.chat.subagent import subagent_tool
-from segue.chat.tool import Context, Tool
 from segue.conversation.tools import ToolSpec
 from segue.providers.adapter import ChatRequest
 from segue.providers.scripted import ScriptedProvider, calls, says
 from segue.sessions.entries import CallEnded, CallsScheduled, Entry, ToolsAnswered
-from segue.sessions.jsonl import JsonlStore
-from segue.sessions.memory import MemoryStore
-from segue.sessions.sqlite import SQLiteStore
-from segue.sessions.store import Store
+from segue.sessions.stores.jsonl import JsonlStore
+from segue.sessions.stores.memory import MemoryStore
+from segue.sessions.stores.sqlite import SQLiteStore
+from segue.sessions.stores.store import Store
+from segue.tools.scheduler import Scheduler
+from segue.tools.tool import Context, Tool
 
 
 def five_calls() -> ScriptedProvider:

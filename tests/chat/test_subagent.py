@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from segue.chat.approval import Approval
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
-from segue.chat.events import ToolCallStart, ToolProgress
 from segue.chat.subagent import subagent_tool
-from segue.chat.tool import Context
-from segue.chat.tools import tool
 from segue.conversation.blocks import ToolResult
 from segue.conversation.usage import Usage
 from segue.errors import InvalidRequestError
+from segue.events import ToolCallStart, ToolProgress
 from segue.providers.scripted import Line, ScriptedProvider, calls, says
 from segue.sessions.entries import Link, TurnEnded
-from segue.sessions.memory import MemoryStore
+from segue.sessions.stores.memory import MemoryStore
+from segue.tools.approval import Approval
+from segue.tools.function_tools import tool
+from segue.tools.tool import Context
 
 
 async def slow() -> str:
@@ -160,8 +160,8 @@ def test_a_child_asks_the_approval_of_its_parent() -> None:
 
 
 def test_a_child_without_a_parent_is_possible() -> None:
-    from segue.chat.call import run_tool
-    from segue.chat.tool import Host
+    from segue.tools.execution import run_tool
+    from segue.tools.tool import Host
 
     async def main() -> None:
         provider = ScriptedProvider([says("alone")], name="small")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import Cloud, Here, Home
+from cli.cli_runs import Cloud, Here, Home
 from segue.emulators.pytest_plugin import segue_emulator_server
 from segue.emulators.server import Served
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from handoff.requests import ALL, anthropic, openai_chat
-from handoff.sessions import claude_code
-from segue.cli.exits import Exit
+from interop.requests import ALL, anthropic, openai_chat
+from interop.session_samples import claude_code
+from segue.cli.exit_codes import Exit
 
 
 def segue(

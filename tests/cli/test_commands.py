@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import Cloud, Here, Home
-from handoff.sessions import claude_code
-from segue.cli.exits import Exit
-from segue.cli.sessions import session_line
-from segue.cli.status import dollars, short, status_line
+from cli.cli_runs import Cloud, Here, Home
+from interop.session_samples import claude_code
+from segue.cli.commands.sessions import session_line
+from segue.cli.display.turn_summary import dollars, short, status_line
+from segue.cli.exit_codes import Exit
 from segue.conversation.usage import Usage
-from segue.emulators.brain import Call
-from segue.sessions.store import SessionInfo
+from segue.emulators.model_reply import Call
+from segue.sessions.stores.store import SessionInfo
 
 
 @pytest.mark.requirement("Scenario: Model Discovery")
@@ -219,7 +219,7 @@ def test_a_session_is_told_in_one_line() -> None:
 
 
 def test_help_of_every_command_is_told(home: Home, segue: Here) -> None:
-    from segue.cli.commands import COMMANDS
+    from segue.cli.command_table import COMMANDS
 
     for name in COMMANDS:
         told = segue(name, "--help")

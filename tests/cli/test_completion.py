@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import Here
-from segue.cli.commands import COMMANDS
-from segue.cli.completion import SHELLS, places
+from cli.cli_runs import Here
+from segue.cli.command_table import COMMANDS
+from segue.cli.commands.completion import SHELLS, places
 
 
 @pytest.fixture

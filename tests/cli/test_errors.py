@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import pytest
 
-from cli.running import Cloud, Here, Told
-from segue.cli.exits import Exit
+from cli.cli_runs import Cloud, Here, Told
+from segue.cli.exit_codes import Exit
 
 Met: TypeAlias = "Callable[[Cloud, Here], Told]"
 
@@ -243,7 +243,7 @@ def test_an_error_that_nobody_foresaw_is_told_in_two_lines(
     def broken(_: object) -> int:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("segue.cli.health.run", broken)
+    monkeypatch.setattr("segue.cli.commands.health.run", broken)
     told = asked("health")
     assert told.code == Exit.INTERNAL
     assert "ZeroDivisionError: oops" in told.err

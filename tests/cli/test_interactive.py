@@ -10,14 +10,14 @@ from contextlib import ExitStack
 import pytest
 from scripts.terminal import Terminal
 
-from cli.running import Cloud
-from segue.emulators.brain import Call, Think
+from cli.cli_runs import Cloud
+from segue.emulators.model_reply import Call, Think
 
 CTRL_C, CTRL_D, CTRL_O, ESC, ENTER = "\x03", "\x04", "\x0f", "\x1b", "\r"
 READY = r"ctrl-d leaves\n>"
 SLOW = """
 import time
-from segue.chat.tools import tool
+from segue.tools.function_tools import tool
 
 @tool(effect="read")
 def slow(seconds: float, name: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import stat
 
-from cli.running import Here, Home
-from segue.cli.exits import Exit
-from segue.cli.masking import masked
+from cli.cli_runs import Here, Home
+from segue.cli.exit_codes import Exit
+from segue.cli.redaction import masked
 
 KEY = "sk-proj-0123456789abcdef"
 

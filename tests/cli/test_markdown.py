@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.cli.markdown import GROWTH, MarkdownStream
-from segue.cli.markdown_blocks import BlockReader
+from segue.cli.display.markdown import GROWTH, MarkdownStream
+from segue.cli.display.markdown_blocks import BlockReader
 
 PAGE = """# Title
 

@@ -13,9 +13,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from cli.running import Cloud, Here
-from segue.cli.exits import Exit
-from segue.emulators.brain import Call, Think
+from cli.cli_runs import Cloud, Here
+from segue.cli.exit_codes import Exit
+from segue.emulators.model_reply import Call, Think
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = jsonschema_rs.validator_for(json.loads((ROOT / "docs" / "events.schema.json").read_text()))

@@ -14,16 +14,16 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import DummyInput
 
-from cli.running import Cloud
+from cli.cli_runs import Cloud
 from segue.chat.budget import Budget
-from segue.cli.interactive.commands import COMMANDS, is_command, run_command, works_meanwhile
-from segue.cli.interactive.completing import TalkCompleter
+from segue.cli.display.terminal import Paint
+from segue.cli.interactive.commands.table import COMMANDS, is_command, run_command, works_meanwhile
+from segue.cli.interactive.completer import TalkCompleter
+from segue.cli.interactive.interactive_chat import Talk
 from segue.cli.interactive.screen import Screen
-from segue.cli.interactive.talk import Talk
 from segue.cli.one_shot.arguments import parse
-from segue.cli.surroundings import Surroundings
-from segue.cli.terminal import Paint
-from segue.emulators.brain import Call
+from segue.cli.runtime import Surroundings
+from segue.emulators.model_reply import Call
 
 
 class Sitting:
@@ -71,7 +71,7 @@ def sit(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def test_every_command_that_is_offered_is_there() -> None:
-    from segue.cli.interactive.commands import _action
+    from segue.cli.interactive.commands.table import _action
 
     for command in COMMANDS:
         assert callable(_action(command)), command.name
@@ -285,7 +285,7 @@ def test_a_fault_of_ours_does_not_take_the_conversation_away(
         raise RuntimeError("of ours")
 
     async def scene(at: Sitting) -> None:
-        monkeypatch.setattr("segue.cli.interactive.about.show_tools", fail)
+        monkeypatch.setattr("segue.cli.interactive.commands.info.show_tools", fail)
         assert "/tools failed: RuntimeError: of ours" in await at.type("/tools")
 
     sit(scene)

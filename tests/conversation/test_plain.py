@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from msgspec import Struct
 
-from segue.conversation import plain as subject
-from segue.conversation.plain import is_plain, is_sayable, plain, sayable
+from segue.conversation import json_safe as subject
+from segue.conversation.json_safe import is_plain, is_sayable, plain, sayable
 from strategies.histories import CYCLE, plain_values, values
 
 

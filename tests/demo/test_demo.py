@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from segue.chat.call import run_tool
-from segue.chat.tools import as_tool
-from segue.cli.demo import show
+from segue.cli.commands.demo import show
 from segue.conversation.blocks import Reasoning, ToolResult
 from segue.demo.play import Outcome, play
-from segue.demo.script import Story, read_story
+from segue.demo.screen import WIDTH, Screen
 from segue.demo.shop import Shop
-from segue.demo.show import WIDTH, Screen
-from segue.dialects.all import DIALECTS
+from segue.demo.story import Story, read_story
 from segue.dialects.card import UNKNOWN
-from segue.emulators.facts import listed
+from segue.dialects.registry import DIALECTS
 from segue.emulators.faults import Fault
-from segue.providers.cards import card_for_model
+from segue.emulators.model_facts import listed
+from segue.providers.models.cards import card_for_model
+from segue.tools.execution import run_tool
+from segue.tools.function_tools import as_tool
 
 
 def plain(_: str, text: str) -> str:

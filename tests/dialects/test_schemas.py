@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.dialects import schemas
+from segue.dialects.schemas import flavours
 from segue.emulators.anthropic.json_schema import is_valid
 from segue.emulators.kimi import mfjs
 from segue.emulators.mistral import schemas as draft_7
@@ -18,7 +18,7 @@ from segue.emulators.mistral import schemas as draft_7
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FLAVOURS = [schemas.object_root, schemas.anthropic, schemas.gemini, schemas.kimi, schemas.ollama]
+FLAVOURS = [flavours.object_root, flavours.anthropic, flavours.gemini, flavours.kimi, flavours.ollama]
 COMBINATORS = {"oneOf", "anyOf", "allOf", "enum", "const", "not", "$ref"}
 
 _KEYWORDS = st.sampled_from(
@@ -110,7 +110,7 @@ def test_what_was_said_once_is_said_again_in_the_same_words(schema: Any) -> None
 @given(schema=EVERYTHING)
 @few
 def test_openai_and_anthropic_get_an_object_without_combinators_that_is_a_valid_schema(schema: Any) -> None:
-    for flavour in (schemas.object_root, schemas.anthropic):
+    for flavour in (flavours.object_root, flavours.anthropic):
         spoken, _ = flavour(schema)
         assert spoken["type"] == "object"
         assert not COMBINATORS & spoken.keys()
@@ -122,11 +122,11 @@ def test_openai_and_anthropic_get_an_object_without_combinators_that_is_a_valid_
 @given(schema=EVERYTHING)
 @few
 def test_gemini_gets_only_keywords_it_knows(schema: Any) -> None:
-    spoken, _ = schemas.gemini(schema)
+    spoken, _ = flavours.gemini(schema)
     waiting = [spoken]
     while waiting:
         node = waiting.pop()
-        assert node.keys() <= schemas.GEMINI_KEYWORDS
+        assert node.keys() <= flavours.GEMINI_KEYWORDS
         assert isinstance(node.get("type", ""), str)
         assert node.get("type") != "array" or "items" in node
         assert set(node.get("required", ())) <= node.get("properties", {}).keys()
@@ -138,7 +138,7 @@ def test_gemini_gets_only_keywords_it_knows(schema: Any) -> None:
 @given(schema=EVERYTHING)
 @few
 def test_kimi_gets_moonshots_flavour(schema: Any) -> None:
-    spoken, _ = schemas.kimi(schema)
+    spoken, _ = flavours.kimi(schema)
     assert [str(mistake) for mistake in mfjs.mistakes(spoken)] == []
     assert spoken["type"] == "object"
 
@@ -146,7 +146,7 @@ def test_kimi_gets_moonshots_flavour(schema: Any) -> None:
 @given(schema=EVERYTHING)
 @few
 def test_ollama_gets_what_its_server_can_read(schema: Any) -> None:
-    spoken, _ = schemas.ollama(schema)
+    spoken, _ = flavours.ollama(schema)
     assert spoken["type"] == "object"
     assert isinstance(spoken["properties"], dict)
 
@@ -166,7 +166,7 @@ def test_an_ordinary_schema_is_said_as_it_is(flavour: Callable[..., Any]) -> Non
 
 
 def test_a_choice_at_the_root_becomes_one_object_and_says_so() -> None:
-    spoken, notes = schemas.object_root(
+    spoken, notes = flavours.object_root(
         {
             "anyOf": [
                 {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
@@ -190,7 +190,7 @@ def test_a_choice_at_the_root_becomes_one_object_and_says_so() -> None:
 
 
 def test_a_root_that_refers_to_a_definition_is_followed() -> None:
-    spoken, notes = schemas.object_root(
+    spoken, notes = flavours.object_root(
         {
             "$ref": "#/$defs/Order",
             "$defs": {"Order": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Order"}}}},
@@ -201,7 +201,7 @@ def test_a_root_that_refers_to_a_definition_is_followed() -> None:
     assert notes == []
 
 
-@pytest.mark.parametrize("flavour", [schemas.gemini, schemas.kimi, schemas.ollama])
+@pytest.mark.parametrize("flavour", [flavours.gemini, flavours.kimi, flavours.ollama])
 def test_a_schema_that_contains_itself_is_cut_and_says_so(flavour: Callable[..., Any]) -> None:
     spoken, notes = flavour(
         {
@@ -229,7 +229,7 @@ def test_a_schema_that_would_grow_without_end_stays_small() -> None:
         }
         for level in range(30)
     }
-    spoken, notes = schemas.ollama(
+    spoken, notes = flavours.ollama(
         {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": definitions}
     )
     assert len(str(spoken)) < 2_000_000
@@ -237,7 +237,7 @@ def test_a_schema_that_would_grow_without_end_stays_small() -> None:
 
 
 def test_gemini_is_told_in_words_what_it_has_no_keyword_for() -> None:
-    spoken, notes = schemas.gemini(
+    spoken, notes = flavours.gemini(
         {
             "type": "object",
             "properties": {
@@ -259,14 +259,14 @@ def test_gemini_is_told_in_words_what_it_has_no_keyword_for() -> None:
 
 def test_no_arguments_at_all_are_no_parameters_for_gemini_and_an_empty_object_elsewhere() -> None:
     for nothing in (None, {}, {"type": "object", "properties": {}}):
-        assert schemas.gemini(nothing) == ({}, [])
-        assert schemas.object_root(nothing) == ({"type": "object", "properties": {}}, [])
-        assert schemas.kimi(nothing) == ({"type": "object", "properties": {}}, [])
-        assert schemas.ollama(nothing) == ({"type": "object", "properties": {}}, [])
+        assert flavours.gemini(nothing) == ({}, [])
+        assert flavours.object_root(nothing) == ({"type": "object", "properties": {}}, [])
+        assert flavours.kimi(nothing) == ({"type": "object", "properties": {}}, [])
+        assert flavours.ollama(nothing) == ({"type": "object", "properties": {}}, [])
 
 
 def test_a_property_name_that_anthropic_refuses_is_left_out_and_named() -> None:
-    spoken, notes = schemas.anthropic(
+    spoken, notes = flavours.anthropic(
         {"type": "object", "properties": {"a b": {"type": "string"}, "c": {}}, "required": ["a b", "c"]}
     )
     assert spoken == {"type": "object", "properties": {"c": {}}, "required": ["c"]}
@@ -274,7 +274,7 @@ def test_a_property_name_that_anthropic_refuses_is_left_out_and_named() -> None:
 
 
 def test_older_drafts_are_said_in_todays_words() -> None:
-    spoken, notes = schemas.object_root(
+    spoken, notes = flavours.object_root(
         {
             "type": "object",
             "properties": {

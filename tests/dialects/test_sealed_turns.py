@@ -15,15 +15,15 @@ from segue.conversation.events import Reply, fold
 from segue.conversation.message import Conversation, tool, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.all import DIALECTS
 from segue.dialects.card import fit_rules
+from segue.dialects.registry import DIALECTS
 from segue.emulators.app import App
-from segue.emulators.brain import Call, Say, Think
-from segue.emulators.brain import Reply as Scripted
-from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
-from segue.emulators.inprocess import ask_now
-from segue.providers.cards import card_for_model
+from segue.emulators.in_process import ask_now
+from segue.emulators.model_reply import Call, Say, Think
+from segue.emulators.model_reply import Reply as Scripted
+from segue.emulators.scripted_model import ScriptedBrain
+from segue.providers.models.cards import card_for_model
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from segue.emulators.app import App
-from segue.emulators.brain import Reply, Say
-from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
 from segue.emulators.http import find_route
-from segue.emulators.inprocess import ask, ask_now
+from segue.emulators.in_process import ask, ask_now
+from segue.emulators.model_reply import Reply, Say
+from segue.emulators.scripted_model import ScriptedBrain
 
 CHAT = "/openai/v1/chat/completions"
 HI: dict[str, Any] = {"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}]}

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.emulators.brain import Reply, Say
-from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
+from segue.emulators.model_reply import Reply, Say
 from segue.emulators.script import ScriptError
+from segue.emulators.scripted_model import ScriptedBrain
 from segue.emulators.server import Served, run, serve
 
 HI: dict[str, Any] = {"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}]}

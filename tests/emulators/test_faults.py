@@ -8,11 +8,11 @@ import pytest
 
 from segue.emulators import providers
 from segue.emulators.app import App
-from segue.emulators.brain import Reply, Say
-from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.inprocess import Answer, ask_now
+from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.model_reply import Reply, Say
+from segue.emulators.scripted_model import ScriptedBrain
 
 CHAT = "/openai/v1/chat/completions"
 HI: dict[str, Any] = {"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}]}

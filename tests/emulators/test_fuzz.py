@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from segue.emulators import providers
 from segue.emulators.app import App
-from segue.emulators.inprocess import ask_now
+from segue.emulators.in_process import ask_now
 
 ROUTES = [
     (provider, method, pattern)

@@ -12,7 +12,7 @@ import pytest
 
 from emulators.recordings import FOLDER
 from segue.emulators.app import App
-from segue.emulators.inprocess import ask_now
+from segue.emulators.in_process import ask_now
 
 pytestmark = pytest.mark.skipif(
     not FOLDER.is_dir(), reason="the recorded traffic is not beside this repository"

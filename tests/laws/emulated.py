@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from segue.emulators.context import Context
-from segue.emulators.facts import facts_for
+from segue.emulators.model_facts import facts_for
 from segue.emulators.rules import enforced
 
 EMULATED: Final = {

@@ -18,12 +18,12 @@ from segue.conversation.events import Event, Failed, Reply, fold
 from segue.conversation.message import Conversation, Message, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.all import DIALECTS, NAMES
 from segue.dialects.card import UNKNOWN, ModelCard, fit_rules
 from segue.dialects.dialect import DecodedRequest, Dialect
-from segue.emulators.facts import listed
+from segue.dialects.registry import DIALECTS, NAMES
+from segue.emulators.model_facts import listed
 from segue.errors import ProviderError, TranscriptError
-from segue.providers.cards import card_for_model, default_model
+from segue.providers.models.cards import card_for_model, default_model
 from segue.transcript.adopt import adopt
 from segue.transcript.policy import Policy
 from segue.transcript.render import render

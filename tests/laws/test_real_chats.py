@@ -9,8 +9,8 @@ import pytest
 
 from laws.emulated import EMULATED, complaints_about
 from laws.real_chats import CHATS, FATES, real_requests
-from segue.handoff.convert import convert
-from segue.providers.cards import default_model
+from segue.interop.convert import convert
+from segue.providers.models.cards import default_model
 
 pytestmark = pytest.mark.skipif(
     not CHATS.is_dir(), reason="the corpus of recorded chats is not beside the repository"

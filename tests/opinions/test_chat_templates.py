@@ -16,9 +16,9 @@ from opinions.templates import ChatTemplate, fetched_templates
 from segue.conversation.message import Conversation
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.all import DIALECTS
 from segue.dialects.card import ModelCard
-from segue.handoff.convert import convert, fitted
+from segue.dialects.registry import DIALECTS
+from segue.interop.convert import convert, fitted
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from strategies.histories import conversations

@@ -21,7 +21,7 @@ from segue.conversation.events import Event, Failed, Finished, fold
 from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.all import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.providers.adapter import ChatRequest, Sent
 from segue.providers.config import ProviderConfig
 from segue.providers.registry import default_registry

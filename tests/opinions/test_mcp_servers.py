@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from chat.tool_running import perform
-from segue.chat.arguments import problem_with
-from segue.chat.mcp.servers import McpServers
-from segue.chat.tool import Tool
 from segue.conversation.blocks import ToolCall
 from segue.errors import SegueError
+from segue.tools.arguments import problem_with
+from segue.tools.mcp.servers import McpServers
+from segue.tools.tool import Tool
+from tools.tool_runs import perform
 
 pytestmark = [
     pytest.mark.skipif(

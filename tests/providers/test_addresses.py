@@ -5,13 +5,13 @@ from base64 import b64encode
 import pytest
 
 from segue.conversation.message import Conversation, user
-from segue.dialects.all import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import addresses, complete_url, find_address, path_of
-from segue.providers.cards import card_for_model, catalog
 from segue.providers.config import ProviderConfig
-from segue.providers.connect import connect
+from segue.providers.factory import connect
+from segue.providers.models.cards import card_for_model, catalog
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from segue.providers.auth import (
     write_key_file,
 )
 from segue.providers.config import ProviderConfig
-from segue.providers.connect import connect
+from segue.providers.factory import connect
 
 KEY = "nobody-may-see-me"
 

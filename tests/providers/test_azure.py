@@ -11,10 +11,10 @@ import pytest
 
 from segue.conversation.events import Finished, TextDelta
 from segue.conversation.message import Conversation, user
-from segue.dialects.all import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.providers.adapter import ChatRequest
 from segue.providers.config import ProviderConfig
-from segue.providers.connect import connect
+from segue.providers.factory import connect
 
 KEY = "0123456789abcdef0123456789abcdef"
 

@@ -10,7 +10,7 @@ from segue.errors import UsageError
 from segue.providers.adapter import Problem
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig, read_provider_config
-from segue.providers.connect import connect
+from segue.providers.factory import connect
 from segue.transports.transport import Timeouts
 
 KEY = "nobody-may-see-me"

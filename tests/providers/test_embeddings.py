@@ -25,9 +25,9 @@ from segue.errors import (
 )
 from segue.providers.embeddings import ATTEMPTS, batches, embed_all, embedding_dimensions
 from segue.providers.endpoint import Endpoint
-from segue.providers.estimates import family_of, text_tokens
-from segue.providers.known import EmbeddingLimits, known
+from segue.providers.models.catalog import EmbeddingLimits, known
 from segue.providers.services import EmbeddingBatch, Services, services_of
+from segue.providers.token_estimates import family_of, text_tokens
 from strategies.endpoints import closing, emulated, endpoint_at
 
 WIRES = ("openai_chat", "gemini", "mistral", "ollama", "ollama_v1")

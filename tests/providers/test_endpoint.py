@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from segue.dialects.all import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.errors import InvalidRequestError, ProtocolError
 from segue.providers.endpoint import Endpoint
-from segue.transports.loopback import LoopbackTransport
+from segue.transports.asgi import LoopbackTransport
 
 KEY = "a-key-nobody-may-see"
 

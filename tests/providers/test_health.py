@@ -11,9 +11,9 @@ from segue.errors import OverloadError, QuotaError, RateLimitError, TransportErr
 from segue.providers import health as health_module
 from segue.providers.addresses import addresses, find_address
 from segue.providers.config import ProviderConfig
-from segue.providers.connect import connect
+from segue.providers.factory import connect
 from segue.providers.health import advice_for, check_health
-from strategies.places import KEY, PLACES, Place, provider_at
+from strategies.provider_places import KEY, PLACES, Place, provider_at
 
 
 @pytest.mark.requirement("Scenario: Health Check")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from segue.conversation.message import Conversation, model, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.all import DIALECTS
 from segue.dialects.card import ModelCard
+from segue.dialects.registry import DIALECTS
 from segue.emulators.faults import Fault
 from segue.emulators.server import Served
 from segue.errors import InvalidRequestError, OverloadError, ProtocolError, ProviderError, TransportError

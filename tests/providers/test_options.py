@@ -9,12 +9,12 @@ import pytest
 
 from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
-from segue.dialects.all import DIALECTS, NAMES
 from segue.dialects.card import ModelCard
+from segue.dialects.registry import DIALECTS, NAMES
 from segue.providers.adapter import ChatRequest, Sent
-from segue.providers.cards import card_for_model, catalog, default_model
-from segue.providers.writer import Writer
-from strategies.places import WEATHER
+from segue.providers.models.cards import card_for_model, catalog, default_model
+from segue.providers.request_writer import Writer
+from strategies.provider_places import WEATHER
 
 VALUES: dict[str, Any] = {
     "max_tokens": 77,

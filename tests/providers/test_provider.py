@@ -10,16 +10,16 @@ from segue.conversation.blocks import ToolResult
 from segue.conversation.events import CallStarted, Finished, TextDelta, fold
 from segue.conversation.message import Conversation, tool, user
 from segue.conversation.options import Options
-from segue.emulators.brain import Call, Reply, Say
+from segue.emulators.model_reply import Call, Reply, Say
 from segue.emulators.server import Served
 from segue.providers.adapter import ChatRequest, Sent
 from segue.providers.addresses import addresses
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
-from segue.providers.connect import connect
+from segue.providers.factory import connect
 from segue.providers.provider import Provider
 from segue.providers.registry import default_registry
-from strategies.places import KEY, PLACES, WEATHER, Place, asking, events_of, provider_at, say
+from strategies.provider_places import KEY, PLACES, WEATHER, Place, asking, events_of, provider_at, say
 
 every_place = pytest.mark.parametrize("place", PLACES, ids=str)
 OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA = PLACES

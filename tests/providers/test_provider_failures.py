@@ -11,18 +11,28 @@ from msgspec import structs
 from segue.conversation.blocks import Origin
 from segue.conversation.events import ArgumentsDelta, CallStarted, Event, Failed, Finished, TextDelta, fold
 from segue.conversation.message import Conversation
-from segue.dialects.all import DIALECTS, NAMES
-from segue.emulators.brain import Call, Reply, Say
+from segue.dialects.registry import DIALECTS, NAMES
 from segue.emulators.faults import Fault
+from segue.emulators.model_reply import Call, Reply, Say
 from segue.emulators.server import Served
 from segue.errors import OverloadError, ProtocolError, RateLimitError, TransportError
 from segue.providers.adapter import ChatRequest, Sent
 from segue.providers.config import ProviderConfig
-from segue.providers.connect import connect
+from segue.providers.factory import connect
 from segue.providers.provider import Provider
-from segue.transports.loopback import LoopbackTransport
+from segue.transports.asgi import LoopbackTransport
 from segue.transports.transport import Timeouts
-from strategies.places import KEY, PLACES, WEATHER, Place, asking, events_of, failure_of, provider_at, say
+from strategies.provider_places import (
+    KEY,
+    PLACES,
+    WEATHER,
+    Place,
+    asking,
+    events_of,
+    failure_of,
+    provider_at,
+    say,
+)
 
 every_place = pytest.mark.parametrize("place", PLACES, ids=str)
 OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA = PLACES

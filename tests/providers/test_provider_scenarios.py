@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from segue.conversation.tools import ToolSpec
-from segue.emulators.brain import Call, Reply, Say
+from segue.emulators.model_reply import Call, Reply, Say
 from segue.emulators.server import Served
-from strategies.places import PLACES, WEATHER, Place, asking, provider_at, say
+from strategies.provider_places import PLACES, WEATHER, Place, asking, provider_at, say
 
 every_place = pytest.mark.parametrize("place", PLACES, ids=str)
 OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA = PLACES

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.dialects.all import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.emulators.server import Served
 from segue.errors import ProtocolError
 from segue.providers.adapter import ModelInfo
 from segue.providers.embeddings import embed_all
 from segue.providers.endpoint import Endpoint
-from segue.providers.models import ModelList
+from segue.providers.models.listing import ModelList
 from segue.providers.services import services_of
 from strategies.endpoints import closing, emulated, saying
 

@@ -9,12 +9,12 @@ import pytest
 from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.all import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.emulators.faults import Fault
 from segue.emulators.server import Served
 from segue.errors import OverloadError
-from segue.providers.cards import card_for_model
 from segue.providers.endpoint import Endpoint
+from segue.providers.models.cards import card_for_model
 from segue.providers.services import services_of
 from segue.transcript.render import render
 from strategies.endpoints import closing, emulated

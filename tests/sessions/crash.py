@@ -23,7 +23,6 @@ from typing import IO
 from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.message import Message, user
 from segue.errors import JournalError
-from segue.sessions.encoding import encode_entry
 from segue.sessions.entries import (
     CallBegun,
     CallEnded,
@@ -35,8 +34,9 @@ from segue.sessions.entries import (
     TurnEnded,
     UserSaid,
 )
+from segue.sessions.entry_codec import encode_entry
 from segue.sessions.journal import Journal, replay, this_process
-from sessions.places import DURABLE, open_store
+from sessions.stores_under_test import DURABLE, open_store
 
 SESSION = "crashing"
 

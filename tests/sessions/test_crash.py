@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessions.crash import kill_again_and_again, stall_beside_each_other
-from sessions.places import DURABLE
+from sessions.stores_under_test import DURABLE
 
 
 @pytest.mark.parametrize("kind", DURABLE)

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from handoff.requests import ALL
-from handoff.sessions import claude_code, codex, llm_logs
+from interop.requests import ALL
+from interop.session_samples import claude_code, codex, llm_logs
 from laws.legality import complaints
 from segue.conversation.blocks import Code, Media, Origin, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.document import decode_document
 from segue.conversation.message import Message, user
 from segue.conversation.options import Options
-from segue.dialects.all import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.errors import JournalError, UsageError
 from segue.sessions.entries import (
     CallEnded,
@@ -30,9 +30,9 @@ from segue.sessions.entries import (
 from segue.sessions.export import as_request, export_session
 from segue.sessions.imports import import_session, read_history
 from segue.sessions.journal import Journal
-from segue.sessions.memory import MemoryStore
-from segue.sessions.sqlite import SQLiteStore
-from segue.sessions.store import Store
+from segue.sessions.stores.memory import MemoryStore
+from segue.sessions.stores.sqlite import SQLiteStore
+from segue.sessions.stores.store import Store
 from segue.transcript.render import render
 from strategies.targets import TARGETS
 

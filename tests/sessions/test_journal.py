@@ -28,10 +28,10 @@ from segue.sessions.entries import (
     UserSaid,
 )
 from segue.sessions.journal import Journal, fork, replay
-from segue.sessions.memory import MemoryStore
-from segue.sessions.sqlite import SQLiteStore
-from segue.sessions.store import Lease
-from sessions.places import KINDS, open_store
+from segue.sessions.stores.memory import MemoryStore
+from segue.sessions.stores.sqlite import SQLiteStore
+from segue.sessions.stores.store import Lease
+from sessions.stores_under_test import KINDS, open_store
 
 
 def said(text: str) -> UserSaid:

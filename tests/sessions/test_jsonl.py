@@ -14,7 +14,7 @@ from segue.conversation.message import user
 from segue.errors import JournalError
 from segue.sessions.entries import SessionStarted, TurnEnded, UserSaid
 from segue.sessions.journal import Journal, this_process
-from segue.sessions.jsonl import JsonlStore
+from segue.sessions.stores.jsonl import JsonlStore
 
 SAID = UserSaid(user("hello ✓"))
 

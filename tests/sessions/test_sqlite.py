@@ -14,8 +14,8 @@ from segue.conversation.message import user
 from segue.errors import JournalError, UsageError
 from segue.sessions.entries import SessionStarted, UserSaid
 from segue.sessions.journal import Journal, this_process
-from segue.sessions.migrations import known_steps, migrate
-from segue.sessions.sqlite import SQLiteStore
+from segue.sessions.stores.migrations import known_steps, migrate
+from segue.sessions.stores.sqlite import SQLiteStore
 
 SAID = UserSaid(user("hello"))
 

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from laws.legality import complaints
 from segue.conversation.blocks import ToolCall, ToolResult, is_real
 from segue.conversation.message import Conversation, model, user
-from segue.sessions.encoding import decode_entry, encode_entry
 from segue.sessions.entries import Compacted, Entry, ModelReplied, Record, Rewound, SessionStarted
+from segue.sessions.entry_codec import decode_entry, encode_entry
 from segue.sessions.journal import Journal
-from segue.sessions.memory import MemoryStore
 from segue.sessions.recovery import closing_entries
 from segue.sessions.state import State, replay
+from segue.sessions.stores.memory import MemoryStore
 from segue.transcript.render import render
-from sessions.happenings import happenings
+from sessions.entry_samples import happenings
 from strategies.targets import TARGETS
 
 requirement = pytest.mark.requirement

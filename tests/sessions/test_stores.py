@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from segue.testing.check_store import CHECKS, Check, check_store, run_check
-from sessions.places import KINDS, opener
+from sessions.stores_under_test import KINDS, opener
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

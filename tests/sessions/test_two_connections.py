@@ -12,13 +12,13 @@ import pytest
 from segue.errors import JournalError
 from segue.sessions.entries import SessionStarted
 from segue.sessions.journal import Journal
-from segue.sessions.sqlite import SQLiteStore
+from segue.sessions.stores.sqlite import SQLiteStore
 
 ANOTHER = """
 import asyncio, sys
 from segue.errors import JournalError
 from segue.sessions.journal import Journal
-from segue.sessions.sqlite import SQLiteStore
+from segue.sessions.stores.sqlite import SQLiteStore
 
 async def main():
     store = SQLiteStore(sys.argv[1])

@@ -17,12 +17,12 @@ from pathlib import Path
 import msgspec
 
 from segue.chat.chat import Chat
-from segue.chat.events import ChatEvent, Finish, TextChunk, ToolCallResult, ToolCallStart, TurnComplete
 from segue.conversation.blocks import ToolResult
 from segue.conversation.options import Options
 from segue.errors import UsageError
-from segue.sessions.memory import MemoryStore
-from sessions.places import open_store
+from segue.events import ChatEvent, Finish, TextChunk, ToolCallResult, ToolCallStart, TurnComplete
+from segue.sessions.stores.memory import MemoryStore
+from sessions.stores_under_test import open_store
 from stories.machine_plans import Act, Calls, Reply, Words
 from stories.machine_world import TARGETS, World
 

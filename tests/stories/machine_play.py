@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from segue.chat.chat import Chat
-from segue.chat.events import ChatEvent
 from segue.conversation.blocks import Media
 from segue.errors import UsageError
+from segue.events import ChatEvent
 from stories.machine_plans import Turn, When
 from stories.machine_world import PIXEL, World
 

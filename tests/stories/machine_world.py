@@ -12,32 +12,32 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from segue.chat.approval import Approval
 from segue.chat.chat import Chat
-from segue.chat.events import Decision
-from segue.chat.facts import facts_from
-from segue.chat.policies import Failover, RoundRobin, SingleRouter
-from segue.chat.profiles import Profile, build_router
 from segue.chat.react import to_react
-from segue.chat.retry import Patience
-from segue.chat.route import parse_route
 from segue.chat.subagent import subagent_tool
-from segue.chat.tool import Context, Tool
 from segue.conversation.blocks import ToolCall
 from segue.conversation.message import user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.emulators import brain, faults
+from segue.emulators import faults, model_reply
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.http import Request
 from segue.emulators.log import Entry
+from segue.events import Decision
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
-from segue.providers.connect import connect
+from segue.providers.factory import connect
 from segue.providers.provider import Provider
-from segue.sessions.store import Store
-from segue.transports.loopback import LoopbackTransport
+from segue.routing.member_facts import facts_from
+from segue.routing.policies import Failover, RoundRobin, SingleRouter
+from segue.routing.profiles import Profile, build_router
+from segue.routing.retry import Patience
+from segue.routing.route import parse_route
+from segue.sessions.stores.store import Store
+from segue.tools.approval import Approval
+from segue.tools.tool import Context, Tool
+from segue.transports.asgi import LoopbackTransport
 from stories.machine_plans import Act, Fault, Reply, Silence, Words
 
 PATHS: Final = {
@@ -109,46 +109,50 @@ class Model:
     def reset(self) -> None:
         self.plan.clear()
 
-    def reply(self, prompt: brain.Prompt) -> brain.Reply:
+    def reply(self, prompt: model_reply.Prompt) -> model_reply.Reply:
         if self.judged:
-            return brain.Reply(pieces=(brain.Say("Accepted."),))
+            return model_reply.Reply(pieces=(model_reply.Say("Accepted."),))
         in_words = prompt.model.startswith("gemma3")
         if not prompt.tools and not in_words:
-            return brain.Reply(pieces=(brain.Say("In short: much was done."),))
+            return model_reply.Reply(pieces=(model_reply.Say("In short: much was done."),))
         reply = self.plan.popleft() if self.plan else Words()
-        thoughts = [brain.Think("Let me think about that.")] if prompt.thinking and _thinks(reply) else []
+        thoughts = (
+            [model_reply.Think("Let me think about that.")] if prompt.thinking and _thinks(reply) else []
+        )
         if isinstance(reply, Silence):
-            return brain.Reply()
+            return model_reply.Reply()
         if isinstance(reply, Words):
-            told = brain.Say(f"{self._word('said')} is my answer. " * reply.portions)
-            said = brain.Say(f"Final Answer: {told.text}") if in_words else told
-            return brain.Reply(pieces=(*thoughts, said), finish=reply.finish)
+            told = model_reply.Say(f"{self._word('said')} is my answer. " * reply.portions)
+            said = model_reply.Say(f"Final Answer: {told.text}") if in_words else told
+            return model_reply.Reply(pieces=(*thoughts, said), finish=reply.finish)
         calls = [_call(act) for act in reply.acts[: None if prompt.parallel else 1]]
-        said = brain.Say(f"{self._word('said')} is what I will do.")
+        said = model_reply.Say(f"{self._word('said')} is what I will do.")
         if in_words:
             action = f"Thought: {said.text}\nAction: {calls[0].name}\nAction Input: {json.dumps(calls[0].arguments)}"
-            return brain.Reply(pieces=(brain.Say(action),))
-        return brain.Reply(pieces=(*thoughts, *([said] if reply.words else ()), *calls), finish=reply.finish)
+            return model_reply.Reply(pieces=(model_reply.Say(action),))
+        return model_reply.Reply(
+            pieces=(*thoughts, *([said] if reply.words else ()), *calls), finish=reply.finish
+        )
 
 
 def _thinks(reply: Reply) -> bool:
     return not isinstance(reply, Silence) and reply.thinks
 
 
-def _call(act: Act) -> brain.Call:
+def _call(act: Act) -> model_reply.Call:
     match act:
         case "nowhere":
-            return brain.Call("nowhere", {"do": "ok"})
+            return model_reply.Call("nowhere", {"do": "ok"})
         case "wrong":
-            return brain.Call("act", {"do": 7})
+            return model_reply.Call("act", {"do": 7})
         case "approved" | "denied" | "unanswered":
-            return brain.Call("edit", {"do": act, "path": "notes.txt"})
+            return model_reply.Call("edit", {"do": act, "path": "notes.txt"})
         case "delegated":
-            return brain.Call("delegate", {"task": "Do it."})
+            return model_reply.Call("delegate", {"task": "Do it."})
         case "late":
-            return brain.Call("hurry", {"do": "late"})
+            return model_reply.Call("hurry", {"do": "late"})
         case _:
-            return brain.Call("act", {"do": act})
+            return model_reply.Call("act", {"do": act})
 
 
 class Deeds:

@@ -8,8 +8,8 @@ import asyncio
 import pytest
 
 from segue.chat.chat import Chat
-from segue.chat.events import Switch
 from segue.emulators.faults import Fault
+from segue.events import Switch
 from stories.world import PAIRS, World, cancelled_fan_out, good_turn
 
 every_pair = pytest.mark.parametrize(("one", "other"), PAIRS, ids=lambda name: name.partition("/")[2])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sessions.places import DURABLE
-from stories.crashing import kill_again_and_again
+from sessions.stores_under_test import DURABLE
+from stories.crashes import kill_again_and_again
 
 
 @pytest.mark.parametrize("kind", DURABLE)

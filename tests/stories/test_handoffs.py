@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from segue.chat.events import Compaction, Switch
-from segue.chat.route import Route
 from segue.emulators.faults import Fault
-from segue.sessions.memory import MemoryStore
+from segue.events import Compaction, Switch
+from segue.routing.route import Route
+from segue.sessions.stores.memory import MemoryStore
 from stories.world import NAMES, PAIRS, World, cancelled_fan_out, cancelled_text, good_turn
 
 every_pair = pytest.mark.parametrize(("one", "other"), PAIRS, ids=lambda name: name.partition("/")[2])

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from segue.chat.approval import Approval
-from segue.chat.builtin import builtin_tools
-from segue.chat.mcp.servers import McpServers
 from segue.chat.subagent import subagent_tool
-from segue.sessions.memory import MemoryStore
+from segue.sessions.stores.memory import MemoryStore
+from segue.tools.approval import Approval
+from segue.tools.builtin import builtin_tools
+from segue.tools.mcp.servers import McpServers
 from stories.world import NAMES, World, weather
 
 pytestmark = pytest.mark.timeout(60)
-SERVER = str(Path(__file__).parent.parent / "chat" / "mcp_server.py")
+SERVER = str(Path(__file__).parent.parent / "tools" / "mcp_server.py")
 
 
 @pytest.mark.requirement("REQ-915-029", "REQ-915-031")

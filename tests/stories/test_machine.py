@@ -25,12 +25,12 @@ from hypothesis.stateful import (
 )
 
 from segue.chat.chat import Chat
-from segue.chat.events import ChatEvent, Finish, TextChunk, ToolCallResult
 from segue.conversation.blocks import Text, ToolResult, is_real
 from segue.conversation.document import decode_document
 from segue.conversation.interaction import Interaction
 from segue.conversation.message import Conversation
 from segue.errors import JournalError, UsageError
+from segue.events import ChatEvent, Finish, TextChunk, ToolCallResult
 from segue.sessions.entries import (
     Compacted,
     Entry,
@@ -40,7 +40,7 @@ from segue.sessions.entries import (
     UserSaid,
 )
 from segue.sessions.journal import replay, this_process
-from segue.sessions.memory import MemoryStore
+from segue.sessions.stores.memory import MemoryStore
 from stories.machine_plans import Turn, When, quiet_turns, turns, whens
 from stories.machine_play import play, ticks
 from stories.machine_world import OTHERS, SETTINGS, SINGLE, TARGETS, WORD, World, wire_of

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from segue.emulators.brain import Prompt, Reply, Say
+from segue.emulators.model_reply import Prompt, Reply, Say
 from stories.world import NAMES, StoryBrain, World, cancelled_fan_out, good_turn
 
 WITHOUT_TOOLS = "ollama/gemma3:4b"

@@ -6,16 +6,16 @@ import asyncio
 from typing import Any
 
 from segue.chat.chat import Chat
-from segue.chat.events import ToolCallResult
-from segue.chat.facts import facts_from
-from segue.chat.profiles import PolicyName, Profile, build_router
-from segue.chat.retry import Patience
 from segue.conversation.options import Options
-from segue.emulators.brain import Call, Piece, Prompt, Reply, Say, Think
 from segue.emulators.log import Entry
+from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.emulators.server import Served
+from segue.events import ToolCallResult
 from segue.providers.provider import Provider
-from strategies.places import PLACES, Place, provider_at
+from segue.routing.member_facts import facts_from
+from segue.routing.profiles import PolicyName, Profile, build_router
+from segue.routing.retry import Patience
+from strategies.provider_places import PLACES, Place, provider_at
 
 WIRES: tuple[Place, ...] = tuple(place for place in PLACES if place.name != "deepseek")
 """OpenAI Chat and Responses, Anthropic, Gemini, Mistral, Kimi, Ollama."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
-from segue.dialects.all import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.emulators.server import Served
 from segue.providers.endpoint import Endpoint
 from segue.transports.http import HttpTransport

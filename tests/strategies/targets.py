@@ -9,9 +9,10 @@ from typing import Any
 from hypothesis import note
 from hypothesis import strategies as st
 
-from segue.dialects.targets import RULES
+from segue.dialects.registry import DIALECTS
 from segue.transcript.rules import Rules
 
+RULES: dict[str, Rules] = {name: dialect.rules for name, dialect in DIALECTS.items()}
 TARGETS: dict[str, Rules] = {
     name: rules.at(provider="provider", endpoint="https://provider.invalid", model="model-1")
     for name, rules in RULES.items()

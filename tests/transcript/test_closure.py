@@ -16,7 +16,7 @@ from segue.transcript.render import render
 from segue.transcript.rules import Rules
 from segue.transcript.steps import Transcript
 from strategies.targets import TARGETS
-from transcript.reading import calls_of, completions_of, every_target, kinds_of
+from transcript.readers import calls_of, completions_of, every_target, kinds_of
 
 requirement = pytest.mark.requirement
 RULES = TARGETS["openai_chat"]

@@ -18,7 +18,7 @@ from segue.transcript.rules import ReasoningRules, Rules
 from segue.transcript.steps import ModelStep, UserStep
 from strategies.histories import conversations
 from strategies.targets import TARGETS
-from transcript.reading import batches_of, calls_of, every_target, kinds_of, said
+from transcript.readers import batches_of, calls_of, every_target, kinds_of, said
 
 requirement = pytest.mark.requirement
 CHAT, ANTHROPIC, MISTRAL = TARGETS["openai_chat"], TARGETS["anthropic"], TARGETS["mistral"]

@@ -11,7 +11,7 @@ from segue.transcript.media import caption, describe, sort_media, written_out
 from segue.transcript.rules import MediaRules, Rules
 from segue.transcript.steps import ModelStep, Transcript, UserStep
 from strategies.targets import TARGETS
-from transcript.reading import calls_of, every_target, kinds_of, said
+from transcript.readers import calls_of, every_target, kinds_of, said
 
 requirement = pytest.mark.requirement
 IMAGE = Media("image", "image/png", "aGVsbG8=", name="cat.png")

@@ -12,8 +12,8 @@ from segue.conversation.blocks import Reasoning, Seal, Text, ToolCall, ToolResul
 from segue.conversation.interaction import Ledger
 from segue.conversation.message import Conversation, model, tool, user
 from segue.conversation.options import Options
-from segue.dialects.all import DIALECTS
 from segue.dialects.card import ModelCard
+from segue.dialects.registry import DIALECTS
 from segue.errors import TranscriptError
 from segue.transcript.adopt import adopt, rebuild
 from segue.transcript.closure import WORDING
@@ -22,7 +22,7 @@ from segue.transcript.render import render
 from segue.transcript.rules import Rules
 from strategies.histories import FOREIGN
 from strategies.targets import TARGETS
-from transcript.reading import batches_of, calls_of, completions_of, every_target, kinds_of, said
+from transcript.readers import batches_of, calls_of, completions_of, every_target, kinds_of, said
 
 requirement = pytest.mark.requirement
 

@@ -12,7 +12,7 @@ from segue.transcript.policy import Policy
 from segue.transcript.reasoning import keep_last_only, opens, strip, why_not
 from segue.transcript.rules import ReasoningRules, Rules
 from segue.transcript.steps import ModelStep, Step, UserStep
-from transcript.reading import every_target, kinds_of, said
+from transcript.readers import every_target, kinds_of, said
 
 requirement = pytest.mark.requirement
 TARGET = Origin("d", "p", "e", "m")

@@ -32,10 +32,10 @@ from segue.transcript.policy import DEFAULT, Policy
 from segue.transcript.render import _as_a_whole, render
 from segue.transcript.rules import Rules
 from segue.transcript.steps import ModelStep, UserStep
-from segue.transcript.values import text_of
+from segue.transcript.value_text import text_of
 from strategies.histories import CYCLE, Told, conversations, messages, whole_conversations
 from strategies.targets import TARGETS, Replay, for_every_target
-from transcript.reading import calls_of, completions_of, every_target, kinds_of, said
+from transcript.readers import calls_of, completions_of, every_target, kinds_of, said
 
 requirement = pytest.mark.requirement
 CHAT = TARGETS["openai_chat"]

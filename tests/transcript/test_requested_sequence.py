@@ -21,7 +21,7 @@ from segue.transcript.rules import Rules
 from segue.transcript.steps import Transcript
 from strategies.histories import IDS
 from strategies.targets import TARGETS
-from transcript.reading import batches_of, calls_of, completions_of, every_target, said
+from transcript.readers import batches_of, calls_of, completions_of, every_target, said
 
 requirement = pytest.mark.requirement
 

@@ -17,7 +17,7 @@ from segue.transcript.render import render
 from segue.transcript.rules import ReasoningRules, Rules
 from segue.transcript.steps import Transcript
 from strategies.targets import TARGETS
-from transcript.reading import kinds_of
+from transcript.readers import kinds_of
 
 requirement = pytest.mark.requirement
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from segue.chat.events import MediaChunk, ReasoningChunk, TextChunk
 from segue.chat.react import ReActReader, to_react
 from segue.conversation.blocks import Origin
 from segue.conversation.events import (
@@ -24,12 +23,13 @@ from segue.conversation.events import (
     fold,
 )
 from segue.errors import ProtocolError, SegueError
+from segue.events import MediaChunk, ReasoningChunk, TextChunk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from segue.chat.call import Emit
     from segue.chat.react import Parsed
+    from segue.events import Emit
     from segue.providers.adapter import ChatRequest, ProviderAdapter, Sent
 
 GRACE = 1.0

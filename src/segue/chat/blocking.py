@@ -12,7 +12,7 @@ from contextlib import aclosing, suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 
-from segue.chat.events import Finish
+from segue.events import Finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from segue.chat.chat import Chat
     from segue.chat.compaction import Strategy
-    from segue.chat.events import ChatEvent, Compaction, Switch
     from segue.chat.opened import Model
     from segue.chat.running import EventStream
     from segue.chat.session import Answer
-    from segue.chat.tool import Tool
     from segue.conversation.blocks import Block
     from segue.conversation.options import Options
+    from segue.events import ChatEvent, Compaction, Switch
+    from segue.tools.tool import Tool
 
 T = TypeVar("T")
 

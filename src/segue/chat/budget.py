@@ -1,14 +1,16 @@
-"""What a turn may cost, and what it has cost."""
+"""What a turn may cost."""
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from msgspec import Struct
 
 from segue.chat.turn import MAX_EXCHANGES
-from segue.conversation.usage import Usage
 from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    from segue.providers.models.prices import Bill
 
 
 @final
@@ -39,17 +41,3 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.max_cost is not None and cost >= self.max_cost:
             return f"it has cost {cost:.4f} of {self.max_cost:.4f} dollars"
         return ""
-
-
-class Bill:
-    """What something has cost so far."""
-
-    def __init__(self) -> None:
-        self.usage = Usage()
-        self.cost: float | None = None
-        """Dollars, as far as prices are known."""
-
-    def add(self, usage: Usage, cost: float | None) -> None:
-        self.usage = self.usage.plus(usage)
-        if cost is not None:
-            self.cost = (self.cost or 0.0) + cost

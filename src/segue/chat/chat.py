@@ -18,18 +18,18 @@ from msgspec import structs
 
 from segue.chat.attempt import unexpected
 from segue.chat.budget import Budget
-from segue.chat.events import ChatEvent, Finish, Switch, Warned
-from segue.chat.facts import provider_of
+from segue.chat.compaction.trigger import Compacting
 from segue.chat.opened import Model, Opened
 from segue.chat.opening import Settings, checked_tools, own_functions_only
 from segue.chat.running import EventStream, RunningTurn, spoken
-from segue.chat.shortening import Compacting
-from segue.chat.tools import as_tool
 from segue.chat.turn import MAX_EXCHANGES
+from segue.conversation.json_safe import sayable
 from segue.conversation.options import Options
-from segue.conversation.plain import sayable
 from segue.errors import SegueError, UsageError
+from segue.events import ChatEvent, Finish, Switch, Warned
+from segue.routing.member_facts import provider_of
 from segue.sessions.entries import SettingsChanged, Switched
+from segue.tools.function_tools import as_tool
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:
@@ -37,14 +37,15 @@ if TYPE_CHECKING:
 
     from segue.chat.blocking import BlockingChat
     from segue.chat.compaction import Strategy
-    from segue.chat.events import Compaction
-    from segue.chat.router import Router
     from segue.chat.session import Answer, Session
-    from segue.chat.tool import Approves, Providers, Tool
     from segue.conversation.blocks import Block
     from segue.conversation.message import Message
+    from segue.events import Compaction
+    from segue.providers.adapter import Providers
+    from segue.routing.router import Router
     from segue.sessions.entries import Link
-    from segue.sessions.store import Store
+    from segue.sessions.stores.store import Store
+    from segue.tools.tool import Approves, Tool
 
 __all__ = ["Chat", "Model"]
 

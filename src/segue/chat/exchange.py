@@ -12,33 +12,32 @@ from typing import TYPE_CHECKING, Protocol, final
 from msgspec import Struct, field, structs
 
 from segue.chat.attempt import Attempt
-from segue.chat.events import Repaired, Retrying, Switch, Warned
-from segue.chat.facts import facts_from, provider_of
 from segue.chat.react import MAX_CORRECTIONS, correction
-from segue.chat.router import GiveUp, GoTo, Retry
-from segue.chat.tool import Providers
 from segue.conversation.blocks import Reasoning, Text, ToolCall
 from segue.conversation.message import Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
-from segue.dialects.refusals import TOOLS_UNSUPPORTED
+from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import SegueError
-from segue.providers.adapter import ChatRequest, Previews
-from segue.providers.estimates import Estimator
-from segue.providers.prices import cost_of
+from segue.events import Repaired, Retrying, Switch, Warned
+from segue.providers.adapter import ChatRequest, Previews, Providers
+from segue.providers.models.prices import cost_of
+from segue.providers.token_estimates import Estimator
+from segue.routing.member_facts import facts_from, provider_of
+from segue.routing.router import GiveUp, GoTo, Retry
 from segue.sessions.entries import ModelReplied, NoteAdded, Switched
 from segue.transcript.policy import Policy
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
-    from segue.chat.budget import Bill
-    from segue.chat.call import Emit
     from segue.chat.react import Parsed
-    from segue.chat.route import Route
-    from segue.chat.router import Routing
     from segue.conversation.events import Reply
+    from segue.events import Emit
     from segue.providers.adapter import Sent
+    from segue.providers.models.prices import Bill
+    from segue.routing.route import Route
+    from segue.routing.router import Routing
     from segue.sessions.journal import Journal, State
 
 

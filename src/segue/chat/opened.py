@@ -8,23 +8,22 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from msgspec import structs
 
-from segue.chat.facts import facts_from, provider_of
 from segue.chat.opening import Settings, default_providers, default_store, make_session, open_journal
-from segue.chat.policies import SingleRouter
-from segue.chat.route import Route, parse_route
-from segue.chat.router import Router
 from segue.conversation.document import encode_document
 from segue.conversation.options import Options
 from segue.errors import UsageError
 from segue.providers.adapter import Previews
+from segue.routing.member_facts import facts_from, provider_of
+from segue.routing.policies import SingleRouter
+from segue.routing.route import Route, parse_route
+from segue.routing.router import Router
 
 if TYPE_CHECKING:
     from segue.chat.session import Session
-    from segue.chat.tool import Providers
     from segue.conversation.interaction import Ledger
     from segue.conversation.message import Conversation
     from segue.conversation.usage import Usage
-    from segue.providers.adapter import Sent
+    from segue.providers.adapter import Providers, Sent
     from segue.sessions.journal import Journal
 
 Model: TypeAlias = str | Route | Router

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, final
 
 from msgspec import Struct
 
-from segue.chat.approval import Approval
 from segue.chat.budget import Budget
+from segue.chat.compaction.trigger import Compacting, Shortening
 from segue.chat.exchange import Terms
-from segue.chat.scheduler import Scheduler
 from segue.chat.session import Session
-from segue.chat.shortening import Compacting, Shortening
-from segue.chat.tool import Approves, Host, Providers, Tool
 from segue.conversation.options import Options
 from segue.errors import JournalError, UsageError
+from segue.providers.adapter import Providers
 from segue.sessions.entries import Link, SessionStarted, SettingsChanged
 from segue.sessions.journal import Journal
-from segue.sessions.memory import MemoryStore
-from segue.sessions.store import Store
+from segue.sessions.stores.memory import MemoryStore
+from segue.sessions.stores.store import Store
+from segue.tools.approval import Approval
+from segue.tools.scheduler import Scheduler
+from segue.tools.tool import Approves, Host, Tool
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:

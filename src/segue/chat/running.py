@@ -9,18 +9,18 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, final
 
-from segue.chat.events import ChatEvent, Finish
 from segue.chat.session import Answer
 from segue.conversation.blocks import Text
+from segue.conversation.json_safe import sayable
 from segue.conversation.message import Message, user
-from segue.conversation.plain import sayable
 from segue.errors import UsageError
+from segue.events import ChatEvent, Finish
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from segue.chat.call import Emit
     from segue.conversation.blocks import Block
+    from segue.events import Emit
 
 
 class RunningTurn:

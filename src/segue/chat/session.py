@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, final
 from msgspec import Struct
 
 from segue.chat.attempt import unexpected
-from segue.chat.budget import Bill
 from segue.chat.drive import drive
-from segue.chat.events import Compaction, Error, ToolCallResult, TurnComplete, Warned
 from segue.chat.exchange import Exchanges, Terms
 from segue.chat.turn import Ask, Intent, Outcome, RunTools, take_turn
 from segue.conversation.blocks import Text
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import SegueError
+from segue.events import Compaction, Error, ToolCallResult, TurnComplete, Warned
+from segue.providers.models.prices import Bill
 from segue.sessions.entries import Entry, NoteAdded, TurnEnded, TurnFinish, TurnResumed, UserSaid
 from segue.sessions.recovery import closing_entries
 
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
     import asyncio
 
     from segue.chat.budget import Budget
-    from segue.chat.call import Emit
-    from segue.chat.events import ChatEvent
-    from segue.chat.route import Route
-    from segue.chat.router import Router
-    from segue.chat.scheduler import Scheduler
-    from segue.chat.shortening import Shortening
-    from segue.chat.tool import Approves, Tool
+    from segue.chat.compaction.trigger import Shortening
+    from segue.events import ChatEvent, Emit
+    from segue.routing.route import Route
+    from segue.routing.router import Router
     from segue.sessions.journal import Journal
+    from segue.tools.scheduler import Scheduler
+    from segue.tools.tool import Approves, Tool
 
 
 OVER_BUDGET = "over_budget"

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
-from segue.chat.events import ToolCallStart, Warned
 from segue.chat.session import OVER_BUDGET, Answer
-from segue.chat.tool import Output, Tool
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
+from segue.events import ToolCallStart, Warned
 from segue.sessions.entries import Link
+from segue.tools.tool import Output, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from segue.chat.opened import Model
-    from segue.chat.tool import Approves, Context
+    from segue.tools.tool import Approves, Context
 
 _PARAMETERS: dict[str, Any] = {
     "type": "object",

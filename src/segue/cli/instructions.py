@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from segue.cli.config.places import project_directories
+from segue.config.paths import project_directories
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

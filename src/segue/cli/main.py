@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from segue.cli.exits import Exit
+from segue.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
-        from segue.cli.explaining import explain  # noqa: PLC0415 - only an error needs it
+        from segue.cli.error_report import explain  # noqa: PLC0415 - only an error needs it
 
         return explain(error)
 
@@ -48,7 +48,7 @@ def _run(words: list[str]) -> int:
 def _answer(words: list[str]) -> int:
     if words[:1] == ["--version"]:
         return _version()
-    from segue.cli.commands import COMMANDS, run_command  # noqa: PLC0415 - not even argparse is needed before
+    from segue.cli.command_table import COMMANDS, run_command  # noqa: PLC0415 - not even argparse is needed before
 
     if words[:1] == ["help"] and len(words) <= 2 and all(word in COMMANDS for word in words[1:]):
         words = [*words[1:], "--help"]

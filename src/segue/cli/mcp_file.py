@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.cli.config.places import project_directories
-from segue.cli.trust import MCP_FILE, is_trusted
+from segue.config.paths import project_directories
+from segue.config.trust import MCP_FILE, is_trusted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from segue.chat.mcp.servers import McpServers
-    from segue.cli.config.values import Mcp
+    from segue.config.schema import Mcp
+    from segue.tools.mcp.servers import McpServers
 
 
 def mcp_file(directory: Path) -> Path | None:
@@ -34,8 +34,8 @@ def open_servers(settings: Mcp, directory: Path, *, bare: bool) -> McpServers | 
     trusted = file if file is not None and is_trusted(file) else None
     if not settings.servers and trusted is None:
         return None
-    from segue.chat.mcp.config import read_servers  # noqa: PLC0415 - only who has servers
-    from segue.chat.mcp.servers import McpServers  # noqa: PLC0415
+    from segue.tools.mcp.config import read_servers  # noqa: PLC0415 - only who has servers
+    from segue.tools.mcp.servers import McpServers  # noqa: PLC0415
 
     own = {
         name: {"tool_timeout_sec": settings.timeout, **_said(server)}

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from segue.cli.config.checking import meant
+from segue.config.validation import meant
 from segue.errors import SegueError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from segue.chat.tool import Tool
+    from segue.tools.tool import Tool
 
 ALL = "all"
 
@@ -26,7 +26,7 @@ def tools_named(names: Iterable[str], *, workspace: Path, timeout: float | None 
     names = list(names)
     if not names:
         return ()
-    from segue.chat.builtin import builtin_tools  # noqa: PLC0415 - a chat without tools pays nothing
+    from segue.tools.builtin import builtin_tools  # noqa: PLC0415 - a chat without tools pays nothing
 
     built_in = {tool.name: tool for tool in builtin_tools(workspace)}
     if timeout is not None:
@@ -55,7 +55,7 @@ def is_function(name: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _function(name: str) -> Tool:
-    from segue.chat.tools import as_tool  # noqa: PLC0415
+    from segue.tools.function_tools import as_tool  # noqa: PLC0415
 
     path, _, function = name.rpartition(":")
     module = _module(Path(path).expanduser())

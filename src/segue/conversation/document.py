@@ -15,9 +15,9 @@ from msgspec import Struct, structs
 
 from segue.conversation.blocks import Block, ToolCall, ToolResult
 from segue.conversation.interaction import Interaction, Ledger
+from segue.conversation.json_safe import is_plain, plain
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
-from segue.conversation.plain import is_plain, plain
 from segue.conversation.tools import ToolSpec
 from segue.errors import TranscriptError
 

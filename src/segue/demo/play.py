@@ -9,31 +9,31 @@ from urllib.parse import quote, urlsplit
 from msgspec import Struct, structs
 
 from segue.chat.chat import Chat
-from segue.chat.events import ChatEvent, Compaction, Switch, ToolCallResult, TurnComplete
-from segue.chat.facts import facts_from
-from segue.chat.profiles import Profile, build_router
-from segue.chat.retry import Patience
 from segue.conversation.message import Conversation
 from segue.conversation.usage import Usage
-from segue.demo import naive
+from segue.demo import unrepaired
 from segue.demo.shop import Shop
-from segue.demo.witness import Heard, Witness
-from segue.dialects.all import DIALECTS
+from segue.demo.wire_log import Heard, Witness
+from segue.dialects.registry import DIALECTS
 from segue.emulators.log import Entry
 from segue.emulators.script import Script, perform
 from segue.emulators.server import Served, serve
 from segue.errors import ProviderError, SegueError
+from segue.events import ChatEvent, Compaction, Switch, ToolCallResult, TurnComplete
 from segue.providers.addresses import addresses, path_of
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
-from segue.providers.connect import connect
+from segue.providers.factory import connect
+from segue.routing.member_facts import facts_from
+from segue.routing.profiles import Profile, build_router
+from segue.routing.retry import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.chat.opened import Model
-    from segue.demo.script import Story, Turn, Wire
-    from segue.demo.show import Screen
+    from segue.demo.screen import Screen
+    from segue.demo.story import Story, Turn, Wire
     from segue.providers.provider import Provider
 
 _BREATH = 20
@@ -183,7 +183,7 @@ class _Play:
         """The history as it is, to every wire."""
         self._screen.unrepaired()
         for wire in self._story.wires.values():
-            body = naive.body(self._said, chat.ledger, wire)
+            body = unrepaired.body(self._said, chat.ledger, wire)
             self._screen.judged(wire, await _refusal(self._providers[wire.provider].provider, wire, body))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, final
 
-from segue.chat.tools import as_tool, tool
+from segue.tools.function_tools import as_tool, tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote
 
 from msgspec import structs
 
-from segue.emulators import providers, script, spoiling
+from segue.emulators import fault_delivery, providers, script
 from segue.emulators.emulator import Emulator
 from segue.emulators.http import BadJsonError, Request, Response, json_response
 from segue.emulators.log import Entry
@@ -23,8 +23,8 @@ from segue.emulators.refusal import Refusal
 
 if TYPE_CHECKING:
     from segue.emulators.context import Context
+    from segue.emulators.fault_delivery import Delivery
     from segue.emulators.faults import Fault
-    from segue.emulators.spoiling import Delivery
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -56,10 +56,12 @@ class App:
     def answer(self, request: Request) -> Delivery:
         """Everything but the sending, without I/O."""
         if request.path.startswith(CONTROL):
-            return spoiling.Delivery(response=self._control(request))
+            return fault_delivery.Delivery(response=self._control(request))
         found = providers.find(request.method, request.path, self.root)
         if found is None:
-            return spoiling.Delivery(response=json_response({"error": "no such provider here"}, status=404))
+            return fault_delivery.Delivery(
+                response=json_response({"error": "no such provider here"}, status=404)
+            )
         request = structs.replace(request, path=found.path, params=found.params)
         fault = self._next_fault(found.mounted.provider)
         delivery = self._delivery(request, found, fault)
@@ -68,16 +70,16 @@ class App:
 
     def _delivery(self, request: Request, found: providers.Found, fault: Fault | None) -> Delivery:
         errors = found.mounted.errors
-        if fault is not None and spoiling.replaces_the_answer(fault):
-            return spoiling.instead(fault, errors, self._context(request, found))
+        if fault is not None and fault_delivery.replaces_the_answer(fault):
+            return fault_delivery.instead(fault, errors, self._context(request, found))
         if len(request.body) > BODY_MAX:
             return self._plain_refusal(request, found, 413, "Request exceeds the maximum size")
         if found.handler is None:
             return self._plain_refusal(request, found, found.status, _no_route(request, found.status))
         response = found.handler(request, self.emulator)
         if fault is None:
-            return spoiling.Delivery(response=response)
-        return spoiling.spoil(fault, response, errors, self._context(request, found))
+            return fault_delivery.Delivery(response=response)
+        return fault_delivery.spoil(fault, response, errors, self._context(request, found))
 
     def _context(self, request: Request, found: providers.Found) -> Context:
         body = _json_or_none(request)
@@ -94,7 +96,7 @@ class App:
         refusal = Refusal(rule="HTTP", status=status, message=message, type=kind)
         context = self._context(request, found)
         body = found.mounted.errors.envelope(refusal, context)
-        return spoiling.Delivery(response=json_response(body, status=status, refusal=refusal))
+        return fault_delivery.Delivery(response=json_response(body, status=status, refusal=refusal))
 
     def _next_fault(self, provider: str) -> Fault | None:
         queue = self.emulator.faults

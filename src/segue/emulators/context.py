@@ -13,7 +13,7 @@ class Context(Struct, frozen=True, kw_only=True):
 
     model: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Facts about the model, from models.toml, matched by pattern on the model's name."""
+    """Facts about the model, from model_facts.toml, matched by pattern on the model's name."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Request headers with lower-case names."""
     account: str = "default"

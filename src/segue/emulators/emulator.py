@@ -7,19 +7,19 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.brains import Brain, ScriptedBrain
 from segue.emulators.context import Context
-from segue.emulators.facts import facts_for
+from segue.emulators.model_facts import facts_for
 from segue.emulators.prompt_cache import PromptCache, size
+from segue.emulators.scripted_model import Brain, ScriptedBrain
 from segue.emulators.signatures import SECRET, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from segue.emulators.brain import Prompt, Reply
     from segue.emulators.faults import Fault
     from segue.emulators.http import Request
     from segue.emulators.log import Entry
+    from segue.emulators.model_reply import Prompt, Reply
 
 
 class Emulator:

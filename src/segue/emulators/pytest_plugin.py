@@ -1,7 +1,7 @@
 """pytest fixtures for any project: ``pytest_plugins = ["segue.emulators.pytest_plugin"]`` in its conftest.py.
 
 - `segue_emulator`: an `App` in this process; `segue_emulator.emulator` scripts and inspects it,
-  `segue.emulators.inprocess.ask(app, "POST", "/openai/v1/chat/completions", json=…)` talks to it.
+  `segue.emulators.in_process.ask(app, "POST", "/openai/v1/chat/completions", json=…)` talks to it.
 - `segue_emulator_server`: the same on a port of its own; `.url("openai") + "/v1"` is what an SDK takes as base_url.
 """
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from segue.emulators.brain import Reply
-from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
+from segue.emulators.model_reply import Reply
+from segue.emulators.scripted_model import ScriptedBrain
 
 
 class PromptRule(Struct, frozen=True, forbid_unknown_fields=True):

@@ -90,6 +90,12 @@ class ProviderAdapter(Protocol):
         return as_response(reply)
 
 
+class Providers(Protocol):
+    """Finds providers by their names: a `ProviderRegistry`, or a plain dict."""
+
+    def get(self, name: str, /) -> ProviderAdapter | None: ...
+
+
 ModelType: TypeAlias = Literal["chat", "embedding", "image", "audio", "moderation", "other"]
 
 

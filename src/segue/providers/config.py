@@ -9,7 +9,7 @@ from typing import Any, Final, final
 import msgspec
 from msgspec import Struct, structs
 
-from segue.dialects.all import proper_name
+from segue.dialects.registry import proper_name
 from segue.errors import UsageError
 from segue.providers.adapter import Problem
 from segue.providers.addresses import Address, AuthStyle, complete_url, find_address

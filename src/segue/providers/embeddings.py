@@ -11,16 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from segue.conversation.usage import Usage
-from segue.errors import InvalidRequestError, ProtocolError, ProviderError, SegueError, UsageError
-from segue.providers.blame import blamed
-from segue.providers.estimates import family_of, text_tokens
-from segue.providers.known import known, known_model
-from segue.providers.models import show_model
+from segue.errors import InvalidRequestError, ProtocolError, ProviderError, SegueError, UsageError, prefixed
+from segue.providers.models.catalog import known, known_model
+from segue.providers.models.listing import show_model
 from segue.providers.services.services import EmbeddingBatch
+from segue.providers.token_estimates import family_of, text_tokens
 
 if TYPE_CHECKING:
     from segue.providers.endpoint import Endpoint
-    from segue.providers.known import EmbeddingLimits
+    from segue.providers.models.catalog import EmbeddingLimits
     from segue.providers.services.services import Embed, Services
 
 OnTexts: TypeAlias = Callable[[int, int], None]
@@ -153,7 +152,7 @@ class _Work:
                 await self._fill(places[:middle])
                 await self._fill(places[middle:])
                 return
-            raise blamed(error, self._what(places)) from error
+            raise prefixed(error, self._what(places)) from error
         self._keep(places, batch)
 
     async def _patiently(self, texts: Sequence[str]) -> EmbeddingBatch:

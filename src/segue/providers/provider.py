@@ -11,7 +11,7 @@ from urllib.parse import quote
 from msgspec import structs
 
 from segue.conversation.events import CallStarted, Event, Failed, Finished
-from segue.dialects.refusals import request_id, without_secrets
+from segue.dialects.errors import request_id, without_secrets
 from segue.errors import (
     CredentialsError,
     ProtocolError,
@@ -20,15 +20,15 @@ from segue.errors import (
     TransportError,
     UsageError,
 )
-from segue.providers.abilities import abilities
 from segue.providers.abort import AbortedError, Waiting
 from segue.providers.adapter import ProviderAdapter
 from segue.providers.addresses import path_of
-from segue.providers.cards import card_for_model, default_model
+from segue.providers.capabilities import abilities
 from segue.providers.health import check_health
-from segue.providers.learning import Learning
+from segue.providers.models.cards import card_for_model, default_model
+from segue.providers.models.learned import Learning
+from segue.providers.request_writer import Writer
 from segue.providers.services import services_of
-from segue.providers.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from segue.providers.addresses import Address
     from segue.providers.auth import Key
     from segue.providers.endpoint import Endpoint
-    from segue.providers.writer import Written
+    from segue.providers.request_writer import Written
 
 REST_SECONDS: Final = 0.2
 """How long the end of an answer is waited for behind the end of the reply: its connection can then be used again."""

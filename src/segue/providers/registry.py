@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from segue.errors import SegueError, UsageError
 from segue.providers.addresses import addresses, find_address
 from segue.providers.config import IN_PROCESS, ProviderConfig, address_of
-from segue.providers.connect import base_url_of, connect, key_of
+from segue.providers.factory import base_url_of, connect, key_of
 from segue.providers.scripted import ScriptedProvider
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from msgspec import structs
 
 from segue.conversation.document import encode_document
 from segue.errors import UsageError
-from segue.handoff.convert import say
-from segue.handoff.source import CONVERSATION, Source, target_name
-from segue.providers.cards import dialect_of_model
-from segue.sessions.encoding import encode_entry
+from segue.interop.convert import say
+from segue.interop.source import CONVERSATION, Source, target_name
+from segue.providers.models.cards import dialect_of_model
+from segue.sessions.entry_codec import encode_entry
 from segue.sessions.markdown import as_markdown
 from segue.sessions.state import replay
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from segue.conversation.tools import ToolSpec
-    from segue.handoff.convert import Converted
+    from segue.interop.convert import Converted
     from segue.sessions.entries import Record
     from segue.sessions.state import State
-    from segue.sessions.store import Store
+    from segue.sessions.stores.store import Store
 
 FORMS = (CONVERSATION, "markdown", "journal")
 """Beside these, every dialect."""

@@ -9,10 +9,10 @@ from msgspec import Struct, structs
 
 from segue.conversation.options import Options
 from segue.errors import JournalError, UsageError
-from segue.handoff.source import AUTO
-from segue.handoff.transcripts import read_file
-from segue.sessions.encoding import decode_entry
+from segue.interop.session_files import read_file
+from segue.interop.source import AUTO
 from segue.sessions.entries import Adopted, Record, SessionStarted
+from segue.sessions.entry_codec import decode_entry
 from segue.sessions.journal import Journal
 from segue.sessions.recovery import closing_entries
 from segue.sessions.state import replay
@@ -20,7 +20,7 @@ from segue.transcript.adopt import rebuild
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
-    from segue.sessions.store import Store
+    from segue.sessions.stores.store import Store
 
 
 @final

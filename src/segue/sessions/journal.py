@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
 from segue.errors import JournalError, UsageError
-from segue.sessions import refusals
-from segue.sessions.encoding import settled
+from segue.sessions import errors
 from segue.sessions.entries import Adopted, Entry, Link, Rewound, SessionStarted, SettingsChanged
-from segue.sessions.legality import refuse_misfits
-from segue.sessions.owners import this_process
+from segue.sessions.entry_codec import settled
+from segue.sessions.leases.owners import this_process
 from segue.sessions.recovery import closing_entries
 from segue.sessions.state import State, replay
-from segue.sessions.store import RENEW_SECONDS, Lease, Store
+from segue.sessions.stores.store import RENEW_SECONDS, Lease, Store
+from segue.sessions.validation import refuse_misfits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -124,7 +124,7 @@ class Journal:
     async def _append(self, entries: Sequence[Entry]) -> None:
         async with self._one_at_a_time():
             if self.fenced:
-                raise refusals.fenced(self.session)
+                raise errors.fenced(self.session)
             kept = [settled(entry) for entry in entries]
             refuse_misfits(self.state, kept)
             try:

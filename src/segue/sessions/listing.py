@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct, structs
 
-from segue.conversation.plain import sayable
+from segue.conversation.json_safe import sayable
 from segue.sessions.entries import (
     Adopted,
     Entry,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from segue.conversation.message import Message
-    from segue.sessions.store import SessionInfo
+    from segue.sessions.stores.store import SessionInfo
 
 FIRST_WORDS: Final = 200
 

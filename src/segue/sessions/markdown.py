@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Final, assert_never
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
-from segue.conversation.plain import sayable
+from segue.conversation.json_safe import sayable
 from segue.transcript.media import describe
-from segue.transcript.values import arguments_of, text_of
+from segue.transcript.value_text import arguments_of, text_of
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Block

@@ -15,7 +15,7 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.usage import Usage
 from segue.errors import JournalError
-from segue.sessions import refusals
+from segue.sessions import errors
 from segue.sessions.entries import (
     Adopted,
     CallBegun,
@@ -36,7 +36,7 @@ from segue.sessions.entries import (
     TurnResumed,
     UserSaid,
 )
-from segue.sessions.legality import refuse_misfits
+from segue.sessions.validation import refuse_misfits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -245,7 +245,7 @@ def replay(records: Iterable[Record]) -> State:
     state = State()
     for record in records:
         if record.seq != state.last_seq + 1:
-            raise refusals.damaged(f"entry {record.seq}", f"it follows entry {state.last_seq}")
+            raise errors.damaged(f"entry {record.seq}", f"it follows entry {state.last_seq}")
         refuse_misfits(state, (record.entry,))
         state.apply(record.seq, record.entry)
     return state

@@ -31,11 +31,11 @@ from segue.sessions.entries import (
     UserSaid,
 )
 from segue.sessions.journal import new_session_id, this_process
-from segue.sessions.owners import Owner
-from segue.sessions.store import Store
+from segue.sessions.leases.owners import Owner
+from segue.sessions.stores.store import Store
 
 if TYPE_CHECKING:
-    from segue.sessions.store import Lease
+    from segue.sessions.stores.store import Lease
 
 MakeStore: TypeAlias = Callable[[], Awaitable[Store]]
 Check: TypeAlias = Callable[["Stores"], Coroutine[None, None, None]]

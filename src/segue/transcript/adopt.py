@@ -15,12 +15,12 @@ from segue.conversation.blocks import status_of
 from segue.conversation.ids import mint
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message
-from segue.transcript.adopt_clean import adopt_clean
 from segue.transcript.closure import settle
 from segue.transcript.drafts import CallDraft, ModelDraft
+from segue.transcript.fast_adopt import adopt_clean
+from segue.transcript.pairing import Listener
 from segue.transcript.policy import DEFAULT
 from segue.transcript.repairs import Repair
-from segue.transcript.speakers import Listener
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from segue.conversation.blocks import Reason, ToolCall, ToolResult, is_real, status_of
 from segue.errors import TranscriptError
 from segue.transcript.drafts import Note
-from segue.transcript.speakers import same_outcome
+from segue.transcript.pairing import same_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

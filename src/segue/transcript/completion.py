@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, final
 from msgspec import Struct
 
 from segue.conversation.blocks import Media, Text
-from segue.conversation.plain import sayable
+from segue.conversation.json_safe import sayable
 from segue.transcript.closure import WORDING
 from segue.transcript.media import caption, describe, sort_media
 from segue.transcript.repairs import Kind
 from segue.transcript.steps import Completion
-from segue.transcript.values import say
+from segue.transcript.value_text import say
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import ToolResult

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from segue.conversation.blocks import Code, Media, Reasoning, Seal, Text, ToolCall
-from segue.conversation.plain import is_sayable, sayable
+from segue.conversation.json_safe import is_sayable, sayable
 from segue.transcript.closure import recover_call, settle
 from segue.transcript.completion import spell
 from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, tell
@@ -19,7 +19,7 @@ from segue.transcript.reasoning import opens, why_not
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import accepts_media
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Said, Step, UserStep
-from segue.transcript.values import arguments_of
+from segue.transcript.value_text import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.conversation.plain import sayable
+from segue.conversation.json_safe import sayable
 from segue.transcript.repairs import Kind, Repair
 from segue.transcript.steps import AnsweredCall
 

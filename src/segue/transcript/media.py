@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.conversation.blocks import Code, Media, Text
-from segue.conversation.plain import sayable
+from segue.conversation.json_safe import sayable
 from segue.transcript.rules import accepts_media, media_type
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from segue.conversation.ids import MINTED
-from segue.conversation.plain import sayable
+from segue.conversation.json_safe import sayable
 
 if TYPE_CHECKING:
     from segue.transcript.rules import IdGrammar, NameGrammar

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.conversation.blocks import Origin, Reasoning, Seal
-from segue.conversation.plain import is_sayable
+from segue.conversation.json_safe import is_sayable
 from segue.transcript.steps import AnsweredCall, ModelStep, Step
 
 if TYPE_CHECKING:

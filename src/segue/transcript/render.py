@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from segue.conversation.blocks import Text, ToolCall
 from segue.conversation.interaction import Interaction, Ledger
-from segue.conversation.plain import sayable
+from segue.conversation.json_safe import sayable
 from segue.errors import TranscriptError
-from segue.transcript.clean import compose_exchange, compose_message
 from segue.transcript.composer import Composer
 from segue.transcript.drafts import Note
+from segue.transcript.fast_render import compose_exchange, compose_message
+from segue.transcript.pairing import Listener
 from segue.transcript.policy import DEFAULT, Policy
 from segue.transcript.reasoning import Prefix, keep_last_only, strip, thinks
-from segue.transcript.speakers import Listener
 from segue.transcript.steps import Transcript, UserStep
 
 if TYPE_CHECKING:

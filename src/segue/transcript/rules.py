@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, structs
 
 from segue.conversation.blocks import Media, MediaKind, Origin
-from segue.conversation.plain import is_sayable
+from segue.conversation.json_safe import is_sayable
 
 SAFE_CHARACTERS = string.ascii_letters + string.digits + "_-"
 

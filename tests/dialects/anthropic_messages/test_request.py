@@ -20,9 +20,9 @@ from segue.dialects.card import UNKNOWN, ModelCard, fit_rules
 from segue.dialects.dialect import EncodedRequest
 from segue.emulators.anthropic.checks import complaints
 from segue.emulators.context import Context
-from segue.emulators.facts import facts_for
+from segue.emulators.model_facts import facts_for
 from segue.errors import TranscriptError
-from segue.providers.cards import card_for_model
+from segue.providers.models.cards import card_for_model
 from segue.transcript.adopt import adopt
 from segue.transcript.policy import Policy
 from segue.transcript.render import render

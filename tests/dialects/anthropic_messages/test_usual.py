@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.conversation.blocks import Origin
+from segue.dialects.anthropic_messages.fast import read_usual
 from segue.dialects.anthropic_messages.request import _decode_message
-from segue.dialects.anthropic_messages.usual import read_usual
 
 ORIGIN = Origin("anthropic", model="m")
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}}

@@ -12,7 +12,7 @@ from segue.conversation.message import Conversation
 from segue.dialects.card import fit_rules
 from segue.dialects.gemini import DIALECT
 from segue.errors import ProviderError
-from segue.providers.cards import card_for_model
+from segue.providers.models.cards import card_for_model
 from segue.transcript.adopt import adopt
 from segue.transcript.render import render
 

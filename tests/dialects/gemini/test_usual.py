@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.conversation.blocks import Origin
+from segue.dialects.gemini.fast import read_usual
 from segue.dialects.gemini.request import _decode_content
-from segue.dialects.gemini.usual import read_usual
 
 ORIGIN = Origin("gemini", model="m")
 CALL = {"functionCall": {"id": "1", "name": "read", "args": {"path": "a"}}}

@@ -11,14 +11,14 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.card import fit_rules
 from segue.dialects.openai_chat import DIALECTS
-from segue.emulators import brain
+from segue.emulators import model_reply
 from segue.emulators.app import App
-from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault, FaultKind
-from segue.emulators.inprocess import Answer, ask_now
+from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.scripted_model import ScriptedBrain
 from segue.errors import OverloadError, ProtocolError, ProviderError, RateLimitError
-from segue.providers.cards import card_for_model
+from segue.providers.models.cards import card_for_model
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 
@@ -60,11 +60,11 @@ def heard(name: str, answer: Answer, *, stream: bool) -> Reply:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", SERVERS)
 def test_a_turn_with_parallel_calls_is_accepted_to_its_end(name: str, stream: bool) -> None:
-    calls = (brain.Call("read", {"n": 1}), brain.Call("read", {"n": 2}))
-    thought = (brain.Think("Two reads."),) if name in THINKS else ()
+    calls = (model_reply.Call("read", {"n": 1}), model_reply.Call("read", {"n": 2}))
+    thought = (model_reply.Think("Two reads."),) if name in THINKS else ()
     script = [
-        brain.Reply(pieces=(*thought, brain.Say("Looking."), *calls)),
-        brain.Reply(pieces=(*thought, brain.Say("Done."))),
+        model_reply.Reply(pieces=(*thought, model_reply.Say("Looking."), *calls)),
+        model_reply.Reply(pieces=(*thought, model_reply.Say("Done."))),
     ]
     app = App(Emulator(strict=True, brain=ScriptedBrain(script)))
     conversation = Conversation((), "Be brief.").append(user("Read both."))
@@ -96,7 +96,9 @@ def test_a_turn_with_parallel_calls_is_accepted_to_its_end(name: str, stream: bo
 )
 @pytest.mark.parametrize("name", SERVERS)
 def test_a_stream_that_goes_wrong_is_a_failure(name: str, fault: FaultKind, kind: type[Exception]) -> None:
-    app = App(Emulator(brain=ScriptedBrain([brain.Reply(pieces=(brain.Say("Hello, hello, hello."),))])))
+    app = App(
+        Emulator(brain=ScriptedBrain([model_reply.Reply(pieces=(model_reply.Say("Hello, hello, hello."),))]))
+    )
     app.emulator.faults.append(Fault(kind=fault, at_byte=300))
     answer = exchange(app, name, Conversation().append(user("hi")), stream=True)
     if answer.status != 200:

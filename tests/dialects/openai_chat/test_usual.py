@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.conversation.blocks import Origin
-from segue.dialects.openai_chat.said import read_message
-from segue.dialects.openai_chat.usual import read_usual
+from segue.dialects.openai_chat.fast import read_usual
+from segue.dialects.openai_chat.read_messages import read_message
 
 ORIGIN = Origin("openai_chat", model="m")
 CALL = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}

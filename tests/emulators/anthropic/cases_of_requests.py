@@ -25,7 +25,6 @@ from emulators.anthropic.requests import (
     text,
     user,
 )
-from segue.emulators.anthropic import abilities
 
 REQUEST_CASES = [
     # --- shape
@@ -133,7 +132,7 @@ REQUEST_CASES = [
         "a budget above the limit",
         "ANT-50",
         ask(**thinks("enabled", budget_tokens=4096)),
-        abilities.BUDGET_TOO_BIG,
+        model_features.BUDGET_TOO_BIG,
     ),
     case(
         "manual thinking on a new model",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.emulators.anthropic.checks import complaints
 from segue.emulators.context import Context
-from segue.emulators.facts import facts_for
+from segue.emulators.model_facts import facts_for
 from segue.emulators.rules import enforced
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from emulators.anthropic.requests import BINDING, NEW, OLD, TOOLS, ask, result, text, user
 from emulators.anthropic.test_routes import folded, post
 from segue.emulators.app import App
-from segue.emulators.brain import Call, Piece, Reply, Say, Think
-from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
+from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
+from segue.emulators.scripted_model import ScriptedBrain
 
 MODES: dict[str, dict[str, Any]] = {
     OLD: {"thinking": {"type": "enabled", "budget_tokens": 1024}},

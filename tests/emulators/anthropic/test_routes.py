@@ -10,11 +10,11 @@ import pytest
 from emulators.anthropic.requests import BINDING, OLD, TOOLS, ask, assistant, call, result, text, user
 from segue.emulators.anthropic import limits
 from segue.emulators.app import App
-from segue.emulators.brain import Call, Piece, Reply, Say, Think
-from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.inprocess import Answer, ask_now
+from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
+from segue.emulators.scripted_model import ScriptedBrain
 
 HEADERS = {"x-api-key": "sk-ant", "anthropic-version": "2023-06-01", "content-type": "application/json"}
 PIECES = (

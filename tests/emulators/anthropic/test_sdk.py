@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from emulators.anthropic.requests import BINDING, TOOL
-from segue.emulators.brain import Call, Reply, Say, Think
 from segue.emulators.faults import Fault
+from segue.emulators.model_reply import Call, Reply, Say, Think
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulators.judging import Judge
+from emulators.judge import Judge
 from segue.emulators.deepseek.checks import complaints
 from segue.emulators.deepseek.errors import envelope
 

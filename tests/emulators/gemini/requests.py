@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.context import Context
-from segue.emulators.facts import facts_for
 from segue.emulators.gemini.checks import complaints
+from segue.emulators.model_facts import facts_for
 from segue.emulators.rules import enforced
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from emulators.gemini.requests import NEWEST, OLD, THREE, ask, response, text, tools, user
 from emulators.gemini.test_routes import events, parts_of, post
 from segue.emulators.app import App
-from segue.emulators.brain import Call, Piece, Reply, Say, Think
-from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
+from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
+from segue.emulators.scripted_model import ScriptedBrain
 
 SHOWN = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
 words = st.text(min_size=1, max_size=20)

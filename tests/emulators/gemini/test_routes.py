@@ -9,11 +9,11 @@ import pytest
 
 from emulators.gemini.requests import NEWEST, OLD, THREE, ask, model, response, text, tools, user
 from segue.emulators.app import App
-from segue.emulators.brain import Call, Piece, Reply, Say, Think
-from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.inprocess import Answer, ask_now
+from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
+from segue.emulators.scripted_model import ScriptedBrain
 
 HEADERS = {"x-goog-api-key": "AIza", "content-type": "application/json"}
 PIECES = (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulators.judging import Judge
+from emulators.judge import Judge
 from segue.emulators.kimi.checks import complaints
 
 KIMI = Judge(complaints, "kimi", "kimi-k2.6")

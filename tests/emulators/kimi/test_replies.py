@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from segue.emulators.app import App
-from segue.emulators.brain import Call, Reply, Say, Think
-from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.inprocess import Answer, ask_now
+from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.model_reply import Call, Reply, Say, Think
+from segue.emulators.scripted_model import ScriptedBrain
 
 CALLS = Reply(pieces=(Think("Two lookups."), Call("get_weather", {"city": "Paris"}), Call("now")))
 WORDS = Reply(pieces=(Think("Simple."), Say("Paris is warm.")), chunk_size=6)

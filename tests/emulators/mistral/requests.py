@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from segue.emulators.context import Context
-from segue.emulators.facts import facts_for
+from segue.emulators.model_facts import facts_for
 
 MODEL = "mistral-medium-latest"
 FIRST, SECOND = "aB3dE5f7G", "hI9jK1m3N"

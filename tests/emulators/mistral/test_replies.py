@@ -10,11 +10,11 @@ import pytest
 
 from emulators.mistral.requests import TOOL, assistant, call, chat, system, tool, user
 from segue.emulators.app import App
-from segue.emulators.brain import Call, Reply, Say, Think
-from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.inprocess import Answer, ask_now
+from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.model_reply import Call, Reply, Say, Think
+from segue.emulators.scripted_model import ScriptedBrain
 
 CALLS = Reply(
     pieces=(

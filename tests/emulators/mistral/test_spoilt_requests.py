@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from emulators.anthropic.mutation import spoilt
 from segue.emulators.app import App
-from segue.emulators.inprocess import ask_now
+from segue.emulators.in_process import ask_now
 
 SCHEMA = {
     "type": "object",

@@ -8,7 +8,7 @@ import pytest
 
 from emulators.ollama.requests import TOOL, calling, chat, user
 from segue.emulators.context import Context
-from segue.emulators.facts import facts_for
+from segue.emulators.model_facts import facts_for
 from segue.emulators.ollama.checks import complaints
 from segue.emulators.rules import enforced
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from segue.emulators.app import App
-from segue.emulators.inprocess import Answer, ask_now
+from segue.emulators.in_process import Answer, ask_now
 
 
 def ask(app: App, method: str, path: str, **body: Any) -> Answer:

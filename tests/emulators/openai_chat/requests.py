@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulators.judging import Judge
+from emulators.judge import Judge
 from segue.emulators.openai_chat.checks import complaints
 
 judge = Judge(complaints, "openai", "gpt-4.1")

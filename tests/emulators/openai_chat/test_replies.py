@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.emulators.brain import Call, Reply, Say, Think
 from segue.emulators.context import Context
+from segue.emulators.model_reply import Call, Reply, Say, Think
 from segue.emulators.openai_chat.profile import Profile
 from segue.emulators.openai_chat.replies import stream, whole
 from segue.emulators.tokens import count

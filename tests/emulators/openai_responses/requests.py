@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulators.judging import Judge
+from emulators.judge import Judge
 from segue.emulators.context import Context
 from segue.emulators.openai_responses import seals
 from segue.emulators.openai_responses.checks import complaints

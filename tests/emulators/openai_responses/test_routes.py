@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from segue.emulators.app import App
-from segue.emulators.brain import Call, Reply, Say, Think
-from segue.emulators.brains import ScriptedBrain
 from segue.emulators.emulator import Emulator
-from segue.emulators.inprocess import Answer, ask_now
+from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.model_reply import Call, Reply, Say, Think
+from segue.emulators.scripted_model import ScriptedBrain
 
 URL = "/openai/v1/responses"
 THOUGHT = Reply(

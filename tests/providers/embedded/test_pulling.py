@@ -18,8 +18,8 @@ from msgspec import structs
 
 from segue.errors import ProtocolError, SegueError, TransportError, UsageError
 from segue.providers.adapter import PullProgress
+from segue.providers.embedded.download import Pull, StoppedError
 from segue.providers.embedded.provider import EmbeddedProvider
-from segue.providers.embedded.pulling import Pull, StoppedError
 from segue.providers.embedded.weights import Folder, Weights, is_whole, shelf
 
 CONTENT = Random(5).randbytes(3_000_000)

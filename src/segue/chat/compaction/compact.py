@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.chat.compaction.cutting import cut, elide, truncate
-from segue.chat.compaction.retelling import request_for_summary
+from segue.chat.compaction.summary import request_for_summary
+from segue.chat.compaction.truncation import cut, elide, truncate
 from segue.chat.compaction.units import last_prompt, recall, units_of
 from segue.conversation.message import Conversation
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from segue.conversation.blocks import Code, Media, Text, is_real
 from segue.conversation.message import Conversation, Message
 from segue.transcript.drafts import CallDraft
-from segue.transcript.speakers import Listener, same_outcome
+from segue.transcript.pairing import Listener, same_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from segue.chat.react.parsing import Parsed, correction, parse_react
-from segue.chat.react.reading import ReActReader
-from segue.chat.react.telling import format_observation, format_tools, to_react
+from segue.chat.react.parser import Parsed, correction, parse_react
+from segue.chat.react.request import format_observation, format_tools, to_react
+from segue.chat.react.stream import ReActReader
 
 MAX_CORRECTIONS = 3
 """How often in one turn a model may be asked to say its action properly."""

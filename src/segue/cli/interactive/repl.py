@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.input import create_input
 
 from segue.cli import signals
-from segue.cli.exits import Exit
-from segue.cli.interactive.choosing import tell_where
-from segue.cli.interactive.commands import is_command, run_command
-from segue.cli.interactive.reading import Reader, typed_early
-from segue.cli.interactive.shell import run_here
-from segue.cli.interactive.talk import Talk
+from segue.cli.exit_codes import Exit
+from segue.cli.interactive.commands.select import tell_where
+from segue.cli.interactive.commands.table import is_command, run_command
+from segue.cli.interactive.interactive_chat import Talk
+from segue.cli.interactive.prompt import Reader, typed_early
+from segue.cli.interactive.shell_escape import run_here
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from segue.chat.chat import Chat
     from segue.cli.interactive.screen import Screen
-    from segue.cli.surroundings import Surroundings
+    from segue.cli.runtime import Surroundings
 
 
 async def converse(

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from segue.cli.beginning import begin_chat
-from segue.cli.config.places import history_file
-from segue.cli.exits import Exit
-from segue.cli.interactive.choosing import pick_session
+from segue.cli.chat_start import begin_chat
+from segue.cli.display.status_lines import switch_line
+from segue.cli.display.terminal import Paint
+from segue.cli.exit_codes import Exit
+from segue.cli.interactive.commands.select import pick_session
 from segue.cli.interactive.repl import converse
 from segue.cli.interactive.screen import Screen
-from segue.cli.notes import switch_line
-from segue.cli.surroundings import Surroundings
-from segue.cli.terminal import Paint
+from segue.cli.runtime import Surroundings
+from segue.config.paths import history_file
 
 if TYPE_CHECKING:
     import argparse

@@ -6,15 +6,15 @@ import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, final
 
-from segue.cli.cells import Repainted, cut, wrapped
-from segue.cli.markdown import MarkdownStream
-from segue.cli.sanitise import Sanitiser, sanitised
+from segue.cli.display.markdown import MarkdownStream
+from segue.cli.display.sanitise import Sanitiser, sanitised
+from segue.cli.display.text_width import Repainted, cut, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import TextIO
 
-    from segue.cli.terminal import Paint
+    from segue.cli.display.terminal import Paint
 
 
 @final

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Final, assert_never, final
 
 from msgspec import Struct
 
-from segue.chat.events import (
+from segue.chat.session import OVER_BUDGET
+from segue.cli.display.sanitise import sanitised
+from segue.cli.display.status_lines import note, switch_line
+from segue.cli.display.text_width import cut, cut_beginning, width_of
+from segue.cli.display.turn_summary import status_line
+from segue.cli.error_report import lines_about
+from segue.conversation.blocks import ToolCall, ToolResult, status_of
+from segue.events import (
     ChatEvent,
     Compaction,
     Error,
@@ -24,14 +31,7 @@ from segue.chat.events import (
     TurnComplete,
     Warned,
 )
-from segue.chat.session import OVER_BUDGET
-from segue.cli.cells import cut, cut_beginning, width_of
-from segue.cli.explaining import lines_about
-from segue.cli.notes import note, switch_line
-from segue.cli.sanitise import sanitised
-from segue.cli.status import status_line
-from segue.conversation.blocks import ToolCall, ToolResult, status_of
-from segue.transcript.values import json_of
+from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

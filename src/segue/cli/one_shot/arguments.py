@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from segue.cli.commands import COMMANDS, Page, Parser, misspelt
+from segue.cli.command_table import COMMANDS, Page, Parser, misspelt
 
 APPROVAL_MODES: Final = ("ask", "auto-edit", "yolo", "plan")
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from segue.cli.terminal import say
+from segue.cli.display.terminal import say
 from segue.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,30 +11,30 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.chat.events import Repaired, Switch, TurnComplete
-from segue.cli.beginning import begin_chat
-from segue.cli.exits import Exit
-from segue.cli.explaining import code_of, explain
-from segue.cli.notes import switch_line
-from segue.cli.one_shot import told
-from segue.cli.one_shot.listening import Lines, Silence, Text
+from segue.cli.chat_start import begin_chat
+from segue.cli.display.status_lines import switch_line
+from segue.cli.display.terminal import say
+from segue.cli.display.turn_summary import dollars
+from segue.cli.error_report import code_of, explain
+from segue.cli.exit_codes import Exit
+from segue.cli.one_shot import json_output
+from segue.cli.one_shot.interrupts import Stop
+from segue.cli.one_shot.output import Lines, Silence, Text
 from segue.cli.one_shot.prompt import has_prompt, prompts
 from segue.cli.one_shot.schema import read_answer, read_schema
-from segue.cli.one_shot.stopping import Stop
-from segue.cli.status import dollars
-from segue.cli.surroundings import Surroundings
-from segue.cli.terminal import say
+from segue.cli.runtime import Surroundings
 from segue.cli.version import VERSION
 from segue.errors import ContentPolicyError, SegueError, UsageError
+from segue.events import Repaired, Switch, TurnComplete
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from segue.chat.chat import Chat
-    from segue.chat.events import ChatEvent
     from segue.chat.session import Answer
-    from segue.cli.one_shot.listening import Listener
+    from segue.cli.one_shot.output import Listener
+    from segue.events import ChatEvent
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -174,8 +174,8 @@ class _OneShot:
                     raw=arguments.raw_output,
                 )
 
-    def _init(self, chat: Chat, around: Surroundings) -> told.Init:
-        return told.Init(
+    def _init(self, chat: Chat, around: Surroundings) -> json_output.Init:
+        return json_output.Init(
             session_id=chat.id,
             model=chat.model,
             tools=[tool.name for tool in around.tools],
@@ -194,9 +194,9 @@ class _OneShot:
         return code_of(error)
 
     def _result(
-        self, answer: Answer, subtype: told.Subtype, error: SegueError | None, value: Any = None
-    ) -> told.Result:
-        return told.Result(
+        self, answer: Answer, subtype: json_output.Subtype, error: SegueError | None, value: Any = None
+    ) -> json_output.Result:
+        return json_output.Result(
             subtype=subtype,
             is_error=subtype != "success",
             duration_ms=round((time.monotonic() - self._began) * 1000),
@@ -204,12 +204,12 @@ class _OneShot:
             result=answer.text,
             session_id=self._session,
             total_cost_usd=answer.cost,
-            usage=told.Tokens(**msgspec.structs.asdict(answer.usage)),
+            usage=json_output.Tokens(**msgspec.structs.asdict(answer.usage)),
             stop_reason="error" if error is not None and answer.finish == "complete" else answer.finish,
             model=answer.model or self._model,
             repairs=self._repairs,
             structured_output=value,
-            error=None if error is None else told.trouble(error),
+            error=None if error is None else json_output.trouble(error),
         )
 
 
@@ -253,7 +253,7 @@ def _refusal(answer: Answer) -> SegueError | None:
     )
 
 
-def _subtype(answer: Answer, stop: Stop, error: SegueError | None) -> told.Subtype:
+def _subtype(answer: Answer, stop: Stop, error: SegueError | None) -> json_output.Subtype:
     if stop.why == "timeout":
         return "error_timeout"
     if stop.why == "cost":
@@ -263,5 +263,5 @@ def _subtype(answer: Answer, stop: Stop, error: SegueError | None) -> told.Subty
     return "error_max_turns" if answer.finish == "max_turns" else "success"
 
 
-def _subtype_of(error: SegueError) -> told.Subtype:
+def _subtype_of(error: SegueError) -> json_output.Subtype:
     return "error_timeout" if error.code == "timed_out" else "error_during_execution"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.dialects.anthropic_messages.wire import ENCODER
-from segue.dialects.refusals import (
+from segue.dialects.errors import (
     class_of_status,
     clean_body,
     excerpt,

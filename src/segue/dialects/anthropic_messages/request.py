@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, assert_never
 from msgspec import Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.json_safe import sayable
 from segue.conversation.message import Message
-from segue.conversation.plain import sayable
 from segue.conversation.tools import ToolSpec
 from segue.dialects.anthropic_messages import wire
+from segue.dialects.anthropic_messages.fast import read_usual
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.settings import decode_options, encode_settings, joined
-from segue.dialects.anthropic_messages.usual import read_usual
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
-from segue.dialects.keepsakes import Returned, keep
-from segue.dialects.reading import items, misread, record, take_system, text, unknown
-from segue.dialects.unsayable import unsayable
+from segue.dialects.errors import unencodable
+from segue.dialects.opaque_blocks import Returned, keep
+from segue.dialects.request_fields import items, misread, record, take_system, text, unknown
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
-from segue.transcript.values import json_of
+from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Completion, Said, Transcript
 
 NAME = ANTHROPIC.target.dialect
-_unsayable = partial(unsayable, "Messages")
+_unsayable = partial(unencodable, "Messages")
 
 
 def encode_request(

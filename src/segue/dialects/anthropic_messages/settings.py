@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Reasoning
+from segue.conversation.json_safe import is_plain, plain, sayable
 from segue.conversation.options import Options
-from segue.conversation.plain import is_plain, plain, sayable
 from segue.conversation.tools import Named
-from segue.dialects import schemas
-from segue.dialects.reading import flag, items, number, record, text, whole
+from segue.dialects.request_fields import flag, items, number, record, text, whole
+from segue.dialects.schemas import flavours
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import ModelStep
 
@@ -224,7 +224,7 @@ class _Settings:
 
     def _tool(self, index: int, tool: ToolSpec, own: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
         name = self.transcript.names.get(tool.name, tool.name)
-        schema, lost = schemas.anthropic(tool.parameters)  # ANT-41
+        schema, lost = flavours.anthropic(tool.parameters)  # ANT-41
         if lost:
             self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
         spelled: dict[str, Any] = {"name": name}

@@ -25,10 +25,10 @@ from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import encode_error, refusal
 from segue.dialects.anthropic_messages.reply import counts_of, finished, stop_reason, usage_of
 from segue.dialects.counts import merged
-from segue.dialects.keepsakes import KIND, is_kept
+from segue.dialects.opaque_blocks import KIND, is_kept
 from segue.errors import ProtocolError
 from segue.transcript.media import describe
-from segue.transcript.values import is_object_text, json_of
+from segue.transcript.value_text import is_object_text, json_of
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event

@@ -23,13 +23,13 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.counts import count, total
 from segue.dialects.data_urls import kind_of
-from segue.dialects.gemini import own_parts, wire
+from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.errors import encode_error, refusal
-from segue.dialects.gemini.partial import PartialArguments
+from segue.dialects.gemini.partial_arguments import PartialArguments
 from segue.errors import ProtocolError
 from segue.transcript.media import written_out
 from segue.transcript.rules import media_type
-from segue.transcript.values import arguments_of, json_of
+from segue.transcript.value_text import arguments_of, json_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -218,8 +218,8 @@ class Telling:
         self._index += 1
         self._open = ""
         if own:
-            events.append(Sealed(self._index, json_of(own), own_parts.KIND, "text"))
-            events.append(TextDelta(self._index, own_parts.in_words(own)))
+            events.append(Sealed(self._index, json_of(own), opaque_parts.KIND, "text"))
+            events.append(TextDelta(self._index, opaque_parts.in_words(own)))
         elif media is not None:
             events.append(MediaArrived(self._index, media))
         elif signature:
@@ -319,7 +319,7 @@ def finish_reason(finish: Finish, raw: str) -> str:
 def _encode_block(block: Block) -> dict[str, Any] | Raw | None:
     match block:
         case Text(said, seal):
-            own = own_parts.given_back(seal.payload, seal.kind) if seal is not None else None
+            own = opaque_parts.given_back(seal.payload, seal.kind) if seal is not None else None
             if own is not None:
                 return own
             return _signed({"text": said}, seal) if said or seal is not None else None

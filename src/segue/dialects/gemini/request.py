@@ -13,16 +13,16 @@ from segue.conversation.events import parse_arguments
 from segue.conversation.message import Message
 from segue.dialects.data_urls import kind_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
-from segue.dialects.gemini import own_parts, wire
+from segue.dialects.errors import unencodable
+from segue.dialects.gemini import opaque_parts, wire
+from segue.dialects.gemini.fast import read_usual
 from segue.dialects.gemini.rules import GEMINI
 from segue.dialects.gemini.settings import decode_options, decode_tools, encode_settings
-from segue.dialects.gemini.usual import read_usual
 from segue.dialects.gemini.wire import SENTINELS, camel, field
-from segue.dialects.reading import items, misread, record, text
-from segue.dialects.unsayable import unsayable
+from segue.dialects.request_fields import items, misread, record, text
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
-from segue.transcript.values import json_of
+from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Said, Transcript
 
 NAME = GEMINI.target.dialect
-_unsayable = partial(unsayable, "Gemini")
+_unsayable = partial(unencodable, "Gemini")
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _NOTHING: list[dict[str, Any]] = []
 
@@ -106,7 +106,7 @@ def _encode_other(block: Said) -> wire.Signed | dict[str, Any] | Raw:
     """All but calls and plain texts."""
     match block:
         case Text(said, seal):
-            own = own_parts.given_back(seal.payload, seal.kind) if seal is not None else None
+            own = opaque_parts.given_back(seal.payload, seal.kind) if seal is not None else None
             return own or wire.Signed(said, thought_signature=_payload(seal))
         case Reasoning(thought, seal):  # GEM-25
             return wire.Signed(thought, thought=True, thought_signature=_payload(seal))
@@ -248,7 +248,7 @@ def _decode_part(part: dict[str, Any], path: str, origin: Origin) -> Block:
         return shown
     if all(camel(name) in ("thoughtSignature", "thought") for name in part):
         return Text("", seal)  # GEM-20: a part with nothing but its signature
-    return own_parts.keep(part, origin)
+    return opaque_parts.keep(part, origin)
 
 
 def _decode_call(call: dict[str, Any], path: str, seal: Seal | None) -> ToolCall:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segue.conversation.json_safe import is_plain, plain, sayable
 from segue.conversation.options import Options
-from segue.conversation.plain import is_plain, plain, sayable
 from segue.conversation.tools import Named, ToolSpec
-from segue.dialects import schemas
 from segue.dialects.gemini.wire import camel, field
-from segue.dialects.reading import items, number, record, text, whole
+from segue.dialects.request_fields import items, number, record, text, whole
+from segue.dialects.schemas import flavours
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class _Settings:
         declaration: dict[str, Any] = {"name": self.transcript.names.get(tool.name, tool.name)}
         if tool.description:
             declaration["description"] = sayable(tool.description)
-        say = schemas.object_root if self.card.json_schema else schemas.gemini
+        say = flavours.object_root if self.card.json_schema else flavours.gemini
         schema, lost = say(tool.parameters)
         if lost:
             self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
@@ -174,7 +174,7 @@ class _Settings:
         if self.card.json_schema:
             config["responseJsonSchema"] = schema if is_plain(schema) else plain(schema)
             return
-        said, lost = schemas.gemini(schema)
+        said, lost = flavours.gemini(schema)
         if lost:
             self.note("schema_reduced", "options.response_schema", "; ".join(lost))
         if said:

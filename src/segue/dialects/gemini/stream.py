@@ -27,10 +27,10 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects import sse
 from segue.dialects.counts import merged
-from segue.dialects.gemini import own_parts, wire
+from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.errors import encode_error
 from segue.dialects.gemini.reply import Telling, counts_of, finish_reason, media_part
-from segue.transcript.values import arguments_of, is_object_text
+from segue.transcript.value_text import arguments_of, is_object_text
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
@@ -267,7 +267,7 @@ class ReplyEncoder:
         return waiting
 
     def _seal(self, event: Sealed) -> None:
-        own = own_parts.given_back(event.payload, event.kind)
+        own = opaque_parts.given_back(event.payload, event.kind)
         if own is not None:
             self._waiting[event.index] = _Own(own)
             return

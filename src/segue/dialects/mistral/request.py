@@ -11,14 +11,14 @@ from segue.conversation.events import parse_arguments
 from segue.conversation.message import Message
 from segue.dialects.data_urls import kind_of, media_from, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
+from segue.dialects.errors import unencodable
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.rules import MISTRAL
 from segue.dialects.mistral.settings import decode_options, decode_tools, encode_settings
-from segue.dialects.reading import items, misread, record, text, unknown
-from segue.dialects.unsayable import unsayable
+from segue.dialects.request_fields import items, misread, record, text, unknown
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
-from segue.transcript.values import json_of
+from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Completion, Transcript
 
 NAME = MISTRAL.target.dialect
-_unsayable = partial(unsayable, "Mistral")
+_unsayable = partial(unencodable, "Mistral")
 WireMessage: TypeAlias = wire.Spoken | wire.Assistant | wire.Result
 _OWN_ID = re.compile(r"[a-zA-Z0-9]{9}")  # MIS-01
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segue.conversation.json_safe import is_plain, plain, sayable
 from segue.conversation.options import Options
-from segue.conversation.plain import is_plain, plain, sayable
 from segue.conversation.tools import Named, ToolSpec
-from segue.dialects import schemas
-from segue.dialects.reading import flag, items, number, record, text, unknown, whole
+from segue.dialects.request_fields import flag, items, number, record, text, unknown, whole
+from segue.dialects.schemas import flavours
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class _Settings:
             self.body["parallel_tool_calls"] = self.options.parallel_calls
 
     def _tool(self, index: int, tool: ToolSpec) -> dict[str, Any]:
-        schema, lost = schemas.object_root(tool.parameters)
+        schema, lost = flavours.object_root(tool.parameters)
         if lost:
             self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
         for name in ("$id", "$schema"):  # MIS-13

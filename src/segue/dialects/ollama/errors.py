@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.dialects.refusals import (
+from segue.dialects.errors import (
     TOOLS_UNSUPPORTED,
     class_of_status,
     clean_body,

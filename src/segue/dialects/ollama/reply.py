@@ -24,7 +24,7 @@ from segue.dialects.ollama import wire
 from segue.dialects.ollama.errors import encode_error, refusal
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
-from segue.transcript.values import arguments_of
+from segue.transcript.value_text import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

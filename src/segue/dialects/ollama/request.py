@@ -12,11 +12,11 @@ from segue.conversation.events import parse_arguments
 from segue.conversation.message import Message
 from segue.dialects.data_urls import media_from
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
+from segue.dialects.errors import unencodable
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.rules import OLLAMA
 from segue.dialects.ollama.settings import decode_options, decode_tools, encode_settings
-from segue.dialects.reading import items, record, text
-from segue.dialects.unsayable import unsayable
+from segue.dialects.request_fields import items, record, text
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Completion, Transcript
 
 NAME = OLLAMA.target.dialect
-_unsayable = partial(unsayable, "Ollama")
+_unsayable = partial(unencodable, "Ollama")
 WireMessage: TypeAlias = wire.Spoken | wire.Assistant | wire.Result
 _MIMES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "UklGR": "image/webp", "R0lGO": "image/gif"}
 """How the base64 of an image begins: the wire does not tell its type."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segue.conversation.json_safe import is_plain, plain, sayable
 from segue.conversation.options import Options
-from segue.conversation.plain import is_plain, plain, sayable
 from segue.conversation.tools import Named, ToolSpec
-from segue.dialects import schemas
-from segue.dialects.reading import flag, items, number, record, text, whole
+from segue.dialects.request_fields import flag, items, number, record, text, whole
+from segue.dialects.schemas import flavours
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class _Settings:
             self.not_sent("parallel_calls")
 
     def _tool(self, index: int, tool: ToolSpec) -> dict[str, Any]:
-        schema, lost = schemas.ollama(tool.parameters)  # OLL-17
+        schema, lost = flavours.ollama(tool.parameters)  # OLL-17
         if lost:
             self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
         if tool.strict:

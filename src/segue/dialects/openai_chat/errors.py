@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from segue.dialects.refusals import TOOLS_UNSUPPORTED
+from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import (
     ContentPolicyError,
     ContextLengthError,

@@ -9,11 +9,11 @@ import msgspec
 from segue.conversation.blocks import Media, Reasoning, Text
 from segue.conversation.usage import Usage
 from segue.dialects.data_urls import url_of
-from segue.dialects.openai_chat.hearing import FINISHES, Hearing
-from segue.dialects.openai_chat.loose import decode_chunk
+from segue.dialects.openai_chat.lenient import decode_chunk
+from segue.dialects.openai_chat.stream_state import FINISHES, Hearing
 from segue.dialects.openai_chat.wire import sealed
 from segue.errors import ProtocolError
-from segue.transcript.values import json_of
+from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

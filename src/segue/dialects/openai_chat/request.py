@@ -9,15 +9,15 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Text
-from segue.dialects import reading
+from segue.dialects import request_fields
 from segue.dialects.data_urls import kind_of, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.openai_chat import wire
-from segue.dialects.openai_chat.asked import read_options, read_tools
+from segue.dialects.openai_chat.fast import read_usual
+from segue.dialects.openai_chat.read_messages import read_message
+from segue.dialects.openai_chat.read_settings import read_options, read_tools
 from segue.dialects.openai_chat.reply import read_details
-from segue.dialects.openai_chat.said import read_message
 from segue.dialects.openai_chat.settings import Speller
-from segue.dialects.openai_chat.usual import read_usual
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, Transcript, UserStep
@@ -233,8 +233,8 @@ def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
     origin = Origin(variant.name, model=options.model)
     told = [
         read_usual(item, origin)
-        or read_message(reading.record(item, f"messages[{index}]"), f"messages[{index}]", origin)
-        for index, item in enumerate(reading.items(body.get("messages"), "messages"))
+        or read_message(request_fields.record(item, f"messages[{index}]"), f"messages[{index}]", origin)
+        for index, item in enumerate(request_fields.items(body.get("messages"), "messages"))
     ]
     # What the operator says first is the system prompt; one message there must be.
     first = 0

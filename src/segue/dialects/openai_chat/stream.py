@@ -21,9 +21,9 @@ from segue.conversation.events import (
 )
 from segue.dialects import sse
 from segue.dialects.openai_chat.errors import envelope_of, error_in_reply
-from segue.dialects.openai_chat.hearing import Hearing
-from segue.dialects.openai_chat.loose import decode_chunk, decode_portion
+from segue.dialects.openai_chat.lenient import decode_chunk, decode_portion
 from segue.dialects.openai_chat.reply import counts_of, finish_word, image_of, read_details
+from segue.dialects.openai_chat.stream_state import Hearing
 from segue.dialects.openai_chat.wire import sealed
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias, final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from segue.dialects import schemas
-from segue.dialects.openai_chat import rules as demands
+from segue.dialects.openai_chat import rules
+from segue.dialects.schemas import flavours
 from segue.transcript.rules import Rules
 
 # What a request holds
@@ -209,7 +209,7 @@ class Variant(Struct, frozen=True, kw_only=True):
     """The content of a message that only calls."""
     result_names: bool = False
     """Results bear their tool's name."""
-    schema: Flavour = schemas.object_root
+    schema: Flavour = flavours.object_root
     parameters_needed: bool = False
     """Also a tool without parameters must show an (empty) schema."""
     description_needed: bool = False
@@ -247,7 +247,7 @@ class Variant(Struct, frozen=True, kw_only=True):
 
 
 OPENAI = Variant(
-    rules=demands.OPENAI_CHAT,
+    rules=rules.OPENAI_CHAT,
     thoughts="",  # CHAT-50
     text_parts=True,
     limit="max_completion_tokens",  # CHAT-41: every model takes it, newer ones take no other
@@ -256,17 +256,17 @@ OPENAI = Variant(
     fields=_OPENAI_FIELDS,
 )
 _KIMI = Variant(
-    rules=demands.KIMI,
+    rules=rules.KIMI,
     silence="omit",  # KIM-10
     result_names=True,  # KIM-17
-    schema=schemas.kimi,
+    schema=flavours.kimi,
     strict=False,
     limit="max_completion_tokens",
     thinking="switch",
     switch="thinking.type",  # KIM-08
 )
 _DEEPSEEK = Variant(
-    rules=demands.DEEPSEEK,
+    rules=rules.DEEPSEEK,
     silence="empty",
     sampling={name: field for name, field in _SAMPLING.items() if name != "seed"},
     json_schema=False,
@@ -274,7 +274,7 @@ _DEEPSEEK = Variant(
     switch="thinking.type",  # DSK-01
 )
 _QWEN = Variant(
-    rules=demands.QWEN,
+    rules=rules.QWEN,
     inline_thoughts=True,  # QWN-04
     sampling={**_SAMPLING, "top_k": "top_k"},
     thinking="switch",
@@ -284,7 +284,7 @@ _QWEN = Variant(
     budget="thinking_budget",
 )
 _GLM = Variant(
-    rules=demands.GLM,
+    rules=rules.GLM,
     inline_thoughts=True,
     strict=False,
     choices=frozenset({"auto"}),  # GLM-02
@@ -295,7 +295,7 @@ _GLM = Variant(
     switch="thinking.type",
 )
 _MINIMAX = Variant(
-    rules=demands.MINIMAX,
+    rules=rules.MINIMAX,
     inline_thoughts=True,  # MMX-02
     details=True,
     parameters_needed=True,  # MMX-01
@@ -306,21 +306,21 @@ _MINIMAX = Variant(
     always={"reasoning_split": True},  # MMX-02: else thoughts come inside the text
 )
 _XAI = Variant(
-    rules=demands.XAI,
+    rules=rules.XAI,
     silence="empty",  # XAI-01
     sampling={name: field for name, field in _SAMPLING.items() if name != "stop"},  # XAI-02
     limit="max_completion_tokens",
     efforts=("low", "high"),
 )
 _GROQ = Variant(
-    rules=demands.GROQ,
+    rules=rules.GROQ,
     thoughts="reasoning",
     inline_thoughts=True,
     silence="empty",
     limit="max_completion_tokens",
 )
 _OPENROUTER = Variant(
-    rules=demands.OPENROUTER,
+    rules=rules.OPENROUTER,
     thoughts="reasoning",
     details=True,  # ORT-03
     sampling=_WIDE_SAMPLING,
@@ -328,7 +328,7 @@ _OPENROUTER = Variant(
     budget="reasoning.max_tokens",
 )
 _VLLM = Variant(
-    rules=demands.LOCAL,
+    rules=rules.LOCAL,
     thoughts="reasoning",
     inline_thoughts=True,
     parameters_needed=True,  # chat templates say both without asking whether they are there
@@ -336,7 +336,7 @@ _VLLM = Variant(
     sampling=_WIDE_SAMPLING,
 )
 _LLAMA_CPP = Variant(
-    rules=demands.LLAMA_CPP,
+    rules=rules.LLAMA_CPP,
     inline_thoughts=True,
     parameters_needed=True,
     description_needed=True,
@@ -347,18 +347,18 @@ _LLAMA_CPP = Variant(
     switch_words=(False, True),
 )
 _OLLAMA = Variant(
-    rules=demands.OLLAMA_V1,
+    rules=rules.OLLAMA_V1,
     inline_thoughts=True,
     thoughts="reasoning",  # OLL-35
     result_names=True,  # OLL-34
-    schema=schemas.ollama,
+    schema=flavours.ollama,
     parameters_needed=True,
     description_needed=True,
     strict=False,
     choices=frozenset(),  # OLL-35: tool_choice is not looked at
     parallel_switch=False,
 )
-_COMPATIBLE = Variant(rules=demands.COMPATIBLE, inline_thoughts=True)
+_COMPATIBLE = Variant(rules=rules.COMPATIBLE, inline_thoughts=True)
 
 SERVERS: Mapping[str, Variant] = {
     variant.name: variant

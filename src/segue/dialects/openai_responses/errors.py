@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.dialects.openai_responses.wire import ENCODER
-from segue.dialects.refusals import (
+from segue.dialects.errors import (
     class_of_status,
     clean_body,
     excerpt,
@@ -16,6 +15,7 @@ from segue.dialects.refusals import (
     retry_after,
     without_secrets,
 )
+from segue.dialects.openai_responses.wire import ENCODER
 from segue.errors import (
     ContentPolicyError,
     ContextLengthError,

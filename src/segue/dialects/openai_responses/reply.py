@@ -22,12 +22,12 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import Usage
 from segue.dialects.counts import count
-from segue.dialects.keepsakes import KIND, kept_in
+from segue.dialects.opaque_blocks import KIND, kept_in
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import encode_error, refusal
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
-from segue.transcript.values import arguments_of, json_of
+from segue.transcript.value_text import arguments_of, json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

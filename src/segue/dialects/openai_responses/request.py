@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.events import parse_arguments
+from segue.conversation.json_safe import sayable
 from segue.conversation.message import Message
-from segue.conversation.plain import sayable
 from segue.conversation.tools import ToolSpec
 from segue.dialects.data_urls import media_from, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
-from segue.dialects.keepsakes import Returned, keep, kept_in
+from segue.dialects.errors import unencodable
+from segue.dialects.opaque_blocks import Returned, keep, kept_in
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.settings import decode_options, encode_settings
-from segue.dialects.reading import items, misread, record, take_system, text, unknown
-from segue.dialects.unsayable import unsayable
+from segue.dialects.request_fields import items, misread, record, take_system, text, unknown
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
-from segue.transcript.values import json_of
+from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Completion, Transcript
 
 NAME = OPENAI_RESPONSES.target.dialect
-_unsayable = partial(unsayable, "Responses")
+_unsayable = partial(unencodable, "Responses")
 
 
 def encode_request(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segue.conversation.json_safe import is_plain, plain, sayable
 from segue.conversation.options import Options
-from segue.conversation.plain import is_plain, plain, sayable
 from segue.conversation.tools import Named
-from segue.dialects import schemas
 from segue.dialects.card import UNKNOWN
-from segue.dialects.reading import flag, number, record, text, whole
+from segue.dialects.request_fields import flag, number, record, text, whole
+from segue.dialects.schemas import flavours
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class _Settings:
             self.body["parallel_tool_calls"] = self.options.parallel_calls
 
     def _tool(self, index: int, tool: ToolSpec) -> dict[str, Any]:
-        schema, lost = schemas.object_root(tool.parameters)  # RESP-32
+        schema, lost = flavours.object_root(tool.parameters)  # RESP-32
         if lost:
             self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
         strict = bool(tool.strict) and _is_strict(schema)

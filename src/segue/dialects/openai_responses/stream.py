@@ -21,7 +21,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects import sse
 from segue.dialects.counts import merged
-from segue.dialects.keepsakes import is_kept
+from segue.dialects.opaque_blocks import is_kept
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import error_object, refusal
 from segue.dialects.openai_responses.reply import (
@@ -39,7 +39,7 @@ from segue.dialects.openai_responses.reply import (
 )
 from segue.errors import ProtocolError
 from segue.transcript.media import describe
-from segue.transcript.values import is_object_text
+from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Media

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from segue.emulators.anthropic import (
-    abilities,
     content,
     fields,
     limits,
+    model_features,
     pairing,
-    reading,
     schema,
     thinking,
     tools,
+    typed_blocks,
 )
-from segue.emulators.facts import facts_for
+from segue.emulators.model_facts import facts_for
 from segue.emulators.refusal import Refusal
 from segue.emulators.rules import rule
 
@@ -44,7 +44,7 @@ def _all_complaints(body: object, context: Context, shape: schema.Record) -> Ite
     yield from shapes(body, context, shape)
     if not isinstance(body, dict):
         return
-    yield from abilities.complaints(body, context)
+    yield from model_features.complaints(body, context)
     yield from tools.complaints(body)
     yield from content.complaints(body, context)
     yield from pairing.complaints(body, context)
@@ -54,7 +54,7 @@ def _all_complaints(body: object, context: Context, shape: schema.Record) -> Ite
 
 def informed(body: object, context: Context) -> Context:
     """The context with the model that the body names and the facts about it."""
-    model = context.model or reading.text_of(reading.record_of(body).get("model"))
+    model = context.model or typed_blocks.text_of(typed_blocks.record_of(body).get("model"))
     return replace(context, model=model, facts=context.facts or facts_for("anthropic", model))
 
 
@@ -74,7 +74,7 @@ def shapes(body: object, context: Context, shape: schema.Record) -> Iterator[Ref
     known = "anthropic-version" in context.headers
 
     def offers(beta: str) -> bool:
-        return not beta or not known or reading.has_beta(context, beta)
+        return not beta or not known or typed_blocks.has_beta(context, beta)
 
     return schema.faults(shape, body, "", offers)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from segue.emulators.anthropic import reading
+from segue.emulators.anthropic import typed_blocks
 from segue.emulators.refusal import Refusal
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.emulators.anthropic.reading import Block, Body
+    from segue.emulators.anthropic.typed_blocks import Block, Body
     from segue.emulators.context import Context
 
 MOST_MESSAGES = 100_000
@@ -25,7 +25,7 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
     yield from empty_text(body)
     yield from empty_system(body)
     yield from only_whitespace(body)
-    if reading.version_of(context) >= "2026-10-21":
+    if typed_blocks.version_of(context) >= "2026-10-21":
         yield from assistant_documents(body)
         yield from user_citations(body)
 
@@ -35,7 +35,7 @@ def some_messages(body: Body) -> Iterator[Refusal]:
     messages = body.get("messages")
     if messages == []:
         yield Refusal(rule="ANT-11", message="messages: at least one message is required")
-    if len(reading.list_of(messages)) > MOST_MESSAGES:
+    if len(typed_blocks.list_of(messages)) > MOST_MESSAGES:
         text = f"messages: List should have at most {MOST_MESSAGES} items after validation"
         yield Refusal(rule="ANT-11", message=text)
 
@@ -43,8 +43,8 @@ def some_messages(body: Body) -> Iterator[Refusal]:
 @rule("ANT-10", "L")
 def legacy_alternation(body: Body) -> Iterator[Refusal]:
     """The API merges neighbours today; Bedrock and older servers still insist on alternation."""
-    messages = reading.messages_of(body)
-    roles = [reading.text_of(message.get("role")) for _, message in messages]
+    messages = typed_blocks.messages_of(body)
+    roles = [typed_blocks.text_of(message.get("role")) for _, message in messages]
     if roles and roles[0] == "assistant":
         text = 'messages: first message must use the "user" role'
         yield Refusal(rule="ANT-10", message=text, confidence="L")
@@ -60,7 +60,7 @@ def legacy_alternation(body: Body) -> Iterator[Refusal]:
 
 @rule("ANT-14")
 def empty_messages(body: Body) -> Iterator[Refusal]:
-    messages = reading.messages_of(body)
+    messages = typed_blocks.messages_of(body)
     for index, message in messages:
         final_assistant = index == messages[-1][0] and message.get("role") == "assistant"
         if message.get("content") in ("", []) and message.get("role") != "system" and not final_assistant:
@@ -70,10 +70,10 @@ def empty_messages(body: Body) -> Iterator[Refusal]:
 
 @rule("ANT-12")
 def empty_text(body: Body) -> Iterator[Refusal]:
-    for index, message in reading.messages_of(body):
+    for index, message in typed_blocks.messages_of(body):
         if isinstance(message.get("content"), str):
             continue
-        if any(_texts(block) == "" for block in reading.message_blocks(index, message)):
+        if any(_texts(block) == "" for block in typed_blocks.message_blocks(index, message)):
             yield Refusal(rule="ANT-12", message="messages: text content blocks must be non-empty")
             return
 
@@ -81,9 +81,9 @@ def empty_text(body: Body) -> Iterator[Refusal]:
 def _texts(block: Block) -> str | None:
     """The text of a text block, or "" when a tool result holds an empty one."""
     if block.type == "text":
-        return reading.text_of(block.value.get("text"))
+        return typed_blocks.text_of(block.value.get("text"))
     if block.type == "tool_result":
-        inner = (value for _, value in reading.records_of(block.value.get("content")))
+        inner = (value for _, value in typed_blocks.records_of(block.value.get("content")))
         if any(value.get("type") == "text" and value.get("text") == "" for value in inner):
             return ""
     return None
@@ -91,7 +91,7 @@ def _texts(block: Block) -> str | None:
 
 @rule("ANT-17")
 def empty_system(body: Body) -> Iterator[Refusal]:
-    for _, block in reading.records_of(body.get("system")):
+    for _, block in typed_blocks.records_of(body.get("system")):
         if block.get("text") == "":
             yield Refusal(rule="ANT-17", message="system: text content blocks must be non-empty")
             return
@@ -99,9 +99,9 @@ def empty_system(body: Body) -> Iterator[Refusal]:
 
 @rule("ANT-13")
 def only_whitespace(body: Body) -> Iterator[Refusal]:
-    for index, message in reading.messages_of(body):
-        blocks = reading.message_blocks(index, message)
-        texts = [reading.text_of(block.value.get("text")) for block in blocks if block.type == "text"]
+    for index, message in typed_blocks.messages_of(body):
+        blocks = typed_blocks.message_blocks(index, message)
+        texts = [typed_blocks.text_of(block.value.get("text")) for block in blocks if block.type == "text"]
         if any(texts) and not any(text.strip() for text in texts):
             text = "messages: text content blocks must contain non-whitespace text"
             yield Refusal(rule="ANT-13", message=text)
@@ -111,7 +111,7 @@ def only_whitespace(body: Body) -> Iterator[Refusal]:
 # Of the next two the rulebook has the rule, not the words.
 @rule("ANT-03")
 def assistant_documents(body: Body) -> Iterator[Refusal]:
-    for block in reading.blocks_of(body):
+    for block in typed_blocks.blocks_of(body):
         if block.role == "assistant" and block.type == "document":
             text = f"{block.path}: `document` blocks are not permitted in `assistant` messages"
             yield Refusal(rule="ANT-03", message=text)
@@ -119,7 +119,7 @@ def assistant_documents(body: Body) -> Iterator[Refusal]:
 
 @rule("ANT-03")
 def user_citations(body: Body) -> Iterator[Refusal]:
-    for block in reading.blocks_of(body):
+    for block in typed_blocks.blocks_of(body):
         if block.role == "user":
             for path, value in _nested(f"{block.path}.{block.type}", block.value):
                 if value.get("type") == "text" and value.get("citations"):
@@ -129,7 +129,7 @@ def user_citations(body: Body) -> Iterator[Refusal]:
 def _nested(path: str, block: Body) -> Iterator[tuple[str, Body]]:
     """A block and the blocks inside it, two deep at most: results hold search results, these hold text."""
     yield path, block
-    for index, inner in reading.records_of(block.get("content")):
+    for index, inner in typed_blocks.records_of(block.get("content")):
         yield f"{path}.content.{index}", inner
-        for place, innermost in reading.records_of(inner.get("content")):
+        for place, innermost in typed_blocks.records_of(inner.get("content")):
             yield f"{path}.content.{index}.content.{place}", innermost

@@ -6,14 +6,14 @@ import struct
 from base64 import b64decode
 from typing import TYPE_CHECKING
 
-from segue.emulators.anthropic import prompt, reading
+from segue.emulators.anthropic import prompt, typed_blocks
 from segue.emulators.refusal import Refusal
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.emulators.anthropic.reading import Body
+    from segue.emulators.anthropic.typed_blocks import Body
     from segue.emulators.context import Context
 
 MOST_BYTES = 32 * 1024 * 1024
@@ -40,11 +40,11 @@ def body_too_large(size: int) -> Refusal | None:
 
 
 def _images(body: Body) -> Iterator[tuple[str, Body]]:
-    for block in reading.blocks_of(body):
+    for block in typed_blocks.blocks_of(body):
         if block.type == "image":
             yield f"{block.path}.image", block.value
         if block.type == "tool_result":
-            for index, inner in reading.records_of(block.value.get("content")):
+            for index, inner in typed_blocks.records_of(block.value.get("content")):
                 if inner.get("type") == "image":
                     yield f"{block.path}.tool_result.content.{index}.image", inner
 
@@ -53,7 +53,7 @@ def _images(body: Body) -> Iterator[tuple[str, Body]]:
 def images(body: Body) -> Iterator[Refusal]:
     found = list(_images(body))
     for path, image in found:
-        source = reading.record_of(image.get("source"))
+        source = typed_blocks.record_of(image.get("source"))
         if source.get("type") != "base64" or not isinstance(source.get("data"), str):
             continue
         data = source["data"]
@@ -95,13 +95,13 @@ def image_count(body: Body, context: Context) -> Iterator[Refusal]:
 
 def _marked(body: Body) -> Iterator[Body]:
     """All that carries a cache mark, in the order in which the prefix is built: tools, system, messages."""
-    for _, tool in reading.tools_of(body):
+    for _, tool in typed_blocks.tools_of(body):
         yield tool
-    for _, block in reading.records_of(body.get("system")):
+    for _, block in typed_blocks.records_of(body.get("system")):
         yield block
-    for placed in reading.blocks_of(body):
+    for placed in typed_blocks.blocks_of(body):
         yield placed.value
-        for _, inner in reading.records_of(placed.value.get("content")):
+        for _, inner in typed_blocks.records_of(placed.value.get("content")):
             yield inner
 
 
@@ -119,7 +119,7 @@ def cache_marks(body: Body) -> Iterator[Refusal]:
 @rule("ANT-85")
 def cache_order(body: Body) -> Iterator[Refusal]:
     lifetimes = [
-        reading.record_of(value["cache_control"]).get("ttl") or "5m"
+        typed_blocks.record_of(value["cache_control"]).get("ttl") or "5m"
         for value in _marked(body)
         if value.get("cache_control")
     ]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.emulators.anthropic import reading
-from segue.emulators.anthropic.abilities import NO_PREFILL
+from segue.emulators.anthropic import typed_blocks
+from segue.emulators.anthropic.model_features import NO_PREFILL
 from segue.emulators.refusal import Refusal
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.emulators.anthropic.reading import Block, Body, Turn
+    from segue.emulators.anthropic.typed_blocks import Block, Body, Turn
     from segue.emulators.context import Context
 
 PLAIN_RESULTS = ("tool_result", "mcp_tool_result")
@@ -20,7 +20,7 @@ THOUGHTS = ("thinking", "redacted_thinking")
 
 
 def complaints(body: Body, context: Context) -> Iterator[Refusal]:
-    turns = reading.turns_of(body)
+    turns = typed_blocks.turns_of(body)
     yield from wrong_side(turns)
     yield from unique_ids(body)
     yield from unexpected_results(turns)
@@ -48,10 +48,10 @@ def wrong_side(turns: list[Turn]) -> Iterator[Refusal]:
 @rule("ANT-24")
 def unique_ids(body: Body) -> Iterator[Refusal]:
     seen: set[str] = set()
-    for block in reading.blocks_of(body):
+    for block in typed_blocks.blocks_of(body):
         if block.type not in ("tool_use", "server_tool_use"):
             continue
-        call_id = reading.text_of(block.value.get("id"))
+        call_id = typed_blocks.text_of(block.value.get("id"))
         if call_id in seen:
             yield Refusal(rule="ANT-24", message=f"{block.path}: `tool_use` ids must be unique")
         seen.add(call_id)
@@ -64,7 +64,7 @@ def unexpected_results(turns: list[Turn]) -> Iterator[Refusal]:
             continue
         calls = _ids(turns[place - 1], "tool_use") if place else []
         for block in turn.of_type("tool_result"):
-            result_id = reading.text_of(block.value.get("tool_use_id"))
+            result_id = typed_blocks.text_of(block.value.get("tool_use_id"))
             if result_id not in calls:
                 text = (
                     f"{block.path}: unexpected `tool_use_id` found in `tool_result` blocks: {result_id}. Each"
@@ -115,14 +115,14 @@ def unanswered_calls(turns: list[Turn]) -> Iterator[Refusal]:
         missing = [
             block
             for block in turn.of_type("tool_use")
-            if reading.text_of(block.value.get("id")) not in answered
+            if typed_blocks.text_of(block.value.get("id")) not in answered
         ]
         if missing:
             yield Refusal(rule="ANT-20", message=_unanswered(missing))
 
 
 def _unanswered(calls: list[Block]) -> str:
-    ids = ", ".join(reading.text_of(call.value.get("id")) for call in calls)
+    ids = ", ".join(typed_blocks.text_of(call.value.get("id")) for call in calls)
     return (
         f"messages.{calls[0].message}: `tool_use` ids were found without `tool_result` blocks immediately after:"
         f" {ids}. Each `tool_use` block must have a corresponding `tool_result` block in the next message."
@@ -134,12 +134,12 @@ def _leading_results(turn: Turn) -> set[str]:
     for block in turn.blocks:
         if block.type != "tool_result":
             break
-        found.add(reading.text_of(block.value.get("tool_use_id")))
+        found.add(typed_blocks.text_of(block.value.get("tool_use_id")))
     return found
 
 
 def _ids(turn: Turn, block_type: str) -> list[str]:
-    return [reading.text_of(block.value.get("id")) for block in turn.of_type(block_type)]
+    return [typed_blocks.text_of(block.value.get("id")) for block in turn.of_type(block_type)]
 
 
 @rule("ANT-23")
@@ -147,7 +147,7 @@ def several_results(turns: list[Turn]) -> Iterator[Refusal]:
     for turn in turns:
         seen: set[str] = set()
         for block in turn.of_type("tool_result"):
-            result_id = reading.text_of(block.value.get("tool_use_id"))
+            result_id = typed_blocks.text_of(block.value.get("tool_use_id"))
             if result_id in seen:
                 text = (
                     f"{block.path}: each tool_use must have a single result."
@@ -159,21 +159,21 @@ def several_results(turns: list[Turn]) -> Iterator[Refusal]:
 
 @rule("ANT-28", "M")
 def error_results(body: Body) -> Iterator[Refusal]:
-    for block in reading.blocks_of(body):
+    for block in typed_blocks.blocks_of(body):
         if block.type != "tool_result" or block.value.get("is_error") is not True:
             continue
         content = block.value.get("content")
         if not content:
             text = f"{block.path}.tool_result: content cannot be empty if `is_error` is true"
             yield Refusal(rule="ANT-28", message=text, confidence="M")
-        elif any(value.get("type") != "text" for _, value in reading.records_of(content)):
+        elif any(value.get("type") != "text" for _, value in typed_blocks.records_of(content)):
             text = f"{block.path}.tool_result: all content must be type `text` if `is_error` is true"
             yield Refusal(rule="ANT-28", message=text, confidence="M")
 
 
 @rule("ANT-28", "M")
 def empty_result_list(body: Body) -> Iterator[Refusal]:
-    for block in reading.blocks_of(body):
+    for block in typed_blocks.blocks_of(body):
         if block.type == "tool_result" and block.value.get("content") == []:
             text = f"{block.path}.tool_result: content cannot be an empty list"
             yield Refusal(rule="ANT-28", message=text, confidence="M")
@@ -186,9 +186,9 @@ def server_tools(turns: list[Turn]) -> Iterator[Refusal]:
     answered: set[str] = set()
     for block in (block for turn in turns if turn.role == "assistant" for block in turn.blocks):
         if block.type in ("server_tool_use", "mcp_tool_use"):
-            used[reading.text_of(block.value.get("id"))] = block
+            used[typed_blocks.text_of(block.value.get("id"))] = block
         elif block.type.endswith("_tool_result"):
-            result_id = reading.text_of(block.value.get("tool_use_id"))
+            result_id = typed_blocks.text_of(block.value.get("tool_use_id"))
             answered.add(result_id)
             if result_id not in used:
                 yield Refusal(rule="ANT-30", message=_orphan(block, result_id))
@@ -200,7 +200,7 @@ def server_tools(turns: list[Turn]) -> Iterator[Refusal]:
 
 def _caller(block: Block) -> str:
     """The server tool that made this call, and waits for its result before it answers itself."""
-    return reading.text_of(reading.record_of(block.value.get("caller")).get("tool_id"))
+    return typed_blocks.text_of(typed_blocks.record_of(block.value.get("caller")).get("tool_id"))
 
 
 def _orphan(block: Block, result_id: str) -> str:
@@ -211,7 +211,7 @@ def _orphan(block: Block, result_id: str) -> str:
 
 
 def _open_server_call(block: Block, call_id: str) -> str:
-    name = reading.text_of(block.value.get("name"))
+    name = typed_blocks.text_of(block.value.get("name"))
     result = "tool_search_tool_result" if name.startswith("tool_search_tool") else f"{name}_tool_result"
     return (
         f"messages.{block.message}: `{name}` tool use with id `{call_id}`"

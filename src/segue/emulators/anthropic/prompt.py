@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.anthropic import reading
-from segue.emulators.brain import Offer, Prompt
+from segue.emulators.anthropic import typed_blocks
+from segue.emulators.model_reply import Offer, Prompt
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:
-    from segue.emulators.anthropic.reading import Body, Turn
+    from segue.emulators.anthropic.typed_blocks import Body, Turn
     from segue.emulators.context import Context
 
 FORCED = ("any", "tool")
@@ -39,12 +39,12 @@ def size(parts: list[object]) -> int:
 
 def _marked_segments(body: Body) -> list[tuple[object, bool]]:
     found: list[tuple[object, bool]] = []
-    for _, tool in reading.tools_of(body):
+    for _, tool in typed_blocks.tools_of(body):
         found.append((_plain(tool), bool(tool.get("cache_control"))))
-    for _, block in reading.content_blocks(body.get("system")):
+    for _, block in typed_blocks.content_blocks(body.get("system")):
         found.append((_plain(block), bool(block.get("cache_control"))))
-    for placed in reading.blocks_of(body):
-        inner = (part for _, part in reading.records_of(placed.value.get("content")))
+    for placed in typed_blocks.blocks_of(body):
+        inner = (part for _, part in typed_blocks.records_of(placed.value.get("content")))
         mark = placed.value.get("cache_control") or any(part.get("cache_control") for part in inner)
         found.append(([placed.role, _plain(placed.value)], bool(mark)))
     return found
@@ -62,9 +62,9 @@ def _plain(value: Any) -> Any:
 
 
 def prompt(body: Body, context: Context) -> Prompt:
-    turns = [turn for turn in reading.turns_of(body) if turn.role in ("user", "assistant")]
+    turns = [turn for turn in typed_blocks.turns_of(body) if turn.role in ("user", "assistant")]
     text, results = _last_words(turns)
-    choice = reading.choice_of(body)
+    choice = typed_blocks.choice_of(body)
     return Prompt(
         provider="anthropic",
         model=context.model,
@@ -72,17 +72,17 @@ def prompt(body: Body, context: Context) -> Prompt:
         results=results,
         tools=() if choice == "none" else tuple(_offers(body, choice)),
         must_call=choice in FORCED,
-        parallel=reading.record_of(body.get("tool_choice")).get("disable_parallel_tool_use") is not True,
-        thinking=reading.thinks(body, context),
+        parallel=typed_blocks.record_of(body.get("tool_choice")).get("disable_parallel_tool_use") is not True,
+        thinking=typed_blocks.thinks(body, context),
     )
 
 
 def _offers(body: Body, choice: str) -> Iterator[Offer]:
-    wanted = reading.record_of(body.get("tool_choice")).get("name")
-    for _, tool in reading.tools_of(body):
-        name = reading.text_of(tool.get("name"))
-        if reading.is_custom(tool) and (choice != "tool" or name == wanted):
-            yield Offer(name, reading.record_of(tool.get("input_schema")))
+    wanted = typed_blocks.record_of(body.get("tool_choice")).get("name")
+    for _, tool in typed_blocks.tools_of(body):
+        name = typed_blocks.text_of(tool.get("name"))
+        if typed_blocks.is_custom(tool) and (choice != "tool" or name == wanted):
+            yield Offer(name, typed_blocks.record_of(tool.get("input_schema")))
 
 
 def _last_words(turns: list[Turn]) -> tuple[str, tuple[str, ...]]:
@@ -91,7 +91,7 @@ def _last_words(turns: list[Turn]) -> tuple[str, tuple[str, ...]]:
     for turn in reversed(turns):
         if turn.role != "user":
             continue
-        texts = [reading.text_of(block.value.get("text")) for block in turn.of_type("text")]
+        texts = [typed_blocks.text_of(block.value.get("text")) for block in turn.of_type("text")]
         results = [*(_result_text(block.value) for block in turn.of_type("tool_result")), *results]
         if texts:
             return "\n".join(texts), tuple(results)
@@ -99,5 +99,5 @@ def _last_words(turns: list[Turn]) -> tuple[str, tuple[str, ...]]:
 
 
 def _result_text(block: Body) -> str:
-    parts = reading.content_blocks(block.get("content"))
-    return "\n".join(reading.text_of(part.get("text")) for _, part in parts)
+    parts = typed_blocks.content_blocks(block.get("content"))
+    return "\n".join(typed_blocks.text_of(part.get("text")) for _, part in parts)

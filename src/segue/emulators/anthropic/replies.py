@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators import tokens
-from segue.emulators.anthropic import prompt, reading, seals
-from segue.emulators.brain import Call, Reply, Say, Think
+from segue.emulators.anthropic import prompt, seals, typed_blocks
+from segue.emulators.model_reply import Call, Reply, Say, Think
 from segue.emulators.rules import rule
 from segue.emulators.signatures import digest
 
@@ -76,7 +76,7 @@ def _blocks(reply: Reply, request: Mapping[str, Any], context: Context) -> list[
     """The reply's content; each thinking block is sealed over all that stands before it."""
     if request.get("max_tokens") == 0:
         return []
-    thinks = reading.thinks(request, context)
+    thinks = typed_blocks.thinks(request, context)
     pieces = [piece for piece in reply.pieces if thinks or not isinstance(piece, Think)]
     name = f"{_message_id(context)}/{sum(isinstance(piece, Think) for piece in pieces)}"
     trail = seals.trail_of(request, context)
@@ -98,7 +98,7 @@ def _blocks(reply: Reply, request: Mapping[str, Any], context: Context) -> list[
 
 
 def _shown(request: Mapping[str, Any], context: Context) -> bool:
-    display = reading.record_of(request.get("thinking")).get("display")
+    display = typed_blocks.record_of(request.get("thinking")).get("display")
     return display == "summarized" if display else not context.facts.get("omits_thinking")
 
 

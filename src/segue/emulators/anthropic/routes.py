@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.anthropic import checks, errors, limits, reading, replies
+from segue.emulators.anthropic import checks, errors, limits, replies, typed_blocks
 from segue.emulators.anthropic.prompt import cached_segments, prompt, segments, size
-from segue.emulators.facts import facts_for, listed
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.refusal import Refusal
 from segue.emulators.rules import first_enforced, rule
 
@@ -57,11 +57,11 @@ def _read(request: Request, emulator: Emulator) -> tuple[Any, Context, Refusal |
         body = request.json()
     except BadJsonError as error:
         return None, context, errors.not_json(str(error))
-    fields = reading.record_of(body)
+    fields = typed_blocks.record_of(body)
     context = emulator.context(
         request,
         provider=PROVIDER,
-        model=reading.text_of(fields.get("model")),
+        model=typed_blocks.text_of(fields.get("model")),
         segments=cached_segments(fields),
     )
     return body, context, None

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from segue.emulators import signatures
-from segue.emulators.anthropic import reading
+from segue.emulators.anthropic import typed_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from segue.emulators.anthropic.reading import Block, Body
+    from segue.emulators.anthropic.typed_blocks import Block, Body
     from segue.emulators.context import Context
 
 PREFIX = "EqQB"
@@ -62,9 +62,9 @@ class Trail:
         return signatures.digest(
             [
                 _uncached(tool)
-                for _, tool in reading.tools_of(self._body)
+                for _, tool in typed_blocks.tools_of(self._body)
                 if tool.get("defer_loading") is not True
-                or reading.text_of(tool.get("name")) in self._referred
+                or typed_blocks.text_of(tool.get("name")) in self._referred
             ]
         )
 
@@ -72,7 +72,7 @@ class Trail:
 def trail_of(body: Body, context: Context) -> Trail:
     """All that a request says."""
     trail = Trail(body, context)
-    for block in reading.blocks_of(body):
+    for block in typed_blocks.blocks_of(body):
         trail.add(block.role, block.value)
     return trail
 
@@ -93,13 +93,13 @@ def same_text(block: Body, born: Claims) -> bool:
     # Text put into the empty field of an omitted block is ignored (ANT-51).
     if born.get("shown") != "True":
         return True
-    return born.get("text") == signatures.digest(reading.text_of(block.get("thinking")))
+    return born.get("text") == signatures.digest(typed_blocks.text_of(block.get("thinking")))
 
 
 def thoughts(body: Body, context: Context) -> Iterator[tuple[Block, Claims]]:
     """Every thinking block, with what it would be bound to if it were issued where it now stands."""
     trail = Trail(body, context)
-    for block in reading.blocks_of(body):
+    for block in typed_blocks.blocks_of(body):
         if block.type in THOUGHTS:
             yield block, trail.claims()
         trail.add(block.role, block.value)
@@ -108,7 +108,7 @@ def thoughts(body: Body, context: Context) -> Iterator[tuple[Block, Claims]]:
 def _said(role: str, block: Body) -> list[Any]:
     """A block as it counts for a seal: cache marks are no part of what was said."""
     if block.get("type") in THOUGHTS:
-        return [role, reading.text_of(block.get("signature")) or reading.text_of(block.get("data"))]
+        return [role, typed_blocks.text_of(block.get("signature")) or typed_blocks.text_of(block.get("data"))]
     return [role, {key: value for key, value in _uncached(block).items() if value is not None}]
 
 
@@ -121,7 +121,7 @@ def _uncached(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _system(body: Body) -> list[Any]:
-    return [_uncached(block) for _, block in reading.content_blocks(body.get("system"))]
+    return [_uncached(block) for _, block in typed_blocks.content_blocks(body.get("system"))]
 
 
 def _references(values: object) -> Iterator[str]:
@@ -130,6 +130,6 @@ def _references(values: object) -> Iterator[str]:
             yield from _references(value)
     elif isinstance(values, dict):
         if values.get("type") == "tool_reference":
-            yield reading.text_of(values.get("tool_name"))
+            yield typed_blocks.text_of(values.get("tool_name"))
         for key in ("content", "tool_references"):
             yield from _references(values.get(key))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.emulators.anthropic import reading, seals
+from segue.emulators.anthropic import seals, typed_blocks
 from segue.emulators.anthropic.seals import THOUGHTS, Claims
 from segue.emulators.refusal import Refusal
 from segue.emulators.rules import rule
@@ -12,7 +12,7 @@ from segue.emulators.rules import rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.emulators.anthropic.reading import Body, Turn
+    from segue.emulators.anthropic.typed_blocks import Body, Turn
     from segue.emulators.context import Context
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -54,8 +54,8 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 @rule("ANT-52")
 def starts_with_thinking(body: Body) -> Iterator[Refusal]:
     """Manual mode only: an open tool loop begins with a thinking block."""
-    turns = [turn for turn in reading.turns_of(body) if turn.role in ("user", "assistant")]
-    if reading.thinking_mode(body) != "enabled" or not turns or not turns[-1].of_type("tool_result"):
+    turns = [turn for turn in typed_blocks.turns_of(body) if turn.role in ("user", "assistant")]
+    if typed_blocks.thinking_mode(body) != "enabled" or not turns or not turns[-1].of_type("tool_result"):
         return
     opening = _loop_start(turns)
     if opening is not None and opening.blocks and opening.blocks[0].type not in THOUGHTS:
@@ -77,8 +77,8 @@ def _loop_start(turns: list[Turn]) -> Turn | None:
 
 @rule("ANT-53", "M")
 def thinking_while_disabled(body: Body, context: Context) -> Iterator[Refusal]:
-    turns = reading.turns_of(body)
-    if reading.thinks(body, context) or not turns or turns[-1].role != "assistant":
+    turns = typed_blocks.turns_of(body)
+    if typed_blocks.thinks(body, context) or not turns or turns[-1].role != "assistant":
         return
     if turns[-1].of_type(*THOUGHTS):
         text = (
@@ -90,7 +90,7 @@ def thinking_while_disabled(body: Body, context: Context) -> Iterator[Refusal]:
 
 @rule("ANT-56", "M")
 def ends_with_thinking(body: Body) -> Iterator[Refusal]:
-    for turn in reading.turns_of(body):
+    for turn in typed_blocks.turns_of(body):
         if turn.role == "assistant" and turn.blocks and turn.blocks[-1].type in THOUGHTS:
             last = turn.blocks[-1]
             text = f"messages.{last.message}: The final block in an assistant message cannot be `thinking`."
@@ -100,7 +100,7 @@ def ends_with_thinking(body: Body) -> Iterator[Refusal]:
 @rule("ANT-54")
 @rule("ANT-59")
 def modified_thinking(body: Body, context: Context) -> Iterator[Refusal]:
-    latest = next((turn for turn in reversed(reading.turns_of(body)) if turn.role == "assistant"), None)
+    latest = next((turn for turn in reversed(typed_blocks.turns_of(body)) if turn.role == "assistant"), None)
     if latest is None:
         return
     for block, now in seals.thoughts(body, context):
@@ -140,11 +140,11 @@ def invalid_signatures(body: Body, context: Context) -> Iterator[Refusal]:
 @rule("ANT-58")
 def broken_bonds(body: Body, context: Context) -> Iterator[Refusal]:
     """Only on models that bind; another model's blocks are ignored there (ANT-58), as are blocks to be dropped."""
-    binding = reading.record_of(reading.record_of(body.get("thinking")).get("block_binding"))
+    binding = typed_blocks.record_of(typed_blocks.record_of(body.get("thinking")).get("block_binding"))
     asked = binding.get("prefix_mismatch_behavior")
     if context.facts.get("prefix_binding") is not True and asked != "error":
         return
-    if asked == "drop_block" and reading.has_beta(context, BINDING_BETA):
+    if asked == "drop_block" and typed_blocks.has_beta(context, BINDING_BETA):
         return
     for block, now in seals.thoughts(body, context):
         born = seals.opened(block.value, context)

@@ -6,14 +6,14 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from segue.emulators.anthropic import json_schema, reading
+from segue.emulators.anthropic import json_schema, typed_blocks
 from segue.emulators.refusal import Refusal
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.emulators.anthropic.reading import Body
+    from segue.emulators.anthropic.typed_blocks import Body
 
 INVALID_SCHEMA = (
     "JSON schema is invalid. It must match JSON Schema draft 2020-12 (https://json-schema.org/draft/2020-12)."
@@ -24,8 +24,8 @@ PROPERTY_KEY = r"[a-zA-Z0-9_.-]{1,64}"
 
 def complaints(body: Body) -> Iterator[Refusal]:
     yield from unique_names(body)
-    for index, tool in reading.tools_of(body):
-        if reading.is_custom(tool) and isinstance(tool.get("input_schema"), dict):
+    for index, tool in typed_blocks.tools_of(body):
+        if typed_blocks.is_custom(tool) and isinstance(tool.get("input_schema"), dict):
             yield from input_schema(tool["input_schema"], f"tools.{index}.custom.input_schema")
             yield from strict_schema(tool, f"tools.{index}.custom")
             yield from examples(tool, f"tools.{index}.custom")
@@ -37,7 +37,9 @@ def complaints(body: Body) -> Iterator[Refusal]:
 
 @rule("ANT-42")
 def unique_names(body: Body) -> Iterator[Refusal]:
-    names = Counter(reading.text_of(tool.get("name")) for _, tool in reading.tools_of(body) if "name" in tool)
+    names = Counter(
+        typed_blocks.text_of(tool.get("name")) for _, tool in typed_blocks.tools_of(body) if "name" in tool
+    )
     if any(times > 1 for times in names.values()):
         yield Refusal(rule="ANT-42", message="tools: Tool names must be unique.")
 
@@ -53,7 +55,7 @@ def input_schema(schema: Body, path: str) -> Iterator[Refusal]:
         yield Refusal(rule="ANT-41", message=f"{path}.type: Input should be 'object'")
     if not json_schema.is_valid(schema):
         yield Refusal(rule="ANT-41", message=f"{path}: {INVALID_SCHEMA}")
-    if any(not re.fullmatch(PROPERTY_KEY, key) for key in reading.record_of(schema.get("properties"))):
+    if any(not re.fullmatch(PROPERTY_KEY, key) for key in typed_blocks.record_of(schema.get("properties"))):
         text = f"{path}.properties: Property keys should match pattern '^{PROPERTY_KEY}$'"
         yield Refusal(rule="ANT-41", message=text, confidence="M")
 
@@ -61,7 +63,7 @@ def input_schema(schema: Body, path: str) -> Iterator[Refusal]:
 # Of the next four the rulebook has the rule, not the words.
 @rule("ANT-42")
 def strict_schema(tool: Body, path: str) -> Iterator[Refusal]:
-    schema = reading.record_of(tool.get("input_schema"))
+    schema = typed_blocks.record_of(tool.get("input_schema"))
     if tool.get("strict") is True and schema.get("additionalProperties") is not False:
         text = f"{path}: For 'object' type, 'additionalProperties' must be explicitly set to false"
         yield Refusal(rule="ANT-42", message=text)
@@ -69,7 +71,7 @@ def strict_schema(tool: Body, path: str) -> Iterator[Refusal]:
 
 @rule("ANT-42")
 def all_deferred(body: Body) -> Iterator[Refusal]:
-    tools = [tool for _, tool in reading.tools_of(body)]
+    tools = [tool for _, tool in typed_blocks.tools_of(body)]
     if tools and all(tool.get("defer_loading") is True for tool in tools):
         text = "At least one tool must have defer_loading=false."
         yield Refusal(rule="ANT-42", message=text)
@@ -77,8 +79,8 @@ def all_deferred(body: Body) -> Iterator[Refusal]:
 
 @rule("ANT-42")
 def examples(tool: Body, path: str) -> Iterator[Refusal]:
-    schema = reading.record_of(tool.get("input_schema"))
-    for index, example in enumerate(reading.list_of(tool.get("input_examples"))):
+    schema = typed_blocks.record_of(tool.get("input_schema"))
+    for index, example in enumerate(typed_blocks.list_of(tool.get("input_examples"))):
         if not json_schema.conforms(example, schema):
             text = f"{path}.input_examples.{index}: Input does not match the tool's input_schema"
             yield Refusal(rule="ANT-42", message=text)
@@ -86,11 +88,11 @@ def examples(tool: Body, path: str) -> Iterator[Refusal]:
 
 @rule("ANT-43")
 def choice_without_tools(body: Body) -> Iterator[Refusal]:
-    choice = reading.choice_of(body)
+    choice = typed_blocks.choice_of(body)
     if choice not in ("any", "tool"):
         return
-    names = [reading.text_of(tool.get("name")) for _, tool in reading.tools_of(body)]
-    wanted = reading.record_of(body.get("tool_choice")).get("name")
+    names = [typed_blocks.text_of(tool.get("name")) for _, tool in typed_blocks.tools_of(body)]
+    wanted = typed_blocks.record_of(body.get("tool_choice")).get("name")
     if not names:
         text = "tool_choice may only be specified while providing tools."
         yield Refusal(rule="ANT-43", message=text)
@@ -101,8 +103,8 @@ def choice_without_tools(body: Body) -> Iterator[Refusal]:
 
 @rule("ANT-40", "M")
 def history_names(body: Body) -> Iterator[Refusal]:
-    for block in reading.blocks_of(body):
-        name = reading.text_of(block.value.get("name"))
+    for block in typed_blocks.blocks_of(body):
+        name = typed_blocks.text_of(block.value.get("name"))
         if block.type == "tool_use" and not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", name):
             text = f"{block.path}.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
             yield Refusal(rule="ANT-40", message=text, confidence="M")
@@ -113,6 +115,6 @@ def blocks_without_tools(body: Body) -> Iterator[Refusal]:
     """Refused in old reports, accepted in newer ones: only for those who want the old behaviour."""
     if body.get("tools"):
         return
-    if any(block.type in ("tool_use", "tool_result") for block in reading.blocks_of(body)):
+    if any(block.type in ("tool_use", "tool_result") for block in typed_blocks.blocks_of(body)):
         text = "Requests which include `tool_use` or `tool_result` blocks must define tools."
         yield Refusal(rule="ANT-44", message=text, confidence="L")

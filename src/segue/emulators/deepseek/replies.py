@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators import tokens
-from segue.emulators.brain import (
+from segue.emulators.deepseek.checks import is_thinking
+from segue.emulators.model_reply import (
     Reply,
     calls_of,
     limited,
@@ -17,7 +18,6 @@ from segue.emulators.brain import (
     text_of,
     thoughts_of,
 )
-from segue.emulators.deepseek.checks import is_thinking
 from segue.emulators.openai_chat.checks import prompt_tokens
 
 if TYPE_CHECKING:

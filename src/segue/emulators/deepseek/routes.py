@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.emulators.deepseek import checks, errors, replies
-from segue.emulators.facts import listed
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.model_facts import listed
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
 from segue.emulators.openai_chat.routes import model_of
 from segue.emulators.rules import first_enforced

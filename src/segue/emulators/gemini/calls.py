@@ -6,8 +6,8 @@ import itertools
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from segue.emulators.gemini import reading
-from segue.emulators.gemini.reading import Body, Content, refused
+from segue.emulators.gemini import typed_contents
+from segue.emulators.gemini.typed_contents import Body, Content, refused
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ BARE = "Request contains an invalid argument."
 
 
 def complaints(body: Body) -> Iterator[Refusal]:
-    contents = reading.contents_of(body)
+    contents = typed_contents.contents_of(body)
     yield from nameless(contents)
     yield from mismatched(contents)
 

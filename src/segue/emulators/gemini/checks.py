@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from segue.emulators.facts import facts_for
 from segue.emulators.gemini import calls, messages, proto, settings, thoughts, tools, turns
-from segue.emulators.gemini.reading import Body, refused
+from segue.emulators.gemini.typed_contents import Body, refused
+from segue.emulators.model_facts import facts_for
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:

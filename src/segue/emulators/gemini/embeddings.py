@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.emulators.gemini.reading import Body
+    from segue.emulators.gemini.typed_contents import Body
 
 
 def embedding(request: Body, facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.brain import Offer, Prompt
-from segue.emulators.gemini import reading
+from segue.emulators.gemini import typed_contents
+from segue.emulators.model_reply import Offer, Prompt
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:
     from segue.emulators.context import Context
-    from segue.emulators.gemini.reading import Body
+    from segue.emulators.gemini.typed_contents import Body
 
 
 def segments(body: Body) -> list[object]:
     """System, tools, contents: each change keeps what stands before it in the cache."""
     found: list[object] = [_plain(body[key]) for key in ("system_instruction", "tools") if key in body]
-    for content in reading.contents_of(body):
+    for content in typed_contents.contents_of(body):
         found += [[content.role, _plain(part)] for part in content.parts]
     return found
 
@@ -44,13 +44,13 @@ def _plain(value: Any) -> Any:
 
 def thinks(body: Body, context: Context) -> bool:
     """Thinking models think unless their budget is nought."""
-    budget = reading.settings_of(body).get("thinking_config", {}).get("thinking_budget")
+    budget = typed_contents.settings_of(body).get("thinking_config", {}).get("thinking_budget")
     return bool(context.facts.get("thinks")) and budget not in (0, "0")
 
 
 def prompt(body: Body, context: Context) -> Prompt:
     text, results = _last_words(body)
-    mode = reading.calling_of(body).get("mode", "AUTO")
+    mode = typed_contents.calling_of(body).get("mode", "AUTO")
     return Prompt(
         provider="gemini",
         model=context.model,
@@ -63,8 +63,8 @@ def prompt(body: Body, context: Context) -> Prompt:
 
 
 def _offers(body: Body) -> Iterator[Offer]:
-    allowed = reading.calling_of(body).get("allowed_function_names")
-    for _, declaration in reading.declarations_of(body):
+    allowed = typed_contents.calling_of(body).get("allowed_function_names")
+    for _, declaration in typed_contents.declarations_of(body):
         name = declaration.get("name", "")
         schema = declaration.get("parameters_json_schema") or json_schema(declaration.get("parameters", {}))
         if not allowed or name in allowed:
@@ -90,7 +90,7 @@ def json_schema(schema: Body) -> dict[str, Any]:
 def _last_words(body: Body) -> tuple[str, tuple[str, ...]]:
     """The user's last text, and the results that came after it."""
     results: list[str] = []
-    for content in reversed(reading.contents_of(body)):
+    for content in reversed(typed_contents.contents_of(body)):
         if content.role == "model":
             continue
         texts = [part["text"] for part in content.parts if part.get("text")]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators import tokens
-from segue.emulators.brain import Call, Piece, Reply, Say, Think
-from segue.emulators.gemini import checks, prompt, reading, thoughts
+from segue.emulators.gemini import checks, prompt, thoughts, typed_contents
+from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
 from segue.emulators.rules import rule
 from segue.emulators.signatures import digest
 
@@ -126,8 +126,8 @@ def _identity(context: Context) -> dict[str, str]:
 
 
 @rule("GEM-25")
-def _parts(reply: Reply, body: reading.Body, context: Context) -> list[dict[str, Any]]:
-    shown = reading.settings_of(body).get("thinking_config", {}).get("include_thoughts") is True
+def _parts(reply: Reply, body: typed_contents.Body, context: Context) -> list[dict[str, Any]]:
+    shown = typed_contents.settings_of(body).get("thinking_config", {}).get("include_thoughts") is True
     thinks = prompt.thinks(body, context)
     parts = [
         _part(piece, index, context)
@@ -164,7 +164,7 @@ def _sign(parts: list[dict[str, Any]], context: Context) -> None:
 
 
 @rule("GEM-56")
-def _usage(pieces: tuple[Piece, ...], body: reading.Body, context: Context) -> dict[str, Any]:
+def _usage(pieces: tuple[Piece, ...], body: typed_contents.Body, context: Context) -> dict[str, Any]:
     read = prompt.size(prompt.segments(body))
     thought = sum(tokens.count(piece.text) for piece in pieces if isinstance(piece, Think))
     said = sum(tokens.count(piece.text) for piece in pieces if isinstance(piece, Say))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from segue.emulators.context import Context
-from segue.emulators.facts import facts_for, listed
 from segue.emulators.gemini import checks, embeddings, errors, replies
 from segue.emulators.gemini.prompt import prompt, segments, size
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.refusal import Refusal
 from segue.emulators.rules import first_enforced, rule
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.emulators.gemini import prompt, reading
-from segue.emulators.gemini.reading import Body, refused
+from segue.emulators.gemini import prompt, typed_contents
+from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.refusal import Refusal
 from segue.emulators.rules import rule
 
@@ -45,7 +45,7 @@ def unknown_model(context: Context, method: str) -> Iterator[Refusal]:
 
 @rule("GEM-27")
 def penalties(body: Body, context: Context) -> Iterator[Refusal]:
-    given = reading.settings_of(body)
+    given = typed_contents.settings_of(body)
     if context.facts.get("penalties") is False and (
         "presence_penalty" in given or "frequency_penalty" in given
     ):
@@ -55,7 +55,7 @@ def penalties(body: Body, context: Context) -> Iterator[Refusal]:
 @rule("GEM-27")
 def temperature(body: Body, context: Context) -> Iterator[Refusal]:
     """Newer models ignore it, but a value out of range is refused by all; the words of Vertex are recorded."""
-    value = reading.settings_of(body).get("temperature", 0)
+    value = typed_contents.settings_of(body).get("temperature", 0)
     if isinstance(value, str) or 0 <= value <= 2:
         return
     if context.platform == "vertex":
@@ -71,7 +71,7 @@ def temperature(body: Body, context: Context) -> Iterator[Refusal]:
 
 @rule("GEM-26")
 def thinking_level(body: Body, context: Context) -> Iterator[Refusal]:
-    level = reading.settings_of(body).get("thinking_config", {}).get("thinking_level")
+    level = typed_contents.settings_of(body).get("thinking_config", {}).get("thinking_level")
     levels = context.facts.get("thinking_levels", ())
     if level is None:
         return

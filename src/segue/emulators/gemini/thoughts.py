@@ -10,8 +10,8 @@ from base64 import b64encode
 from typing import TYPE_CHECKING
 
 from segue.emulators import signatures
-from segue.emulators.gemini import reading
-from segue.emulators.gemini.reading import Body, Content, refused
+from segue.emulators.gemini import typed_contents
+from segue.emulators.gemini.typed_contents import Body, Content, refused
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
     # Older models and image models take signatures or leave them (GEM-24).
     if context.facts.get("signatures_required") is not True:
         return
-    contents = reading.contents_of(body)
+    contents = typed_contents.contents_of(body)
     yield from missing(contents)
     if not context.facts.get("trust_foreign_signatures"):
         yield from corrupted(contents, context)

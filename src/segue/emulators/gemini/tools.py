@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from segue.emulators.gemini import reading
-from segue.emulators.gemini.reading import Body, refused
+from segue.emulators.gemini import typed_contents
+from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ VERTEX_NAME = (
 def complaints(body: Body, context: Context) -> Iterator[Refusal]:
     yield from names(body, context)
     yield from duplicate_names(body)
-    for path, declaration in reading.declarations_of(body):
+    for path, declaration in typed_contents.declarations_of(body):
         yield from two_schemas(path, declaration)
         for field in ("parameters", "response"):
             if field in declaration:
@@ -44,7 +44,7 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 
 @rule("GEM-31")
 def names(body: Body, context: Context) -> Iterator[Refusal]:
-    for path, declaration in reading.declarations_of(body):
+    for path, declaration in typed_contents.declarations_of(body):
         if NAME.fullmatch(declaration.get("name", "")):
             continue
         if context.platform == "vertex":
@@ -56,7 +56,7 @@ def names(body: Body, context: Context) -> Iterator[Refusal]:
 
 @rule("GEM-32", "M")
 def duplicate_names(body: Body) -> Iterator[Refusal]:
-    found = Counter(declaration.get("name", "") for _, declaration in reading.declarations_of(body))
+    found = Counter(declaration.get("name", "") for _, declaration in typed_contents.declarations_of(body))
     for name, times in found.items():
         if times > 1:
             yield refused("GEM-32", f"Duplicate function declaration found: {name}", "M")
@@ -95,15 +95,15 @@ def empty_root(path: str, value: Body) -> Iterator[Refusal]:
 
 @rule("GEM-33", "M")
 def mode_without_declarations(body: Body) -> Iterator[Refusal]:
-    if reading.calling_of(body).get("mode") in ("ANY", "VALIDATED") and not any(
-        reading.declarations_of(body)
+    if typed_contents.calling_of(body).get("mode") in ("ANY", "VALIDATED") and not any(
+        typed_contents.declarations_of(body)
     ):
         yield refused("GEM-33", "Function calling config is set without function_declarations.", "M")
 
 
 @rule("GEM-33")
 def allowed_names(body: Body) -> Iterator[Refusal]:
-    calling = reading.calling_of(body)
+    calling = typed_contents.calling_of(body)
     if calling.get("allowed_function_names") and calling.get("mode") not in ("ANY", "VALIDATED"):
         text = (
             "Unable to submit request because it has allowed_function_names set when"
@@ -114,9 +114,9 @@ def allowed_names(body: Body) -> Iterator[Refusal]:
 
 @rule("GEM-34")
 def json_mode(body: Body, context: Context) -> Iterator[Refusal]:
-    kind = reading.settings_of(body).get("response_mime_type")
+    kind = typed_contents.settings_of(body).get("response_mime_type")
     if kind != "application/json" or context.facts.get("json_with_functions") is not False:
         return
-    if any(reading.declarations_of(body)):
+    if any(typed_contents.declarations_of(body)):
         text = "Function calling with a response mime type: 'application/json' is unsupported"
         yield refused("GEM-34", text)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.emulators.gemini import reading
-from segue.emulators.gemini.reading import Body, Content, refused
+from segue.emulators.gemini import typed_contents
+from segue.emulators.gemini.typed_contents import Body, Content, refused
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ RESPONSE_COUNT = (
 
 
 def complaints(body: Body, context: Context) -> Iterator[Refusal]:
-    contents = reading.contents_of(body)
+    contents = typed_contents.contents_of(body)
     yield from no_contents(contents, body)
     yield from empty_contents(contents, context)
     yield from several_data(contents)
@@ -57,7 +57,7 @@ def empty_contents(contents: list[Content], context: Context) -> Iterator[Refusa
             yield refused("GEM-10", text)
         for place, part in enumerate(content.parts):
             # A part with nothing but its signature is an empty text that was left out: recorded as accepted.
-            if not reading.data_of(part) and "thought_signature" not in part:
+            if not typed_contents.data_of(part) and "thought_signature" not in part:
                 problem = "required oneof field 'data' must have one initialized field"
                 yield refused("GEM-10", f"{where}[{place}].data: {problem}")
             # An empty text that carries a signature has to come back as it was (GEM-20).
@@ -70,7 +70,7 @@ def empty_contents(contents: list[Content], context: Context) -> Iterator[Refusa
 def several_data(contents: list[Content]) -> Iterator[Refusal]:
     for content in contents:
         for place, part in enumerate(content.parts):
-            data = reading.data_of(part)
+            data = typed_contents.data_of(part)
             if len(data) > 1:
                 where = f"contents[{content.index}].parts[{place}]"
                 text = f"Invalid value at '{where}' (oneof), oneof field 'data' is already set. Cannot set '{data[1]}'"

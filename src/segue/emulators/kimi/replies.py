@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators import tokens
-from segue.emulators.brain import (
+from segue.emulators.kimi import messages
+from segue.emulators.kimi.checks import is_thinking, prompt_tokens
+from segue.emulators.model_reply import (
     Reply,
     calls_of,
     limited,
@@ -17,8 +19,6 @@ from segue.emulators.brain import (
     text_of,
     thoughts_of,
 )
-from segue.emulators.kimi import messages
-from segue.emulators.kimi.checks import is_thinking, prompt_tokens
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from segue.emulators.context import Context
-from segue.emulators.facts import facts_for, listed
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
 from segue.emulators.kimi import checks, errors, replies
+from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
 from segue.emulators.openai_chat.routes import model_of
 from segue.emulators.refusal import Refusal

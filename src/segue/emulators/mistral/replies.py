@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators import tokens
-from segue.emulators.brain import (
+from segue.emulators.model_reply import (
     Reply,
     calls_of,
     limited,

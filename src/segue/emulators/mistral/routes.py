@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from segue.emulators import tokens
 from segue.emulators.context import Context
-from segue.emulators.facts import facts_for, listed
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
 from segue.emulators.mistral import checks, errors, replies
+from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.openai_chat.embeddings import embedding
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
 from segue.emulators.openai_chat.routes import model_of
@@ -17,8 +17,8 @@ from segue.emulators.refusal import Refusal
 from segue.emulators.rules import first_enforced, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.brain import Prompt
     from segue.emulators.emulator import Emulator
+    from segue.emulators.model_reply import Prompt
 
 Complaints: TypeAlias = Callable[[object, Context], Iterator[Refusal]]
 

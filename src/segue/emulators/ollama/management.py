@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.facts import facts_for
 from segue.emulators.http import BadJsonError, Request, Response, json_response, stream_response
+from segue.emulators.model_facts import facts_for
 from segue.emulators.ollama import errors, gojson
 from segue.emulators.ollama.store import Installed, Store, full_name, store_in, timestamp
 from segue.emulators.refusal import Refusal

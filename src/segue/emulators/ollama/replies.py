@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.brain import (
+from segue.emulators.model_reply import (
     Offer,
     Prompt,
     Reply,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.facts import facts_for, listed
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.openai_chat import checks, embeddings, errors, replies
 from segue.emulators.openai_chat.profile import OPENAI, Profile
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of

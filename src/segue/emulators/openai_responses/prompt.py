@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from segue.emulators.brain import Offer, Prompt
+from segue.emulators.model_reply import Offer, Prompt
 from segue.emulators.openai_chat.prompt import text_in
 from segue.emulators.openai_responses.chain import OUTPUTS
 from segue.emulators.openai_responses.items import type_of

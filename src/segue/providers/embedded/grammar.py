@@ -12,13 +12,13 @@ import re
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
-from segue.dialects.schema_merging import both
-from segue.dialects.schema_reading import TYPES, inlined
+from segue.dialects.schemas.cleanup import TYPES, inlined
+from segue.dialects.schemas.union import both
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from segue.dialects.schema_reading import Schema
+    from segue.dialects.schemas.cleanup import Schema
 
 MOST = 200
 """The engine writes a repetition out, and refuses very long ones: beyond this, sizes are left open."""

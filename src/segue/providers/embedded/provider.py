@@ -11,16 +11,16 @@ from msgspec import structs
 from segue.dialects.openai_chat import DIALECTS
 from segue.errors import UsageError
 from segue.providers.adapter import ModelInfo, Problem, ProviderAdapter
-from segue.providers.cards import card_for_model
+from segue.providers.embedded.download import Pull
 from segue.providers.embedded.engine import Engine, EngineSettings, is_installed, require_engine
 from segue.providers.embedded.forms import FORMS
-from segue.providers.embedded.pulling import Pull
 from segue.providers.embedded.transport import EngineTransport, in_plain_words, offered
 from segue.providers.embedded.weights import Folder
 from segue.providers.endpoint import Endpoint
 from segue.providers.health import check_health
+from segue.providers.models.cards import card_for_model
 from segue.providers.provider import Provider
-from segue.providers.writer import Writer
+from segue.providers.request_writer import Writer
 from segue.transcript.rules import MediaRules
 
 if TYPE_CHECKING:

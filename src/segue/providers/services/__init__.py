@@ -6,7 +6,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from segue.dialects.all import proper_name
+from segue.dialects.registry import proper_name
 from segue.providers.services.services import EmbeddingBatch, Services
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.providers.adapter import ModelInfo
-from segue.providers.services.reading import in_path, text, told, whole
+from segue.providers.services.json_answer import in_path, text, told, whole
 from segue.providers.services.services import Services
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from segue.providers.adapter import ModelInfo, ModelType
-from segue.providers.known import EmbeddingLimits, known, type_of
+from segue.providers.models.catalog import EmbeddingLimits, known, type_of
+from segue.providers.services.json_answer import in_path, moment, text, told, whole
 from segue.providers.services.openai_like import embedded
-from segue.providers.services.reading import in_path, moment, text, told, whole
 from segue.providers.services.services import EmbeddingBatch, Services
 
 if TYPE_CHECKING:

@@ -12,13 +12,12 @@ from msgspec import Struct, structs
 from segue.conversation.usage import Usage
 from segue.dialects.ndjson import LineDecoder
 from segue.dialects.ollama.errors import refusal
-from segue.errors import TransportError
+from segue.errors import TransportError, while_doing
 from segue.providers.adapter import ModelInfo, ModelType, PullProgress
-from segue.providers.blame import blaming
-from segue.providers.estimates import Estimator, family_of
-from segue.providers.known import EmbeddingLimits, known, type_of
-from segue.providers.services.reading import text, told, unreadable, whole
+from segue.providers.models.catalog import EmbeddingLimits, known, type_of
+from segue.providers.services.json_answer import text, told, unreadable, whole
 from segue.providers.services.services import EmbeddingBatch, OnProgress, Services
+from segue.providers.token_estimates import Estimator, family_of
 from segue.transports.transport import Timeouts
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ async def list_models(endpoint: Endpoint) -> list[ModelInfo]:
 
 async def running_models(endpoint: Endpoint) -> list[ModelInfo]:
     """What is in memory, with the window it was loaded with and how long it stays."""
-    with blaming(f"Asking {endpoint.provider} for its running models failed"):
+    with while_doing(f"Asking {endpoint.provider} for its running models failed"):
         answer = await told(endpoint, "GET", "/api/ps", _List)
     running = []
     for entry in answer.models or ():
@@ -134,7 +133,7 @@ class _Progress(Struct):
 
 async def pull_model(endpoint: Endpoint, name: str, on_progress: OnProgress | None = None) -> None:
     """Fetch a model. Over only when the server said so: what ends before is an error."""
-    with blaming(f'Pulling "{name}" to {endpoint.provider} at {endpoint.base_url} failed'):
+    with while_doing(f'Pulling "{name}" to {endpoint.provider} at {endpoint.base_url} failed'):
         await _pull(endpoint, name, on_progress)
 
 
@@ -170,7 +169,7 @@ def _tell(endpoint: Endpoint, line: bytes, on_progress: OnProgress | None) -> st
 
 async def delete_model(endpoint: Endpoint, name: str) -> None:
     body = msgspec.json.encode({"model": name})
-    with blaming(f'Deleting "{name}" from {endpoint.provider} at {endpoint.base_url} failed'):
+    with while_doing(f'Deleting "{name}" from {endpoint.provider} at {endpoint.base_url} failed'):
         async with endpoint.ask("DELETE", "/api/delete", body) as answer:
             await answer.read()
 

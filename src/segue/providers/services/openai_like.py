@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from segue.conversation.usage import Usage
 from segue.providers.adapter import ModelInfo, ModelType
-from segue.providers.known import EmbeddingLimits, known, type_of
-from segue.providers.services.reading import in_path, moment, text, told, unreadable, whole
+from segue.providers.models.catalog import EmbeddingLimits, known, type_of
+from segue.providers.services.json_answer import in_path, moment, text, told, unreadable, whole
 from segue.providers.services.services import EmbeddingBatch, Services
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from segue.conversation.usage import Usage
 from segue.dialects.card import ModelCard
 from segue.providers.adapter import ChatRequest, ModelInfo, PullProgress
 from segue.providers.endpoint import Endpoint
-from segue.providers.known import EmbeddingLimits
+from segue.providers.models.catalog import EmbeddingLimits
 
 
 @final

@@ -1,0 +1,104 @@
+"""A conversation as plain text, for a model that is to sum it up.
+
+Calls, results and media become words, so no rule about pairs applies to the request, and it offers nothing to call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from segue.conversation.blocks import Block, Code, Media, Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.message import Conversation, Message, user
+from segue.transcript.closure import WORDING
+from segue.transcript.value_text import arguments_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SYSTEM = "You sum up conversations between a user and an assistant that works with tools."
+REQUEST = """\
+Sum up the conversation above, so that another assistant can go on with the work without having seen it. Keep: what \
+the user wants and decided, in their own words where wording matters; what was done and found out, with names, paths, \
+numbers and identifiers; which tools were called and how that ended; what is still open. Leave out: greetings, \
+repetitions, your own opinion. Write only the summary."""
+_ASKING = 0.75
+"""Share of its window that the request may take."""
+_GAP = "\n[…]\n"
+_SIZES = (20_000, 4_000, 1_000, 250)
+"""Characters of one block that are told, less and less until it fits."""
+
+
+def request_for_summary(
+    messages: Sequence[Message], count: Callable[[Conversation], int], window: int | None
+) -> Conversation:
+    """What to ask the summarising model, with room left for its answer."""
+    room = None if window is None else int(window * _ASKING)
+    for size in _SIZES:
+        told = retell(messages, size)
+        if room is None or count(_asking(told)) <= room:
+            return _asking(told)
+    # Even so it is too long: the middle of it is left out, as little as will do.
+    low, high = 0, len(told)
+    while low < high and room is not None:
+        middle = (low + high + 1) // 2
+        fits = count(_asking(_shorter(told, middle))) <= room
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return _asking(_shorter(told, low))
+
+
+def _asking(told: str) -> Conversation:
+    return Conversation((user(f"<conversation>\n{told}\n</conversation>\n\n{REQUEST}"),), SYSTEM)
+
+
+def retell(messages: Sequence[Message], size: int) -> str:
+    """Who said what, a paragraph each; of one block at most so many characters."""
+    told = []
+    for message in messages:
+        who = "NOTE" if message.instruction else _NAMES[message.speaker]
+        said = [words for block in message.blocks if (words := _shorter(_told(block), size).strip())]
+        if said:
+            told.append(f"{who}: " + "\n".join(said))
+    return "\n\n".join(told)
+
+
+_NAMES = {"user": "USER", "model": "ASSISTANT", "tool": "TOOL"}
+
+
+def _told(block: Block) -> str:
+    match block:
+        case Text():
+            return block.text
+        case Reasoning():
+            return ""
+        case Code():
+            return block.code
+        case Media():
+            return _media(block)
+        case ToolCall():
+            return f"[called {block.name} with {arguments_of(block)[0]}]"
+        case ToolResult():
+            return f"[{block.name or 'a tool'} {_ending(block)}]"
+        case _:
+            assert_never(block)
+
+
+def _media(media: Media) -> str:
+    return f"[{media.kind}: {media.name or media.mime or 'without a name'}]"
+
+
+def _ending(result: ToolResult) -> str:
+    if result.reason is not None:
+        return f"gave nothing: {WORDING[result.reason]}"
+    if result.error is not None:
+        return f"failed: {result.error}"
+    shown = "".join(f" {_media(media)}" for media in result.media)
+    return f"answered: {text_of(result.output)}{shown}"
+
+
+def _shorter(text: str, size: int) -> str:
+    """Beginning and end of a text that is longer than it may be; the end, which is newer, gets more."""
+    if len(text) <= size:
+        return text
+    room = max(0, size - len(_GAP))
+    start = room // 3
+    return text[:start] + _GAP + (text[-(room - start) :] if room > start else "")

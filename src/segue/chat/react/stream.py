@@ -1,0 +1,99 @@
+"""A ReAct reply while it arrives: text in; thoughts, calls and the final answer out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from segue.chat.react.parser import Parsed, Scanner, Section
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Event,
+    Failed,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    Sealed,
+    TextDelta,
+)
+
+if TYPE_CHECKING:
+    from segue.conversation.events import Finish
+
+
+class ReActReader:
+    """Feed it the events of a provider, then close it. Where the text is cut makes no difference.
+
+    Thoughts and the answer are passed on as they come. The action is told at the end only: a final answer after it
+    would call it off.
+    """
+
+    def __init__(self) -> None:
+        self._scanner = Scanner()
+        self._indices: dict[Section | int, int] = {}
+        self._called = False
+        self._over = False
+        self._cut_off = False
+
+    @property
+    def parsed(self) -> Parsed:
+        """What was understood; whole once the reply is over. Its `problem` is what to ask a correction for."""
+        return self._scanner.parsed(cut_off=self._cut_off)
+
+    def feed(self, event: Event) -> list[Event]:
+        if self._over:
+            return [] if isinstance(event, (Finished, Failed)) else [event]
+        match event:
+            case TextDelta(_, text):
+                return self._told(self._scanner.feed(text))
+            case Finished(reason, raw):
+                return self._finish(reason, raw)
+            case Failed():
+                self._over = self._cut_off = True
+                return [*self._told(self._scanner.close()), event]
+            case Sealed(block="text"):
+                return []  # it was made for the text as the model wrote it, which is told otherwise here
+            case ReasoningDelta() | CallStarted() | ArgumentsDelta() | Sealed() | MediaArrived():
+                self._called = self._called or type(event) is CallStarted
+                return [structs.replace(event, index=self._index(event.index))]
+            case _:
+                return [event]
+
+    def close(self) -> list[Event]:
+        """What is still to be told; nothing after a `Finished` or `Failed` was fed."""
+        return [] if self._over else self._finish("stop", "")
+
+    def _finish(self, reason: Finish, raw: str) -> list[Event]:
+        self._over = True
+        self._cut_off = reason not in ("stop", "tool_calls")
+        events = self._told(self._scanner.close())
+        parsed = self.parsed
+        if parsed.action is not None and parsed.final_answer is None:
+            if parsed.calls and reason in ("stop", "tool_calls", "length"):
+                index = self._index("action")
+                events += [
+                    CallStarted(index, "", parsed.action),
+                    ArgumentsDelta(index, parsed.raw_input or "{}"),
+                ]
+                return [*events, Finished("tool_calls", raw)]
+            # The model must see what it wrote to correct it.
+            written = f"Action: {parsed.action}\nAction Input: {parsed.raw_input}"
+            events.append(TextDelta(self._index("input"), written))
+        if reason == "tool_calls" and not self._called:
+            reason = "stop"
+        return [*events, Finished(reason, raw)]
+
+    def _told(self, found: list[tuple[Section, str]]) -> list[Event]:
+        events: list[Event] = []
+        for section, text in found:
+            if section == "thought":
+                events.append(ReasoningDelta(self._index(section), text))
+            elif section in ("said", "final"):
+                events.append(TextDelta(self._index(section), text))
+        return events
+
+    def _index(self, key: Section | int) -> int:
+        """Sections, and blocks that the provider told apart itself, in the order in which they began."""
+        return self._indices.setdefault(key, len(self._indices))

@@ -1,0 +1,81 @@
+"""How a chat begins on the command line: a new one, or one that goes on, with who answers it said in the open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from segue.cli.display.status_lines import switch_line
+from segue.cli.one_shot.interrupts import would_lose
+from segue.cli.one_shot.prompt import has_prompt
+from segue.errors import SegueError
+from segue.routing.route import Route
+from segue.sessions.journal import fork
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from segue.chat.chat import Chat
+    from segue.chat.opened import Model
+    from segue.cli.runtime import Surroundings
+    from segue.events import Switch
+    from segue.sessions.stores.store import SessionInfo
+
+
+async def begin_chat(
+    around: Surroundings,
+    arguments: argparse.Namespace,
+    *,
+    say: Callable[[str], None],
+    hear: Callable[[Switch], None],
+) -> Chat:
+    """The chat that goes on, or a new one. A session that another model answered is switched, in the open."""
+    session = await around.session_to_continue()
+    model, found = await around.first_model(session)
+    # A repository may have .mcp.json for other programs: in a one-shot it is worth a word only to who wants tools.
+    offered = around.untrusted() if around.tools or not has_prompt(arguments) else []
+    for line in [*([str(found)] if found is not None else []), *offered, *await around.open_tools()]:
+        say(line)
+    if session is not None and arguments.fork:
+        session = await _forked(around, session)
+    former = _former(around, session, model)
+    if session is None or former is None:
+        return around.chat(session=session.id if session else None, model=model)
+    chat = around.chat(session=session.id, model=former)
+    await chat.open()
+    switch = await chat.switch(model)
+    if switch is not None and switch.losses and arguments.strict:
+        await chat.switch(former)
+        await chat.close()
+        raise would_lose(switch_line(switch))
+    if switch is not None:
+        hear(switch)
+    return chat
+
+
+async def _forked(around: Surroundings, session: SessionInfo) -> SessionInfo:
+    journal = await fork(around.store, session.id)
+    await journal.close()
+    return msgspec.structs.replace(session, id=journal.session)
+
+
+def _former(around: Surroundings, session: SessionInfo | None, model: Model) -> Model | None:
+    """Who answered in the session until now, if that is another and is still known."""
+    if session is None or not session.model or session.model in _names(model):
+        return None
+    try:
+        return around.model(session.model)
+    except SegueError:
+        return None
+
+
+def _names(model: Model) -> list[str]:
+    match model:
+        case str():
+            return [model]
+        case Route():
+            return [model.name]
+        case _:
+            return [route.name for route in model.routes]

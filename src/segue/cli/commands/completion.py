@@ -1,0 +1,182 @@
+"""`segue completion`: scripts that make a shell complete segue's words, made of the parsers themselves."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final, final
+
+from msgspec import Struct
+
+from segue.cli.command_table import COMMANDS, parser_of
+from segue.cli.exit_codes import Exit
+
+DESCRIPTION = """Prints a script. bash: source <(segue completion bash); zsh: the same with zsh;
+fish: segue completion fish | source. Put the line into the shell's start file to keep it."""
+
+SHELLS: Final = ("bash", "zsh", "fish")
+
+
+@final
+class Option(Struct, frozen=True):
+    """One flag: its spellings, what it is for, and the words that may follow it."""
+
+    names: tuple[str, ...]
+    help: str
+    choices: tuple[str, ...] = ()
+    takes_value: bool = False
+
+
+@final
+class Place(Struct, frozen=True):
+    """What may come after some words: "" at the beginning, "models", "models pull"."""
+
+    words: str
+    options: tuple[Option, ...]
+    actions: tuple[tuple[str, str], ...]
+    """Words that lead on, and what each is for."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=SHELLS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    write = {"bash": bash, "zsh": zsh, "fish": fish}[arguments.shell]
+    sys.stdout.write(write(places()))
+    return Exit.OK
+
+
+def places() -> list[Place]:
+    """All places where words can be completed."""
+    from segue.cli.one_shot.arguments import parser  # noqa: PLC0415 - the prompt's own flags
+
+    commands = tuple((name, purpose) for name, (_, purpose) in COMMANDS.items())
+    found = [Place("", _options(parser()), commands)]
+    for name in COMMANDS:
+        found += _places(name, parser_of(name))
+    return found
+
+
+def _places(words: str, parser: argparse.ArgumentParser) -> list[Place]:
+    inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    purposes = {choice.dest: choice.help or "" for action in inner for choice in action._choices_actions}
+    chosen = [
+        (str(choice), "")
+        for action in parser._actions
+        if not action.option_strings and not isinstance(action, argparse._SubParsersAction)
+        for choice in action.choices or ()
+    ]
+    found = [Place(words, _options(parser), (*purposes.items(), *chosen))]
+    for action in inner:
+        for name, sub in action.choices.items():
+            found += _places(f"{words} {name}", sub)
+    return found
+
+
+def _options(parser: argparse.ArgumentParser) -> tuple[Option, ...]:
+    return tuple(
+        Option(
+            tuple(action.option_strings),
+            (action.help or "").replace("%%", "%"),
+            tuple(map(str, action.choices or ())),
+            action.nargs != 0,
+        )
+        for action in parser._actions
+        if action.option_strings
+    )
+
+
+def _table(known: list[Place]) -> tuple[list[str], list[str]]:
+    """Lines of a shell's `case`: what may come in each place, and what may follow each flag that has choices."""
+    offered, valued = [], []
+    for place in known:
+        names = [name for option in place.options for name in option.names]
+        words = " ".join([*(word for word, _ in place.actions), *names])
+        offered.append(f'    "{place.words}") offered="{words}" ;;')
+        for option in place.options:
+            if option.choices:
+                flags = "|".join(f'"{place.words} {name}"' for name in option.names)
+                valued.append(f'    {flags}) offered="{" ".join(option.choices)}" ;;')
+    return offered, valued
+
+
+_FIND_PLACE = """  place=""
+  for word in $before; do
+    case " $places " in
+      *" ${place:+$place/}$word "*) place="${place:+$place/}$word" ;;
+    esac
+  done
+  place="${place//\\// }"
+"""
+"""The words before the cursor that lead somewhere; flags and their values lead nowhere."""
+
+
+def _body(known: list[Place], before: str, previous: str) -> list[str]:
+    offered, valued = _table(known)
+    names = " ".join(place.words.replace(" ", "/") for place in known if place.words)
+    return [
+        f'  local place word offered="" places="{names}"',
+        f"  local before={before}",
+        _FIND_PLACE.rstrip("\n"),
+        f'  case "$place {previous}" in',
+        *valued,
+        "  esac",
+        '  if [ -z "$offered" ]; then case "$place" in',
+        *offered,
+        "  esac; fi",
+    ]
+
+
+def bash(known: list[Place]) -> str:
+    lines = [
+        "# segue completion for bash",
+        "_segue() {",
+        '  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"',
+        *_body(known, '"${COMP_WORDS[*]:1:COMP_CWORD-1}"', "$previous"),
+        '  COMPREPLY=($(compgen -W "$offered" -- "$current"))',
+        "}",
+        "complete -o bashdefault -o default -F _segue segue",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def zsh(known: list[Place]) -> str:
+    lines = [
+        "#compdef segue",
+        "_segue() {",
+        "  emulate -L zsh -o sh_word_split",
+        '  local previous="${words[CURRENT-1]}"',
+        '  local -a typed=("${(@)words[2,CURRENT-1]}")',
+        *_body(known, '"${typed[*]}"', "$previous"),
+        "  compadd -- ${=offered} || _files",
+        "}",
+        "compdef _segue segue",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def fish(known: list[Place]) -> str:
+    lines = ["# segue completion for fish"]
+    for place in known:
+        first, _, second = place.words.partition(" ")
+        here = f"__fish_seen_subcommand_from {first}" if first else "__fish_use_subcommand"
+        if second:
+            here += f"; and __fish_seen_subcommand_from {second}"
+        for word, purpose in place.actions:
+            lines.append(f"complete -c segue -n {_quoted(here)} -a {word} -d {_quoted(purpose)}")
+        for option in place.options:
+            names = " ".join(f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}" for n in option.names)
+            value = (
+                f" -x -a {_quoted(' '.join(option.choices))}"
+                if option.choices
+                else " -r"
+                if option.takes_value
+                else ""
+            )
+            lines.append(f"complete -c segue -n {_quoted(here)} {names} -d {_quoted(option.help)}{value}")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

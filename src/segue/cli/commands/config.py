@@ -1,0 +1,126 @@
+"""`segue config`: where the settings are, what they are and where each comes from, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path as File
+from typing import TYPE_CHECKING, Any
+
+from segue.cli.display.terminal import Paint, say
+from segue.cli.exit_codes import Exit
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from segue.config.layers import Path, Settings
+
+_BARE = re.compile("[A-Za-z0-9_-]+")
+"""A key that needs no quotes."""
+
+DESCRIPTION = (
+    "Settings come from the user's file, the project's file, SEGUE_… variables and --set, in this order."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions.add_parser("path", help="which files are read")
+    show = actions.add_parser("show", help="the settings that hold, secrets masked")
+    show.add_argument("--origin", action="store_true", help="where each one comes from, defaults too")
+    show.add_argument("--json", action="store_true", help="as JSON")
+    check = actions.add_parser("check", help="everything that is wrong with them (exit 52)")
+    for action in (show, check):
+        action.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    match arguments.action:
+        case "path":
+            return _path()
+        case "show":
+            return _show(arguments)
+        case _:
+            return _check(arguments)
+
+
+def _path() -> int:
+    from segue.config.paths import PROJECT_FILES, project_file, user_file  # noqa: PLC0415
+
+    user, project = user_file(), project_file(File.cwd())
+    told = (
+        f"{project}"
+        if project
+        else f"none ({' or '.join(PROJECT_FILES)}, up to the root of the git work tree)"
+    )
+    missing = "" if user.is_file() else "  (not there yet)"
+    sys.stdout.write(f"user:    {user}{missing}\nproject: {told}\n")
+    return Exit.OK
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from segue.cli.redaction import without_secrets  # noqa: PLC0415
+    from segue.config.layers import load  # noqa: PLC0415
+
+    settings = load(sets=arguments.sets)
+    shown = {key: without_secrets(key, value) for key, value in _table(settings).items()}
+    if arguments.json:
+        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+        return Exit.OK
+    paint = Paint(sys.stdout)
+    for path, value in _leaves((), shown):
+        origin = settings.origin(path)
+        if arguments.origin:
+            sys.stdout.write(f"{_key(path)} = {toml_value(value)}  {paint('dim', f'# {origin}')}\n")
+        elif origin != "default":
+            sys.stdout.write(f"{_key(path)} = {toml_value(value)}\n")
+    return Exit.OK
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from segue.config.layers import config_error, load  # noqa: PLC0415
+    from segue.config.model_names import reference_faults  # noqa: PLC0415
+
+    settings = load(sets=arguments.sets)
+    if faults := reference_faults(settings):
+        raise config_error(faults)
+    read = ", ".join(layer.name for layer in settings.layers) or "nothing but the defaults"
+    say(f"No faults in {read}.")
+    return Exit.OK
+
+
+def _table(settings: Settings) -> dict[str, Any]:
+    import msgspec  # noqa: PLC0415
+
+    table: dict[str, Any] = msgspec.to_builtins(settings.config)
+    return table
+
+
+def _leaves(path: Path, table: dict[str, Any]) -> Iterator[tuple[Path, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves((*path, key), value)
+        elif value is not None:
+            yield (*path, key), value
+
+
+def _key(path: Path) -> str:
+    return ".".join(word if _BARE.fullmatch(word) else _text(word) for word in path)
+
+
+def _text(text: str) -> str:
+    # Strings are spelt as in JSON, but for one control character that JSON lets through.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it."""
+    match value:
+        case list():
+            return f"[{', '.join(toml_value(item) for item in value)}]"
+        case dict():
+            return f"{{{', '.join(f'{_key((key,))} = {toml_value(item)}' for key, item in value.items())}}}"
+        case _:
+            return _text(value) if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,100 @@
+"""`segue convert`: a request of one provider, said in the dialect of another."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from segue.cli.display.terminal import say
+from segue.cli.exit_codes import Exit
+from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from segue.interop.convert import Converted
+
+DESCRIPTION = """Reads a request body, a bare list of messages, or a segue conversation, and writes the complete
+request body for the target on stdout. What had to be changed is told on stderr."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--to", metavar="DIALECT", default="", help="the target, or: conversation")
+    parser.add_argument(
+        "--from", dest="source", metavar="DIALECT", default="auto", help="auto is the default"
+    )
+    parser.add_argument("--model", metavar="NAME", default="", help="the model the target will be asked for")
+    parser.add_argument("--strict", action="store_true", help="refuse when something would be lost (exit 62)")
+    parser.add_argument("--report", metavar="FILE", help="write the repairs as JSON")
+    parser.add_argument(
+        "--jsonl",
+        action="store_true",
+        help='one case per line, {"id","from","to","model","request"}; what a line says wins over the flags',
+    )
+    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="- or nothing: stdin")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.jsonl:
+        return _convert_lines(arguments)
+    if not arguments.to:
+        raise UsageError("Nothing says what to convert to.", code="target_missing", hint="Add --to DIALECT.")
+    from segue.interop.convert import say as say_in  # noqa: PLC0415 - loaded when there is something to convert
+    from segue.interop.session_files import read_file  # noqa: PLC0415
+    from segue.interop.source import target_name  # noqa: PLC0415
+
+    to = target_name(arguments.to)
+    with _opened(arguments.file) as stream:
+        source, _ = read_file(stream.read(), arguments.source, model=arguments.model, to=to)
+    converted = say_in(source, to=to, model=arguments.model, strict=arguments.strict)
+    _report(converted, arguments.report)
+    sys.stdout.buffer.write(converted.body + b"\n")
+    sys.stdout.flush()
+    return Exit.OK
+
+
+def _convert_lines(arguments: argparse.Namespace) -> int:
+    if arguments.report:
+        raise UsageError(
+            "--report has no place with --jsonl.",
+            code="report_with_jsonl",
+            hint="Each line of the answer holds its own repairs.",
+        )
+    from segue.interop.jsonl import Flags, answers  # noqa: PLC0415
+    from segue.interop.source import target_name  # noqa: PLC0415
+
+    if arguments.to:
+        target_name(arguments.to)
+    flags = Flags(to=arguments.to, source=arguments.source, model=arguments.model, strict=arguments.strict)
+    out = sys.stdout.buffer
+    with _opened(arguments.file) as stream:
+        for line in answers(stream, flags):
+            out.write(line + b"\n")
+            out.flush()  # whoever sends the cases may wait for each answer
+    return Exit.OK
+
+
+def _opened(name: str) -> IO[bytes]:
+    if name != "-":
+        return Path(name).open("rb")
+    if sys.stdin.isatty():
+        raise UsageError("There is no file to read.", code="no_input", hint="Name a FILE, or pipe one in.")
+    return sys.stdin.buffer
+
+
+def _report(converted: Converted, report: str | None) -> None:
+    for note in converted.notes:
+        say(f"note: {note}")
+    for repair in converted.repairs:
+        say(f"{'lost' if repair.lossy else 'repair'}: {repair}")
+    if report:
+        told = {
+            "from": converted.source,
+            "to": converted.to,
+            "model": converted.model,
+            "notes": converted.notes,
+            "repairs": [repair.as_dict() for repair in converted.repairs],
+        }
+        Path(report).write_text(json.dumps(told, indent=2) + "\n", "utf-8")

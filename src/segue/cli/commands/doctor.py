@@ -1,0 +1,151 @@
+"""`segue doctor`: what providers would refuse in a transcript, and a mended copy of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from segue.cli.display.terminal import Paint, complain, printable, say
+from segue.cli.error_report import lines_about
+from segue.cli.exit_codes import Exit
+from segue.errors import TranscriptError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from segue.interop.doctor import Diagnosis, Examination, Finding
+
+DESCRIPTION = """Lints a transcript: a request body of any provider, a segue conversation, a Claude Code or Codex
+session file, or the output of llm logs --json. Names what each target would refuse, in its own words, and what the
+fix would do. Changes nothing unless --fix names a file to write."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", nargs="?", help="the transcript; - is stdin")
+    parser.add_argument(
+        "--for",
+        dest="targets",
+        metavar="DIALECT",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="targets, or: all. Without it, the provider the file was written for",
+    )
+    parser.add_argument(
+        "--model", metavar="NAME", default="", help="the model the targets would be asked for"
+    )
+    parser.add_argument("--fix", metavar="OUT", help="write a copy without faults")
+    parser.add_argument("--json", action="store_true", help="findings as JSON on stdout")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from segue.interop.doctor import examine, fixed, unreadable  # noqa: PLC0415 - loaded when there is a file to look at
+    from segue.interop.session_files import read_file  # noqa: PLC0415
+
+    file, targets = _file_and_targets(arguments)
+    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    sole = targets[0] if len(targets) == 1 else ""
+    try:
+        source, lines = read_file(data, model=arguments.model, to=sole)
+    except TranscriptError as error:
+        _show(file, unreadable(error, sole), as_json=arguments.json)
+        return Exit.FINDINGS
+    examination = examine(source, targets, model=arguments.model, lines=lines)
+    _show(file, examination, as_json=arguments.json)
+    if arguments.fix:
+        try:
+            form, mended = fixed(source, targets, model=arguments.model)
+        except TranscriptError as error:
+            complain(*lines_about(error))
+            return Exit.FINDINGS
+        _write(Path(arguments.fix), mended + b"\n")
+        say(f"{arguments.fix}: written without the faults above, as {form}.")
+    return Exit.OK if examination.clean else Exit.FINDINGS
+
+
+def _show(file: str, examination: Examination, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps({"file": file, **examination.as_dict()}, indent=2) + "\n")
+    else:
+        sys.stdout.write(_told(file, examination, Paint(sys.stdout)))
+
+
+def _file_and_targets(arguments: argparse.Namespace) -> tuple[str, list[str]]:
+    """The file, also where it stands behind the targets, and the targets properly spelt."""
+    from segue.dialects.registry import NAMES, proper_name  # noqa: PLC0415
+
+    words = [word for told in arguments.targets for word in told.split(",") if word]
+    file = arguments.file
+    if file is None and words and words[-1] not in NAMES and words[-1] != "all":
+        file = words.pop()
+    if file is None:
+        raise UsageError("Nothing says which file to look at.", code="no_input", hint="segue doctor FILE")
+    return file, [word if word == "all" else proper_name(word) for word in words]
+
+
+def _write(out: Path, mended: bytes) -> None:
+    """Write the copy; what stood there before is kept beside it."""
+    if out.exists():
+        before = out.read_bytes()
+        if before == mended:
+            return
+        number = 1
+        while (kept := out.with_name(f"{out.name}.{number}.bak")).exists():
+            number += 1
+        kept.write_bytes(before)
+        say(f"{out}: what stood there is kept as {kept}.")
+    out.write_bytes(mended)
+
+
+def _told(file: str, examination: Examination, paint: Paint) -> str:
+    form = examination.form or f"{examination.dialect} request"
+    counts = f"{_counted(examination.messages, 'message')}, {_counted(examination.calls, 'call')}"
+    lines = [paint("bold", printable(f"{file}: {form}, {counts}")), ""]
+    for diagnosis in examination.diagnoses:
+        if diagnosis.findings:
+            lines += [paint("bold", _heading(diagnosis))]
+            for finding in diagnosis.findings:
+                lines += _lines_of(finding, paint)
+            lines.append("")
+    lines += _table(examination, paint)
+    return "\n".join(lines) + "\n"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _heading(diagnosis: Diagnosis) -> str:
+    return printable(f"{diagnosis.target} ({diagnosis.model})" if diagnosis.model else diagnosis.target)
+
+
+_INDENT = " " * 10
+
+
+def _lines_of(finding: Finding, paint: Paint) -> list[str]:
+    colour = "red" if finding.level == "error" else "dim"
+    ids = f" ({', '.join(finding.call_ids)})" if finding.call_ids else ""
+    place = printable(f"{finding.place}: {finding.what}{ids}")
+    code = finding.code if finding.level == "error" else "note"
+    lines = [f"  {paint(colour, code.ljust(8))}{place}"]
+    if finding.provider_error:
+        lines.append(_wrapped(f"{finding.status} {finding.provider_error}"))
+    lines.append(_wrapped(f"fix: {finding.fix}{' (the target sees less)' if finding.lossy else ''}"))
+    return lines
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(
+        printable(text), 110, initial_indent=_INDENT, subsequent_indent=_INDENT, break_long_words=False
+    )
+
+
+def _table(examination: Examination, paint: Paint) -> list[str]:
+    rows = [f"{'target':<20}{'errors':>8}{'notes':>8}"]
+    for diagnosis in examination.diagnoses:
+        row = f"{diagnosis.target:<20}{diagnosis.errors:>8}{diagnosis.notes:>8}"
+        rows.append(paint("red" if diagnosis.errors else "green", row))
+    return rows

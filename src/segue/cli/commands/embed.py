@@ -1,0 +1,74 @@
+"""`segue embed`: texts as vectors, one JSON array per line, in the order of the texts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from segue.cli.display.terminal import say
+from segue.cli.exit_codes import Exit
+from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+DESCRIPTION = """Turns each TEXT, or each line of stdin, into a vector. Writes one JSON array per line, in the same order."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("texts", metavar="TEXT", nargs="*", help="without any: the lines of stdin")
+    parser.add_argument("-m", "--model", default="", metavar="PROVIDER[/MODEL]", help="who makes the vectors")
+    parser.add_argument("--dimensions", type=int, metavar="N", help="shorter vectors, where the model can")
+    parser.add_argument(
+        "--json", action="store_true", help="one object with model, dimensions and embeddings"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from segue.config.layers import load  # noqa: PLC0415 - `--help` needs none of it
+    from segue.config.resources import open_providers, provider_named  # noqa: PLC0415
+    from segue.providers.adapter import Embeds  # noqa: PLC0415
+
+    config = load(sets=arguments.sets).config
+    name, _, model = config.aliases.get(arguments.model, arguments.model).partition("/")
+    name = name or config.model.partition("/")[0]
+    if not name:
+        raise UsageError(
+            "Nothing says who makes the vectors.",
+            code="no_model",
+            hint="Add -m PROVIDER or -m PROVIDER/MODEL.",
+        )
+    adapter = provider_named(name, open_providers(config))
+    if not isinstance(adapter, Embeds):
+        raise UsageError(
+            f"{adapter.name} makes no vectors.",
+            code="not_offered",
+            hint="Name another provider: -m PROVIDER.",
+        )
+    texts = arguments.texts or _lines()
+    show = not arguments.quiet and sys.stderr.isatty()
+    vectors = asyncio.run(
+        adapter.generate_embeddings(
+            texts,
+            model=model,
+            dimensions=arguments.dimensions,
+            on_progress=(lambda done, total: say(f"{done} of {total}")) if show else None,
+        )
+    )
+    if arguments.json:
+        size = len(vectors[0]) if vectors else 0
+        told = {"provider": adapter.name, "model": model, "dimensions": size, "embeddings": vectors}
+        sys.stdout.write(json.dumps(told) + "\n")
+    else:
+        sys.stdout.writelines(json.dumps(vector) + "\n" for vector in vectors)
+    return Exit.OK
+
+
+def _lines() -> list[str]:
+    if sys.stdin.isatty():
+        raise UsageError("There is nothing to embed.", code="no_input", hint="Give texts, or pipe lines in.")
+    return [line for line in sys.stdin.read().splitlines() if line.strip()]

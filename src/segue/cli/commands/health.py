@@ -1,0 +1,71 @@
+"""`segue health`: all providers that are set up, asked side by side whether they would answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from segue.cli.display.terminal import Paint, printable, say
+from segue.cli.exit_codes import Exit
+
+if TYPE_CHECKING:
+    import argparse
+
+    from segue.providers.adapter import Health
+    from segue.providers.registry import KnownProviders
+
+DESCRIPTION = "Asks the providers named, or all that are set up and the local servers that run, whether they would answer."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("providers", metavar="PROVIDER", nargs="*")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from segue.config.layers import load  # noqa: PLC0415 - `--help` needs none of it
+    from segue.config.resources import local_servers, open_providers, worth_asking  # noqa: PLC0415
+
+    config = load(sets=arguments.sets).config
+    providers = open_providers(config)
+    wanted = arguments.providers or worth_asking(config, providers)
+    perhaps = [] if arguments.providers else [name for name in local_servers() if name not in wanted]
+    told = asyncio.run(_ask([*wanted, *perhaps], providers))
+    # A local server that nobody spoke of and that does not run is nothing to tell.
+    told = [health for health in told if health.provider not in perhaps or health.status == "healthy"]
+    if arguments.json:
+        import msgspec  # noqa: PLC0415
+
+        sys.stdout.write(json.dumps(msgspec.to_builtins(told), indent=2) + "\n")
+    else:
+        _write(told)
+    if not told:
+        say("No provider is set up, and no local server runs. Store a key: segue keys set PROVIDER")
+        return Exit.NO_KEY
+    return Exit.OK if all(health.status == "healthy" for health in told) else Exit.FINDINGS
+
+
+async def _ask(names: list[str], providers: KnownProviders) -> list[Health]:
+    from segue.config.resources import provider_named  # noqa: PLC0415
+    from segue.providers.adapter import ChecksHealth  # noqa: PLC0415
+
+    adapters = [provider_named(name, providers) for name in names]
+    return list(await asyncio.gather(*(a.health() for a in adapters if isinstance(a, ChecksHealth))))
+
+
+def _write(told: list[Health]) -> None:
+    paint = Paint(sys.stdout)
+    width = max((len(health.provider) for health in told), default=0)
+    for health in told:
+        well = health.status == "healthy"
+        latency = "" if health.latency is None else f"{health.latency * 1000:6.0f} ms"
+        sys.stdout.write(
+            f"{health.provider:<{width}}  {paint('green' if well else 'red', health.status.ljust(9))}  {latency}".rstrip()
+            + "\n"
+        )
+        for line in (health.error, health.advice):
+            if line and not well:
+                sys.stdout.write(f"{' ' * width}  {printable(line)}\n")

@@ -1,0 +1,228 @@
+"""`segue models`: which models there are, all about one, and fetching and removing those that run here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from segue.cli.display.terminal import columns_of, complain, printable, say
+from segue.cli.display.text_width import cut
+from segue.cli.display.turn_summary import short
+from segue.cli.error_report import lines_about
+from segue.cli.exit_codes import Exit
+from segue.errors import SegueError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    from segue.providers.adapter import ModelInfo, ProviderAdapter, PullProgress
+    from segue.providers.registry import KnownProviders
+
+DESCRIPTION = """Lists the models of one provider, or of all that are set up: `segue models`, `segue models PROVIDER`.
+Models are named provider/model."""
+
+ACTIONS = ("list", "show", "pull", "rm")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="the models of a provider, or of all that are set up")
+    listing.add_argument("provider", metavar="PROVIDER", nargs="?", default="")
+    listing.add_argument("--refresh", action="store_true", help="ask again, also what was asked a moment ago")
+    show = actions.add_parser("show", help="all that is known about a model")
+    pull = actions.add_parser("pull", help="fetch a model to this machine")
+    remove = actions.add_parser("rm", help="remove a model from this machine")
+    for action in (show, pull, remove):
+        action.add_argument("model", metavar="PROVIDER/MODEL")
+    for action in (listing, show):
+        action.add_argument("--json", action="store_true", help="as JSON")
+    for action in (listing, show, pull, remove):
+        action.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+
+
+def prepare(words: list[str]) -> list[str]:
+    """`segue models` and `segue models PROVIDER` list."""
+    asks_help = words[:1] in (["-h"], ["--help"])
+    return words if asks_help or (words and words[0] in ACTIONS) else ["list", *words]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from segue.config.layers import load  # noqa: PLC0415 - `--help` needs none of it
+    from segue.config.resources import open_providers, provider_named, worth_asking  # noqa: PLC0415
+
+    config = load(sets=arguments.sets).config
+    providers = open_providers(config)
+    if arguments.action == "list":
+        names = [arguments.provider] if arguments.provider else worth_asking(config, providers)
+        return asyncio.run(_list(names, providers, arguments))
+    name, _, model = arguments.model.partition("/" if "/" in arguments.model else ":")
+    if not model:
+        raise UsageError(
+            f'"{arguments.model}" names no provider and model.',
+            code="bad_model_name",
+            hint="Write provider/model.",
+        )
+    adapter = provider_named(name, providers)
+    act = {"show": _show, "pull": _pull, "rm": _remove}[arguments.action]
+    return asyncio.run(act(adapter, model, arguments))
+
+
+async def _list(names: list[str], providers: KnownProviders, arguments: argparse.Namespace) -> int:
+    from segue.config.resources import provider_named  # noqa: PLC0415
+    from segue.providers.adapter import ListsModels  # noqa: PLC0415
+
+    async def ask(name: str) -> list[ModelInfo] | SegueError:
+        adapter = provider_named(name, providers)
+        if not isinstance(adapter, ListsModels):
+            return _cannot(adapter, "list its models")
+        try:
+            return await adapter.list_models(refresh=arguments.refresh)
+        except SegueError as error:
+            return error
+
+    answers = await asyncio.gather(*map(ask, names))
+    found: list[ModelInfo] = []
+    for answer in answers:
+        if isinstance(answer, SegueError):
+            if arguments.provider:
+                raise answer
+            complain(*lines_about(answer))
+        else:
+            found += answer
+    _write_list(found, as_json=arguments.json)
+    if not names:
+        say("No provider is set up. Store a key: segue keys set PROVIDER; or name one: segue models PROVIDER")
+        return Exit.NO_KEY
+    return Exit.OK if found else Exit.PROVIDERS_FAILED
+
+
+def _write_list(found: list[ModelInfo], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps([_as_dict(info) for info in found], indent=2) + "\n")
+        return
+    rows = [(f"{info.provider}/{info.id}", *_facts(info)) for info in found]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    room = columns_of(sys.stdout)
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        line = printable("  ".join(cells)).rstrip()
+        sys.stdout.write((cut(line, room) if room else line) + "\n")
+
+
+def _facts(info: ModelInfo) -> tuple[str, str, str]:
+    window = f"{short(info.context)} tokens" if info.context else ""
+    price = ""
+    if info.input_price is not None and info.output_price is not None:
+        price = f"${info.input_price:g}/${info.output_price:g}"
+    kind = info.type if info.type != "chat" else ", ".join(info.capabilities)
+    return window, price, kind
+
+
+async def _show(adapter: ProviderAdapter, model: str, arguments: argparse.Namespace) -> int:
+    from segue.providers.adapter import ListsModels, ShowsModel  # noqa: PLC0415
+
+    if isinstance(adapter, ShowsModel):
+        info = await adapter.show_model(model)
+    elif isinstance(adapter, ListsModels):
+        listed = await adapter.list_models()
+        info = next((known for known in listed if known.id == model), _unknown(adapter, model, listed))
+    else:
+        raise _cannot(adapter, "tell about its models")
+    told = _as_dict(info)
+    if arguments.json:
+        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        return Exit.OK
+    for key, value in told.items():
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        sys.stdout.write(printable(f"{key:<14}{shown}").rstrip() + "\n")
+    return Exit.OK
+
+
+def _unknown(adapter: ProviderAdapter, model: str, listed: list[ModelInfo]) -> ModelInfo:
+    from segue.config.validation import meant  # noqa: PLC0415
+    from segue.providers.adapter import ModelInfo  # noqa: PLC0415
+
+    if any(known.id == model for known in listed):
+        return ModelInfo(id=model)
+    raise UsageError(
+        f'{adapter.name} has no model "{model}".',
+        code="model_not_found",
+        hint=meant(model, [known.id for known in listed]) or f"segue models {adapter.name} lists them.",
+    )
+
+
+async def _pull(adapter: ProviderAdapter, model: str, arguments: argparse.Namespace) -> int:
+    from segue.providers.adapter import PullsModels  # noqa: PLC0415
+
+    del arguments
+    if not isinstance(adapter, PullsModels):
+        raise _cannot(adapter, "fetch models")
+    with _progress_bar(f"{adapter.name}/{model}") as show:
+        await adapter.pull_model(model, show)
+    say(f"{adapter.name}/{model} is here. Talk to it: segue -m {adapter.name}/{model}")
+    return Exit.OK
+
+
+@contextmanager
+def _progress_bar(name: str) -> Iterator[Callable[[PullProgress], None]]:
+    """How far a download has come, on stderr; where nobody watches, one line for each new stage."""
+    if not sys.stderr.isatty():
+        stages: list[str] = []
+
+        def tell(progress: PullProgress) -> None:
+            if progress.status not in stages:
+                stages.append(progress.status)
+                say(f"{name}: {progress.status}")
+
+        yield tell
+        return
+    from rich import progress as parts  # noqa: PLC0415 - slow to load
+    from rich.console import Console  # noqa: PLC0415
+
+    columns = (
+        parts.TextColumn("{task.description}"),
+        parts.BarColumn(),
+        parts.DownloadColumn(),
+        parts.TransferSpeedColumn(),
+        parts.TimeRemainingColumn(),
+    )
+    with parts.Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=None)
+
+        def show(progress: PullProgress) -> None:
+            status = printable(progress.status)[:40]
+            bar.update(
+                task, description=f"{name} {status}", completed=progress.completed, total=progress.total
+            )
+
+        yield show
+
+
+async def _remove(adapter: ProviderAdapter, model: str, arguments: argparse.Namespace) -> int:
+    from segue.providers.adapter import PullsModels  # noqa: PLC0415
+
+    del arguments
+    if not isinstance(adapter, PullsModels):
+        raise _cannot(adapter, "remove models")
+    await adapter.delete_model(model)
+    say(f"{adapter.name}/{model} is removed.")
+    return Exit.OK
+
+
+def _cannot(adapter: ProviderAdapter, what: str) -> UsageError:
+    return UsageError(
+        f"{adapter.name} cannot {what}.",
+        code="not_offered",
+        hint="That is something only some providers can do.",
+    )
+
+
+def _as_dict(info: ModelInfo) -> dict[str, object]:
+    import msgspec  # noqa: PLC0415
+
+    told: dict[str, object] = msgspec.to_builtins(info)
+    return told

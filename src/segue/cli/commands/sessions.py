@@ -1,0 +1,199 @@
+"""`segue sessions`: the conversations that are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from segue.cli.display.terminal import columns_of, printable, say
+from segue.cli.display.text_width import cut, padded
+from segue.cli.exit_codes import Exit
+from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from segue.sessions.stores.store import SessionInfo, Store
+
+WIDE = 100
+"""Columns from which on the turns of a session are counted too."""
+
+DESCRIPTION = "Conversations that are kept. One is named by its id, the beginning of its id, or its title."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="last used first")
+    listing.add_argument("text", metavar="TEXT", nargs="?", default="", help="only those that hold it")
+    listing.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="20 is the default")
+    listing.add_argument("--json", action="store_true", help="as JSON")
+    show = actions.add_parser("show", help="what was said")
+    export = actions.add_parser("export", help="write one out: as a document, or as a page to read")
+    export.add_argument("-o", "--output", default="-", metavar="FILE", help="stdout is the default")
+    export.add_argument(
+        "--format",
+        default="conversation",
+        metavar="FORM",
+        help="conversation (the default), markdown, journal, or a dialect: the request it would get",
+    )
+    export.add_argument("-m", "--model", default="", metavar="NAME", help="the model such a request names")
+    taken = actions.add_parser("import", help="take a transcript in: what segue doctor reads")
+    taken.add_argument("file", metavar="FILE", help="- is stdin")
+    taken.add_argument("--title", default="", help="what it shall be called")
+    remove = actions.add_parser("rm", help="remove for good")
+    remove.add_argument("sessions", metavar="ID", nargs="+")
+    rename = actions.add_parser("rename", help="give it a title")
+    for action in (show, export, rename):
+        action.add_argument("session", metavar="ID")
+    rename.add_argument("title", metavar="TITLE")
+    for action in (listing, show, export, taken, remove, rename):
+        action.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+
+
+def prepare(words: list[str]) -> list[str]:
+    return words or ["list"]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from segue.config.layers import load  # noqa: PLC0415 - `--help` needs none of it
+    from segue.config.resources import open_store  # noqa: PLC0415
+
+    store = open_store(load(sets=arguments.sets).config)
+    act = {
+        "list": _list,
+        "show": _show,
+        "export": _export,
+        "import": _import,
+        "rm": _remove,
+        "rename": _rename,
+    }
+
+    async def do() -> int:
+        try:
+            return await act[arguments.action](store, arguments)
+        finally:
+            await store.close()
+
+    return asyncio.run(do())
+
+
+async def find_session(store: Store, name: str) -> SessionInfo:
+    """The one that is meant: by id, by the beginning of its id, or by title."""
+    known = await store.find(limit=100_000)
+    exact = [info for info in known if name in (info.id, info.title)]
+    near = exact or [info for info in known if name and info.id.startswith(name)]
+    if len(near) == 1 or (near and near[0].id == name):
+        return near[0]
+    if not near:
+        raise UsageError(
+            f'There is no session "{name}".',
+            code="unknown_session",
+            hint="`segue sessions list` shows those that are kept.",
+        )
+    raise UsageError(
+        f'{len(near)} sessions may be meant by "{name}": {", ".join(info.id for info in near[:5])}.',
+        code="ambiguous_session",
+        hint="Give the whole id.",
+    )
+
+
+async def _list(store: Store, arguments: argparse.Namespace) -> int:
+    found = await store.find(text=arguments.text, limit=arguments.limit)
+    if arguments.json:
+        import msgspec  # noqa: PLC0415
+
+        sys.stdout.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")
+    elif not found:
+        say("No session is kept yet." if not arguments.text else f'No session holds "{arguments.text}".')
+    else:
+        for info in found:
+            sys.stdout.write(session_line(info, columns_of(sys.stdout)) + "\n")
+    return Exit.OK
+
+
+def session_line(info: SessionInfo, width: int = 0, now: float | None = None) -> str:
+    """One line about a session, in at most so many columns; 0: as many as it takes."""
+    turns = "1 turn" if info.turns == 1 else f"{info.turns} turns"
+    what = " ".join((info.title or info.first_words or "(nothing said yet)").split())
+    held = "(open) " if info.holder is not None else ""
+    room = min(32, width // 3) if width else 32
+    model = padded(cut(info.model, room), room)
+    line = f"{info.id:<14}{_ago(info.updated, now):>6}  {turns:>9}  {model}  {held}{what}"
+    if 0 < width < WIDE:
+        line = f"{info.id:<14}{_ago(info.updated, now):>6}  {model}  {held}{what}"
+    return cut(printable(line), width or 150).rstrip()
+
+
+def _ago(at: float, now: float | None) -> str:
+    seconds = max((time.time() if now is None else now) - at, 0)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return "now"
+
+
+async def _show(store: Store, arguments: argparse.Namespace) -> int:
+    from segue.sessions.export import export_session  # noqa: PLC0415
+
+    session = (await find_session(store, arguments.session)).id
+    page = await export_session(store, session, "markdown")
+    sys.stdout.write(printable(page.decode("utf-8", "replace").replace("\t", "    ")))
+    return Exit.OK
+
+
+async def _export(store: Store, arguments: argparse.Namespace) -> int:
+    from segue.sessions.export import export_session  # noqa: PLC0415
+
+    session = (await find_session(store, arguments.session)).id
+    data = await export_session(store, session, arguments.format, model=arguments.model)
+    if not data.endswith(b"\n"):
+        data += b"\n"
+    if arguments.output == "-":
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+    else:
+        Path(arguments.output).write_bytes(data)
+        say(f"{arguments.output}: written.")
+    return Exit.OK
+
+
+async def _import(store: Store, arguments: argparse.Namespace) -> int:
+    from segue.sessions.imports import import_session  # noqa: PLC0415
+
+    name = arguments.file
+    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    title = arguments.title or ("" if name == "-" else Path(name).stem)
+    journal, history = await import_session(
+        store, data, title=title, directory=str(Path.cwd()), source="stdin" if name == "-" else name
+    )
+    await journal.close()
+    for repair in history.repairs:
+        say(f"repair: {repair}")
+    count = len(history.adopted.conversation.messages)
+    say(f"{count} messages taken in. Go on with: segue -r {journal.session} -m provider/model")
+    sys.stdout.write(journal.session + "\n")
+    return Exit.OK
+
+
+async def _remove(store: Store, arguments: argparse.Namespace) -> int:
+    for name in arguments.sessions:
+        info = await find_session(store, name)
+        await store.delete(info.id)
+        say(f"{info.id} is removed.")
+    return Exit.OK
+
+
+async def _rename(store: Store, arguments: argparse.Namespace) -> int:
+    from segue.sessions.journal import Journal  # noqa: PLC0415
+
+    journal = await Journal.resume(store, (await find_session(store, arguments.session)).id)
+    try:
+        await journal.rename(arguments.title)
+    finally:
+        await journal.close()
+    say(f"{journal.session} is called: {arguments.title}")
+    return Exit.OK

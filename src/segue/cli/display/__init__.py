@@ -1,0 +1,1 @@
+"""How output is shown on a terminal: colours, widths, Markdown, status lines."""

@@ -1,0 +1,129 @@
+"""Markdown while it arrives: a finished block is printed once and stays; only the unfinished tail is painted again.
+
+The tail is painted again when it has grown by a part of its own size, so the painting of a block costs a fixed multiple
+of its length, and the whole is linear, however small the portions are.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from io import StringIO
+from typing import TYPE_CHECKING, final
+
+from rich.console import Console, Group
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.syntax import Syntax
+
+from segue.cli.display.markdown_blocks import Block, BlockReader
+from segue.cli.display.text_width import Repainted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import RenderableType
+
+GROWTH = 1 / 16
+"""The tail is painted again when it has grown by this part of itself."""
+PAUSE = 0.04
+"""Seconds between two paintings of the tail: more often nobody sees."""
+MOST_COLUMNS = 100
+"""Longer lines are hard to read."""
+_THEME = "ansi_dark"
+"""Colours of the terminal's own palette, so that they can be read on any background."""
+_BLANK_ENDS = re.compile(r"\A(?:(?:\x1b\[[\d;]*m|[ ])*\n)+|(?:\n(?:\x1b\[[\d;]*m|[ ])*)+\Z")
+"""Lines at both ends that show nothing."""
+
+
+@final
+class MarkdownStream:
+    """Writes Markdown to a terminal as it arrives. `finish` prints what is left and starts afresh."""
+
+    def __init__(
+        self,
+        write: Callable[[str], object],
+        *,
+        size: Callable[[], tuple[int, int]],
+        colour: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`size` tells the columns and rows there are now: a window may change while an answer arrives."""
+        self._write = write
+        self._size = size
+        self._clock = clock
+        self._reader = BlockReader()
+        self._console = Console(
+            file=StringIO(),
+            width=MOST_COLUMNS,
+            force_terminal=True,
+            color_system="standard" if colour else None,
+            no_color=not colour,
+            legacy_windows=False,
+            highlight=False,
+        )
+        self._tail = Repainted()
+        self._painted_length = 0
+        self._painted_at = 0.0
+        self._last: Block | None = None
+
+    def feed(self, text: str) -> None:
+        """More of the text, without terminal escapes: see `segue.cli.display.sanitise`."""
+        finished = self._reader.feed(text)
+        if finished:
+            self._write(self._erased() + "".join(self._printed(block) for block in finished))
+        self._paint_tail()
+
+    def finish(self) -> None:
+        finished = self._reader.finish()
+        out = self._erased() + "".join(self._printed(block) for block in finished)
+        if out:
+            self._write(out)
+        self._last = None
+
+    def _paint_tail(self) -> None:
+        size, now = self._reader.tail_size, self._clock()
+        if size < self._painted_length * (1 + GROWTH) or (self._tail and now - self._painted_at < PAUSE):
+            return
+        tail = self._reader.tail()
+        if tail is None:
+            return
+        # What does not fit on the screen could not be erased again.
+        most = max(self._size()[1] - 1, 1)
+        lines = self._printed(tail, remember=False).splitlines(keepends=True)[-most:]
+        self._write(self._erased() + "".join(lines))
+        self._tail.painted(lines)
+        self._painted_length, self._painted_at = size, now
+
+    def _erased(self) -> str:
+        self._painted_length = 0
+        return self._tail.erased(self._size()[0])
+
+    def _printed(self, block: Block, *, remember: bool = True) -> str:
+        spaced = self._last is not None and not block.joins(self._last)
+        if remember:
+            self._last = block
+        file = StringIO()
+        self._console.file = file
+        self._console.width = min(self._size()[0], MOST_COLUMNS)
+        self._console.print(_renderable(block))
+        # Lines come filled up with blanks, which would be there when somebody copies them.
+        lines = [line.rstrip(" ") for line in file.getvalue().split("\n")]
+        return ("\n" if spaced else "") + _BLANK_ENDS.sub("", "\n".join(lines)) + "\n"
+
+
+def _renderable(block: Block) -> RenderableType:
+    if block.kind == "heading":
+        level, _, words = block.text.partition(" ")
+        return Markdown(
+            words.rstrip(" #"), style="bold underline" if len(level) == 1 else "bold", hyperlinks=False
+        )
+    if block.kind != "code":
+        # Addresses are written out: a link must not lead elsewhere than it says.
+        return Markdown(block.text, code_theme=_THEME, hyperlinks=False)
+    if not block.code:
+        return Group()
+    code = Syntax(
+        block.code, block.language or "text", theme=_THEME, word_wrap=True, background_color="default"
+    )
+    return Padding(code, (0, 0, 0, 2))

@@ -1,0 +1,93 @@
+"""Commands that tell something and change nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.cli.display.sanitise import sanitised
+from segue.cli.display.status_lines import shortened
+from segue.cli.display.text_width import wrapped
+from segue.cli.display.turn_summary import dollars, short
+from segue.cli.interactive.commands.table import COMMANDS
+
+if TYPE_CHECKING:
+    from segue.cli.interactive.interactive_chat import Talk
+
+KEYS = (
+    ("enter", "send; a new line: ctrl-j, alt-enter, or \\ and enter"),
+    ("esc, ctrl-c", "interrupt a turn; the conversation stays valid. ctrl-c twice leaves"),
+    ("esc esc", "take the last turn back, to say it differently"),
+    ("ctrl-o", "show what the model thinks, or thought"),
+    ("shift-tab, ctrl-y", "the next approval mode; yolo and back"),
+    ("ctrl-r, ctrl-g", "search what was typed before; write in $EDITOR"),
+    ("@file", "send a file along, also an image"),
+    ("!command", "run it here and tell the model what it said"),
+)
+COLUMN = 22
+
+
+async def show_help(talk: Talk, words: list[str]) -> None:
+    del words
+    for command in COMMANDS:
+        also = f" (also /{', /'.join(command.aliases)})" if command.aliases else ""
+        _row(talk, f"/{command.name} {command.takes}".rstrip(), f"{command.purpose}{also}")
+    talk.screen.say()
+    for keys, purpose in KEYS:
+        _row(talk, keys, purpose)
+
+
+def _row(talk: Talk, name: str, purpose: str) -> None:
+    first, *more = wrapped(purpose, talk.screen.width - COLUMN - 4)
+    talk.screen.say(f"  {talk.screen.paint('bold', f'{name:<{COLUMN}}')} {first}")
+    for line in more:
+        talk.screen.say(f"{'':<{COLUMN + 3}}{line}")
+
+
+async def show_statistics(talk: Talk, words: list[str]) -> None:
+    del words
+    chat = talk.chat
+    usage, state = chat.usage, chat.journal.state
+    rows = [
+        ("session", f"{chat.id}{' · ' + sanitised(state.title) if state.title else ''}"),
+        ("model", chat.model),
+        ("turns", str(state.turns)),
+        ("messages", str(len(chat.conversation.messages))),
+        ("tokens in", f"{short(usage.input_tokens or 0)} ({short(usage.cached_tokens or 0)} from caches)"),
+        ("tokens out", f"{short(usage.output_tokens or 0)} ({short(usage.reasoning_tokens or 0)} thought)"),
+        ("cost", "not known" if chat.cost is None else dollars(chat.cost)),
+    ]
+    for name, value in rows:
+        talk.screen.say(f"  {name:<12} {value}")
+    for line in _members(talk):
+        talk.screen.tell(f"  {line}", indent=4)
+
+
+def _members(talk: Talk) -> list[str]:
+    """What a router knows about those it chooses among."""
+    told = [
+        f"{member.name}: {member.requests} requests, {member.failures} failed"
+        + (f", {member.breaker}" if member.breaker != "closed" else "")
+        for member in talk.chat.router.statistics()
+    ]
+    return told if len(told) > 1 else []
+
+
+async def show_tools(talk: Talk, words: list[str]) -> None:
+    del words
+    tools = talk.around.tools
+    if not tools:
+        talk.screen.say("  No tools. Start with -T all, or name them in the config file.")
+    for tool in tools:
+        told = shortened(tool.spec.description, talk.screen.width - 32)
+        talk.screen.say(f"  {tool.name:<20} {tool.effect:<6} {talk.screen.paint('dim', told)}")
+
+
+async def show_servers(talk: Talk, words: list[str]) -> None:
+    del words
+    for line in talk.around.servers() or ["No MCP servers. Name them in .mcp.json or in the config file."]:
+        talk.screen.tell(f"  {line}", indent=4)
+
+
+async def leave(talk: Talk, words: list[str]) -> None:
+    del words
+    talk.leaving = True

@@ -1,0 +1,185 @@
+"""The slash commands: a table of names, what they are for, and what they do."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+from msgspec import Struct
+
+from segue.errors import SegueError, UsageError
+
+if TYPE_CHECKING:
+    from segue.cli.interactive.interactive_chat import Talk
+
+Action: TypeAlias = Callable[["Talk", list[str]], Awaitable[None]]
+
+
+@final
+class Command(Struct, frozen=True, kw_only=True):
+    """Something that can be typed after a slash."""
+
+    name: str
+    takes: str = ""
+    purpose: str
+    home: str
+    """`module:function` within this package; loaded when it is first used."""
+    aliases: tuple[str, ...] = ()
+    meanwhile: bool = False
+    """Whether it may be typed while a turn runs."""
+
+
+COMMANDS: Final[tuple[Command, ...]] = (
+    Command(name="help", purpose="what can be typed", home="about:show_help", aliases=("?",), meanwhile=True),
+    Command(
+        name="model",
+        takes="[NAME]",
+        purpose="who answers next; without a name, who could",
+        home="choosing:choose_model",
+        meanwhile=True,
+    ),
+    Command(
+        name="provider",
+        takes="[NAME]",
+        purpose="another provider, with its usual model",
+        home="choosing:choose_provider",
+        meanwhile=True,
+    ),
+    Command(
+        name="profile",
+        takes="[NAME]",
+        purpose="several models behind one name",
+        home="choosing:choose_profile",
+        meanwhile=True,
+    ),
+    Command(
+        name="compact",
+        takes="[STRATEGY]",
+        purpose="make the conversation shorter",
+        home="changing:compact",
+        aliases=("compress",),
+    ),
+    Command(name="undo", takes="[N]", purpose="take the last turn back", home="changing:undo"),
+    Command(name="rewind", takes="[N]", purpose="the same, to say it differently", home="changing:rewind"),
+    Command(name="redo", purpose="bring it back again", home="changing:redo"),
+    Command(name="fork", purpose="go on in a copy of this conversation", home="changing:fork"),
+    Command(name="new", purpose="begin another conversation", home="changing:begin"),
+    Command(name="clear", purpose="begin another conversation on an empty screen", home="changing:clear"),
+    Command(
+        name="sessions",
+        takes="[TEXT]",
+        purpose="the conversations that are kept",
+        home="choosing:show_sessions",
+    ),
+    Command(
+        name="resume",
+        takes="[ID]",
+        purpose="go on with one of them",
+        home="choosing:resume",
+        aliases=("continue",),
+    ),
+    Command(name="save", takes="TITLE", purpose="give this conversation a title", home="changing:save"),
+    Command(
+        name="stats",
+        purpose="tokens, cost and repairs so far",
+        home="about:show_statistics",
+        aliases=("cost",),
+        meanwhile=True,
+    ),
+    Command(name="tools", purpose="the tools that may be called", home="about:show_tools", meanwhile=True),
+    Command(name="mcp", purpose="the MCP servers and their state", home="about:show_servers", meanwhile=True),
+    Command(
+        name="view",
+        takes="[DIALECT]",
+        purpose="this conversation as that provider would receive it",
+        home="viewing:view",
+    ),
+    Command(
+        name="doctor",
+        takes="[DIALECT…]",
+        purpose="what providers would have refused in it",
+        home="viewing:diagnose",
+    ),
+    Command(
+        name="export",
+        takes="[FILE]",
+        purpose="write it down: .json, .md, or .jsonl for the journal",
+        home="viewing:export",
+    ),
+    Command(
+        name="dump", takes="[FILE]", purpose="the very next request, as it would be sent", home="viewing:dump"
+    ),
+    Command(name="copy", purpose="the last answer, to the clipboard", home="writing:copy"),
+    Command(name="edit", purpose="write the next message in $EDITOR", home="writing:edit"),
+    Command(name="init", purpose="let the model write AGENTS.md for this project", home="writing:describe"),
+    Command(
+        name="set",
+        takes="[KEY VALUE]",
+        purpose="temperature, max_tokens, effort, system …",
+        home="changing:change_setting",
+    ),
+    Command(
+        name="approval",
+        takes="[MODE]",
+        purpose="what is asked about: ask, auto-edit, yolo, plan",
+        home="changing:change_approval",
+        aliases=("permissions",),
+        meanwhile=True,
+    ),
+    Command(name="key", takes="PROVIDER", purpose="store a key (it is not shown)", home="choosing:store_key"),
+    Command(
+        name="quit", purpose="leave; the conversation is kept", home="about:leave", aliases=("exit", "q")
+    ),
+)
+_BY_NAME: Final = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
+
+
+def is_command(line: str) -> bool:
+    """`/word …`; a path such as /usr/bin is none."""
+    word = line.split(maxsplit=1)[0] if line.strip() else ""
+    return word.startswith("/") and "/" not in word[1:]
+
+
+def works_meanwhile(line: str) -> bool:
+    if not is_command(line):
+        return False
+    command = _BY_NAME.get(line.split(maxsplit=1)[0][1:])
+    return command is not None and command.meanwhile
+
+
+async def run_command(talk: Talk, line: str) -> None:
+    """Do what was typed. Whatever goes wrong is said, and the chat goes on."""
+    try:
+        command, words = _parse(line)
+        await _action(command)(talk, words)
+    except SegueError as error:
+        talk.complain(error)
+    except OSError as error:
+        talk.complain(UsageError(f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")))
+    except Exception as error:  # a fault of ours must not take the conversation away
+        talk.complain(SegueError(f"/{line.split(maxsplit=1)[0][1:]} failed: {type(error).__name__}: {error}"))
+
+
+def _parse(line: str) -> tuple[Command, list[str]]:
+    name, _, rest = line.strip()[1:].partition(" ")
+    command = _BY_NAME.get(name.lower())
+    if command is None:
+        near = get_close_matches(name.lower(), _BY_NAME, 1)
+        hint = f"Did you mean /{near[0]}? " if near else ""
+        raise UsageError(
+            f"There is no command /{name}.", code="unknown_command", hint=f"{hint}/help tells what there is."
+        )
+    try:
+        return command, shlex.split(rest)
+    except ValueError:
+        return command, rest.split()
+
+
+def _action(command: Command) -> Action:
+    from importlib import import_module  # noqa: PLC0415 - only a command needs it
+
+    module, _, function = command.home.partition(":")
+    action: Action = getattr(import_module(f"{__package__}.{module}"), function)
+    return action

@@ -1,0 +1,169 @@
+"""One sitting at the terminal: the chat that is open, what its user has set, and how a turn is watched."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from segue.cli.interactive.approval_prompt import choices, show_question
+from segue.cli.interactive.attachments import with_attachments
+from segue.cli.interactive.key_watch import KeyWatch
+from segue.cli.interactive.turn_view import TurnView, show_error
+from segue.conversation.blocks import Text
+from segue.errors import SegueError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from contextlib import AbstractContextManager
+
+    from prompt_toolkit.input import Input
+
+    from segue.chat.chat import Chat
+    from segue.cli.interactive.screen import Screen
+    from segue.cli.runtime import Surroundings
+    from segue.conversation.blocks import ToolCall
+    from segue.events import Decision
+    from segue.tools.tool import Tool
+
+TICK_SECONDS: Final = 0.1
+TWICE_SECONDS: Final = 2.0
+"""A second Ctrl-C within this time leaves."""
+QUESTION_SECONDS: Final = 0.3
+"""A question is put this long before it takes an answer: whoever was typing did not mean it."""
+_ANSWERS: Final[dict[str, Decision]] = {"y": "once", "a": "always", "n": "no", "": "no"}
+
+
+class Talk:
+    """An interactive chat."""
+
+    def __init__(
+        self, chat: Chat, surroundings: Surroundings, screen: Screen, source: Input, *, show_reasoning: bool
+    ) -> None:
+        self.chat = chat
+        self.around = surroundings
+        self.screen = screen
+        self.source = source
+        self.show_reasoning = show_reasoning
+        self.last_reasoning = ""
+        self.leaving = False
+        self.queue: list[str] = []
+        """Lines that were typed before somebody could take them."""
+        self.unsent = ""
+        """What was being typed when a turn ended, or shall be said differently."""
+        self.notes: list[str] = []
+        """What commands run here have said: it goes along with the next message."""
+        self._keys: KeyWatch | None = None
+        self._view: TurnView | None = None
+        self._interrupted_at = float("-inf")
+        self._asking = asyncio.Lock()
+        self._meanwhile: set[asyncio.Task[None]] = set()
+
+    async def take_turn(self, prompt: str) -> None:
+        """Say something and show what comes of it, until the end of the turn."""
+        try:
+            said = with_attachments(prompt, self.around.directory)
+        except SegueError as error:
+            self.complain(error)
+            return
+        notes, self.notes = self.notes, []
+        try:
+            async with self.watched("waiting") as view:
+                async for event in self.chat.stream(*(Text(note) for note in notes), *said):
+                    view.show(event)
+            self.last_reasoning = view.reasoning or self.last_reasoning
+        except SegueError as error:
+            self.complain(error)
+
+    @asynccontextmanager
+    async def watched(self, doing: str) -> AsyncIterator[TurnView]:
+        """Something that takes a while: it is shown that it runs, and Esc or Ctrl-C interrupt it."""
+        view = self._view = TurnView(
+            self.screen, model=self.chat.model, doing=doing, show_reasoning=self.show_reasoning
+        )
+        keys = self._keys = KeyWatch(
+            self.source,
+            on_interrupt=self.interrupt,
+            on_line=self._typed_line,
+            on_typed=lambda typed: setattr(view, "typed", typed),
+            on_reveal=self._reveal,
+            begun=self.unsent,
+        )
+        view.typed = self.unsent
+        ticking = asyncio.create_task(self._tick(view))
+        try:
+            with keys.watching():
+                yield view
+        finally:
+            ticking.cancel()
+            with suppress(asyncio.CancelledError):
+                await ticking
+            self.screen.end_text()
+            self.screen.live(())
+            self.unsent, self._keys, self._view = keys.left_over, None, None
+
+    async def ask(self, call: ToolCall, tool: Tool) -> Decision:
+        """Whether a call may run: once, always in this session, or not at all."""
+        async with self._asking:
+            keys = self._keys
+            if keys is None:
+                return "no"
+            show_question(self.screen, call, tool, self.around.workspace)
+            await asyncio.sleep(QUESTION_SECONDS)
+            self.screen.say(f"  {choices(call, tool)}")
+            while (answer := _ANSWERS.get((await keys.ask()).lower())) is None:
+                pass
+            self.screen.say(f"  {answer}", "dim")
+            return answer
+
+    async def change(self, chat: Chat) -> None:
+        """Go on with another chat, when it could be opened."""
+        await chat.open()
+        await self.chat.close()
+        self.chat = chat
+
+    @property
+    def can_pick(self) -> bool:
+        """Whether somebody can choose with the arrow keys: at rest, at a terminal that may be repainted."""
+        return self._keys is None and not self.screen.plain and sys.stdin.isatty()
+
+    def cooked(self) -> AbstractContextManager[None]:
+        """The terminal as other programs expect it, for as long as one of them has it."""
+        return self.source.cooked_mode()
+
+    def complain(self, error: SegueError) -> None:
+        show_error(self.screen, error)
+
+    def interrupt(self) -> None:
+        """Stop what runs; twice in a moment: leave, too."""
+        now = time.monotonic()
+        if now - self._interrupted_at < TWICE_SECONDS:
+            self.leaving = True
+        self._interrupted_at = now
+        if self.chat.cancel() and self._view is not None:
+            self._view.interrupted = True
+
+    def _reveal(self) -> None:
+        self.show_reasoning = not self.show_reasoning
+        if self._view is not None:
+            self._view.reveal()
+
+    def _typed_line(self, line: str) -> None:
+        """Commands about the next turn work during this one; everything else waits for its end."""
+        from segue.cli.interactive.commands.table import run_command, works_meanwhile  # noqa: PLC0415 - they know a talk
+
+        if works_meanwhile(line):
+            task = asyncio.get_running_loop().create_task(run_command(self, line))
+            self._meanwhile.add(task)
+            task.add_done_callback(self._meanwhile.discard)
+            return
+        self.queue.append(line)
+        self.screen.tell(f"  waits for the end of this turn: {line}", "dim", 2)
+
+    async def _tick(self, view: TurnView) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            if not self._asking.locked():
+                view.tick()

@@ -1,0 +1,165 @@
+"""The prompt: what is typed at rest, with its keys, its completion and what was typed before."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from typing import TYPE_CHECKING, get_args
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import has_focus
+from prompt_toolkit.history import FileHistory, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.output.color_depth import ColorDepth
+from prompt_toolkit.patch_stdout import patch_stdout
+from prompt_toolkit.styles import Style
+
+from segue.cli.display.sanitise import sanitised
+from segue.cli.interactive.completer import TalkCompleter
+from segue.cli.interactive.interactive_chat import TWICE_SECONDS
+from segue.tools.approval import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from pathlib import Path
+
+    from prompt_toolkit.key_binding import KeyPressEvent
+
+    from segue.cli.interactive.interactive_chat import Talk
+
+_STYLE = Style.from_dict({"bottom-toolbar": "noreverse dim", "prompt": "bold"})
+_EARLY_BYTES = 1 << 20
+LOW = 12
+"""Rows below which completions and the line at the bottom are left out."""
+
+
+def typed_early(descriptor: int) -> tuple[list[str], str]:
+    """Lines that were typed before anybody read them, and the beginning of one more.
+
+    Until now the terminal was in its ordinary mode, where Enter arrives as the end of a line.
+    """
+    data = b""
+    while len(data) < _EARLY_BYTES and select.select([descriptor], [], [], 0)[0]:
+        portion = os.read(descriptor, 65_536)
+        if not portion:
+            break
+        data += portion
+    *lines, begun = sanitised(data.decode("utf-8", "replace").replace("\r", "\n")).split("\n")
+    return [line for line in lines if line.strip()], begun
+
+
+class Reader:
+    """Reads what is typed at rest."""
+
+    def __init__(self, talk: Talk, history: Path | None) -> None:
+        self._talk = talk
+        self._interrupted_at = float("-inf")
+        if history is not None:
+            history.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            history.touch(mode=0o600)
+        plain = talk.screen.plain
+        self._session: PromptSession[str] = PromptSession(
+            history=FileHistory(str(history)) if history is not None else InMemoryHistory(),
+            completer=TalkCompleter(talk),
+            complete_while_typing=not plain,
+            multiline=True,
+            key_bindings=_bindings(talk),
+            color_depth=ColorDepth.MONOCHROME if talk.screen.paint.plain else None,
+            style=_STYLE,
+            enable_suspend=True,
+            prompt_continuation="  ",
+        )
+
+    async def read(self) -> str | None:
+        """The next line; nothing when the user leaves. Ctrl-C clears a line; on an empty one, twice, it leaves."""
+        unsent, self._talk.unsent = self._talk.unsent, ""
+        # On a screen of a few lines there is room for the prompt and nothing else.
+        room = 0 if self._talk.screen.plain or self._talk.screen.height < LOW else 8
+        self._session.bottom_toolbar = self._toolbar if room else None
+        try:
+            with patch_stdout(raw=True):
+                return await self._session.prompt_async(
+                    [("class:prompt", "> ")], default=unsent, reserve_space_for_menu=room
+                )
+        except EOFError:
+            return None
+        except KeyboardInterrupt:
+            now = time.monotonic()
+            again = now - self._interrupted_at < TWICE_SECONDS
+            self._interrupted_at = now
+            if again:
+                return None
+            self._talk.screen.say("ctrl-c again leaves", "dim")
+            return ""
+
+    def _toolbar(self) -> str:
+        talk = self._talk
+        shown = f" {talk.chat.model} · {talk.around.approval.mode} · {talk.around.directory.name}"
+        return talk.screen.shortened(shown)
+
+
+def _bindings(talk: Talk) -> KeyBindings:
+    keys = KeyBindings()
+    # While history is searched the keys belong to the search.
+    typing = has_focus(DEFAULT_BUFFER)
+
+    @keys.add("enter", filter=typing)
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.current_line.endswith("\\") and buffer.document.is_cursor_at_the_end:
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        else:
+            buffer.validate_and_handle()
+
+    @keys.add("c-j", filter=typing)
+    @keys.add("escape", "enter", filter=typing)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @keys.add("c-c", filter=typing)
+    def _(event: KeyPressEvent) -> None:
+        if event.current_buffer.text:
+            event.current_buffer.reset()
+        else:
+            event.app.exit(exception=KeyboardInterrupt)
+
+    @keys.add("escape", "escape", filter=typing)
+    def _(event: KeyPressEvent) -> None:
+        if not event.current_buffer.text:
+            event.app.exit(result="/rewind")
+
+    @keys.add("c-o")
+    def _(event: KeyPressEvent) -> None:
+        event.app.create_background_task(_finished(run_in_terminal(lambda: _show_thoughts(talk))))
+
+    @keys.add("s-tab")
+    def _(event: KeyPressEvent) -> None:
+        modes = get_args(Mode)
+        now = modes.index(talk.around.approval.mode)
+        talk.around.approval.mode = modes[(now + 1) % len(modes)]
+        event.app.invalidate()
+
+    @keys.add("c-y", filter=typing)
+    def _(event: KeyPressEvent) -> None:
+        approval = talk.around.approval
+        approval.mode = "ask" if approval.mode == "yolo" else "yolo"
+        event.app.invalidate()
+
+    @keys.add("c-g", filter=typing)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.open_in_editor()
+
+    return keys
+
+
+def _show_thoughts(talk: Talk) -> None:
+    for line in (talk.last_reasoning.strip() or "Nothing was thought aloud.").splitlines():
+        talk.screen.tell(f"  {line}", "dim", 2)
+
+
+async def _finished(shown: Awaitable[None]) -> None:
+    await shown

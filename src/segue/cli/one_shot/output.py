@@ -1,0 +1,278 @@
+"""Who hears what happens during a one-shot: people at a terminal, a pipe, or a script that reads JSON."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any, Protocol, final
+
+import msgspec
+
+from segue.cli.display.sanitise import Sanitiser
+from segue.cli.display.status_lines import note
+from segue.cli.display.terminal import Paint, say
+from segue.cli.display.turn_summary import status_line
+from segue.cli.one_shot import json_output
+from segue.conversation.blocks import status_of
+from segue.conversation.usage import Usage
+from segue.events import (
+    Compaction,
+    Error,
+    ReasoningChunk,
+    Retrying,
+    Switch,
+    TextChunk,
+    ToolCallResult,
+    ToolCallStart,
+    TurnComplete,
+    Warned,
+)
+
+if TYPE_CHECKING:
+    from segue.cli.display.markdown import MarkdownStream
+    from segue.events import ChatEvent
+
+
+class Listener(Protocol):
+    """Hears of one run: its beginning, what happens, its end."""
+
+    def begin(self, init: json_output.Init) -> None: ...
+
+    def asked(self, prompt: str) -> None: ...
+
+    def hear(self, event: ChatEvent) -> None: ...
+
+    def end(self, result: json_output.Result) -> None: ...
+
+
+@final
+class Silence:
+    """Nobody listens until the end: `--output-format json` tells the result and nothing else."""
+
+    def begin(self, init: json_output.Init) -> None: ...
+
+    def asked(self, prompt: str) -> None: ...
+
+    def hear(self, event: ChatEvent) -> None: ...
+
+    def end(self, result: json_output.Result) -> None:
+        _write_line(result)
+
+
+@final
+class Lines:
+    """`--output-format stream-json`: one JSON object per line, as it happens."""
+
+    def __init__(self, *, partial: bool) -> None:
+        self._partial = partial
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+
+    def begin(self, init: json_output.Init) -> None:
+        _write_line(init)
+
+    def asked(self, prompt: str) -> None:
+        _write_line(json_output.Said(role="user", content=prompt))
+
+    def hear(self, event: ChatEvent) -> None:
+        match event:
+            case TextChunk(text):
+                self._text.append(text)
+                if self._partial:
+                    _write_line(json_output.Said(role="assistant", content=text, delta=True))
+            case ReasoningChunk(text):
+                self._reasoning.append(text)
+                if self._partial:
+                    _write_line(json_output.Said(role="assistant", content="", reasoning=text, delta=True))
+            case ToolCallStart(call):
+                self._say()
+                _write_line(
+                    json_output.ToolUse(tool_id=call.id, tool_name=call.name, parameters=call.arguments)
+                )
+            case ToolCallResult(call, result):
+                _write_line(_outcome(call.name, result))
+            case TurnComplete():
+                self._say(event.model)
+            case _:
+                self._beside(event)
+
+    def _beside(self, event: ChatEvent) -> None:
+        match event:
+            case Switch(previous, model, reason, losses, error):
+                _write_line(
+                    json_output.Switched(
+                        previous=previous,
+                        model=model,
+                        reason=reason,
+                        losses=[str(repair) for repair in losses],
+                        error=None if error is None else json_output.trouble(error),
+                    )
+                )
+            case Retrying(_, error):
+                _write_line(json_output.ErrorTold(severity="warning", error=json_output.trouble(error)))
+            case Warned(message, code):
+                trouble = json_output.Trouble(code=code or "warning", message=message)
+                _write_line(json_output.ErrorTold(severity="warning", error=trouble))
+            case Compaction():
+                _write_line(
+                    json_output.ErrorTold(
+                        severity="warning", error=json_output.Trouble(code="compacted", message=note(event))
+                    )
+                )
+            case Error(error):
+                self._say()
+                _write_line(json_output.ErrorTold(severity="error", error=json_output.trouble(error)))
+            case _:
+                pass
+
+    def _say(self, model: str = "") -> None:
+        """What was said until now, as one message."""
+        text, reasoning = "".join(self._text), "".join(self._reasoning)
+        self._text, self._reasoning = [], []
+        if text or reasoning:
+            _write_line(json_output.Said(role="assistant", content=text, reasoning=reasoning, model=model))
+
+    def end(self, result: json_output.Result) -> None:
+        self._say()
+        _write_line(result)
+
+
+def _outcome(name: str, result: Any) -> json_output.ToolOutcome:
+    status = {"complete": "success", "pending": "success"}.get(status_of(result), status_of(result))
+    return json_output.ToolOutcome(
+        tool_id=result.call_id,
+        tool_name=name,
+        status="cancelled" if status == "cancelled" else "error" if status == "error" else "success",
+        output=result.output,
+        error=result.error or (result.reason or ""),
+    )
+
+
+_CONTROL = re.compile("[\x7f-\x9f]")
+"""Characters that JSON may hold as they are, and that a terminal may obey."""
+
+
+def _write_line(value: json_output.Told) -> None:
+    line = msgspec.json.encode(value, enc_hook=str).decode()
+    sys.stdout.write(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n")
+    sys.stdout.flush()
+
+
+@final
+class Text:
+    """People and pipes: the answer on stdout, everything else on stderr.
+
+    Where tools may be called, what a model says before it calls one is no answer: in a pipe it waits until it is known
+    whether a call follows, and then goes to stderr.
+    """
+
+    def __init__(
+        self, *, tools: bool, markdown: bool, reasoning: bool, quiet: bool, status: bool, raw: bool
+    ) -> None:
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="replace")
+        on_terminal = sys.stdout.isatty()
+        watched = sys.stderr.isatty()
+        self._holds = tools and not on_terminal
+        self._quiet = quiet
+        self._reasons = reasoning and watched and not quiet
+        self._status = status and watched and not quiet
+        self._paint = Paint(sys.stderr)
+        self._raw = raw
+        self._answer, self._thoughts = Sanitiser(), Sanitiser()
+        self._markdown = _markdown() if on_terminal and markdown and not raw else None
+        self._held: list[str] = []
+        self._open_line = False
+        """The last thing on stdout did not end its line."""
+        self._thinking = False
+
+    def begin(self, init: json_output.Init) -> None: ...
+
+    def asked(self, prompt: str) -> None: ...
+
+    def hear(self, event: ChatEvent) -> None:
+        match event:
+            case TextChunk(text):
+                self._stop_thinking()
+                self._say(text if self._raw else self._answer.feed(text))
+            case ReasoningChunk(text):
+                if self._reasons and (shown := self._thoughts.feed(text)):
+                    self._end_line()
+                    self._thinking = True
+                    sys.stderr.write(self._paint("dim", shown))
+                    sys.stderr.flush()
+            case ToolCallStart():
+                self._not_the_answer()
+                self._note(event)
+            case _:
+                self._note(event)
+
+    def end(self, result: json_output.Result) -> None:
+        self._stop_thinking()
+        if self._held:
+            held, self._held, self._holds = self._held, [], False
+            self._say("".join(held))
+        self._end_line()
+        if self._status and result.error is None:
+            usage = Usage(**msgspec.structs.asdict(result.usage))
+            line = status_line(result.model, usage, cost=result.total_cost_usd, repairs=result.repairs)
+            say_dim(self._paint, line)
+
+    def _say(self, text: str) -> None:
+        if not text:
+            return
+        if self._holds:
+            self._held.append(text)
+        elif self._markdown is not None:
+            self._markdown.feed(text)
+            self._open_line = True
+        else:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            self._open_line = not text.endswith("\n")
+
+    def _not_the_answer(self) -> None:
+        if self._held and not self._quiet:
+            say("".join(self._held).strip())
+        self._held = []
+
+    def _note(self, event: ChatEvent) -> None:
+        line = "" if self._quiet else note(event)
+        if line:
+            self._stop_thinking()
+            self._end_line()
+            say_dim(self._paint, line)
+
+    def _stop_thinking(self) -> None:
+        if self._thinking:
+            self._thinking = False
+            sys.stderr.write("\n\n")
+            sys.stderr.flush()
+
+    def _end_line(self) -> None:
+        if self._markdown is not None:
+            self._markdown.finish()
+            sys.stdout.flush()
+        elif self._open_line:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+        self._open_line = False
+
+
+def say_dim(paint: Paint, line: str) -> None:
+    sys.stderr.write(paint("dim", line) + "\n")
+    sys.stderr.flush()
+
+
+def _markdown() -> MarkdownStream | None:
+    if os.environ.get("TERM") == "dumb":
+        return None
+    from segue.cli.display.markdown import MarkdownStream  # noqa: PLC0415 - rich is slow to load
+
+    def write(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    return MarkdownStream(write, size=shutil.get_terminal_size, colour=not os.environ.get("NO_COLOR"))

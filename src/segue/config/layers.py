@@ -1,0 +1,213 @@
+"""Settings from several places, merged key by key: the user's file, the project's, the environment, and --set.
+
+A later place holds over an earlier one. Every value knows where it comes from.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path as File
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+import msgspec
+from msgspec import Struct
+
+from segue.config.paths import project_file, user_file
+from segue.config.schema import Config
+from segue.config.toml_lines import line_of, lines_of
+from segue.config.trust import guarded_paths, is_trusted
+from segue.config.validation import Fault, faults_in, meant
+from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+Path: TypeAlias = tuple[str, ...]
+
+ENVIRONMENT_PREFIX = "SEGUE_"
+NOT_SETTINGS = frozenset({"CONFIG", "DEBUG", "HUB", "MODELS"})
+"""Variables of ours that name no setting: a file, a switch, and where the weights of local models come from and go."""
+
+
+@final
+class Layer(Struct, frozen=True):
+    """Settings from one place."""
+
+    name: str
+    """For people: a file, or what a command line or an environment says."""
+    table: dict[str, Any]
+    lines: dict[Path, int] = {}
+    project: bool = False
+    file: str = ""
+    places: dict[Path, str] = {}
+    """Path → variable or flag, where there are no lines."""
+
+    def place(self, path: Path) -> str:
+        line = line_of(path, self.lines)
+        near = next((self.places[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.places), "")
+        return f"{self.name}:{line}" if line else near or self.name
+
+
+@final
+class Settings(Struct, frozen=True):
+    """The settings that hold, and where each of them comes from."""
+
+    config: Config
+    layers: tuple[Layer, ...]
+    """The one that holds over the others comes last."""
+
+    def origin(self, path: Path) -> str:
+        """Where a value comes from; `default` if nobody set it."""
+        return next(
+            (layer.place(path) for layer in reversed(self.layers) if has(layer.table, path)), "default"
+        )
+
+    def origin_near(self, path: Path) -> str:
+        """Where a value comes from, or the section that lacks it."""
+        inner = next((path[:n] for n in range(len(path), 0, -1) if self.origin(path[:n]) != "default"), path)
+        return self.origin(inner)
+
+
+def load(
+    *,
+    directory: File | None = None,
+    sets: Sequence[str] = (),
+    bare: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """Read all places. Raises one UsageError `config` that names every fault. `bare` reads no files."""
+    environment = os.environ if environment is None else environment
+    files = [] if bare else list(_files(directory or File.cwd()))
+    layers = (*files, _from_environment(environment), _from_flags(sets))
+    faults = [f"{layer.place(fault.path)}: {fault}" for layer in layers for fault in _faults_of(layer)]
+    if faults:
+        raise config_error(faults)
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        merged = merge(merged, layer.table)
+    settings = Settings(msgspec.convert(merged, Config), tuple(layer for layer in layers if layer.table))
+    if faults := list(_provider_faults(settings)):
+        raise config_error(faults)
+    return settings
+
+
+def config_error(faults: Sequence[str]) -> UsageError:
+    count = (
+        "The configuration has a fault" if len(faults) == 1 else f"The configuration has {len(faults)} faults"
+    )
+    return UsageError(
+        f"{count}:\n" + "\n".join(f"  {fault}" for fault in faults),
+        code="config",
+        hint="`segue config path` tells which files are read; --bare leaves them out.",
+    )
+
+
+def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Both tables as one; where both say something, `above` holds. Lists are replaced, not joined."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def has(table: Mapping[str, Any], path: Path) -> bool:
+    at: Any = table
+    for word in path:
+        if not isinstance(at, dict) or word not in at:
+            return False
+        at = at[word]
+    return True
+
+
+def _faults_of(layer: Layer) -> Iterator[Fault]:
+    yield from faults_in(layer.table)
+    if layer.project and (guarded := guarded_paths(layer.table)) and not is_trusted(File(layer.file)):
+        for path in guarded:
+            yield Fault(
+                path,
+                f"{'.'.join(path)} can run programs or send keys elsewhere, so a project may set it only when trusted.",
+                "Look at the file, then: segue trust",
+            )
+
+
+def _provider_faults(settings: Settings) -> Iterator[str]:
+    """Of the sections as they hold together: an address may be in one file and the rest in another."""
+    if not settings.config.providers:
+        return
+    from segue.providers.config import read_provider_config  # noqa: PLC0415 - knows all dialects
+
+    for name, table in settings.config.providers.items():
+        for problem in read_provider_config(name, table)[1]:
+            inner = problem.field.removeprefix(f"providers.{name}.")
+            place = settings.origin_near(("providers", name, *inner.split(".")))
+            yield f"{place}: {problem.field}: {problem.message} {problem.remedy}".rstrip()
+
+
+def _files(directory: File) -> Iterator[Layer]:
+    user, project = user_file(), project_file(directory)
+    if user.is_file():
+        yield _from_file(user)
+    elif "SEGUE_CONFIG" in os.environ:
+        raise config_error([f"{user}: SEGUE_CONFIG names this file, and it is not there."])
+    if project is not None and project != user:
+        yield _from_file(project, project=True)
+
+
+def _from_file(file: File, *, project: bool = False) -> Layer:
+    try:
+        text = file.read_text("utf-8")
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise config_error([f"{file}: not TOML: {error}"]) from error
+    return Layer(str(file), table, lines_of(text), project, str(file))
+
+
+def _from_environment(environment: Mapping[str, str]) -> Layer:
+    """`SEGUE_MODEL`, `SEGUE_UI__MARKDOWN`: two underscores stand for a dot."""
+    table: dict[str, Any] = {}
+    places: dict[Path, str] = {}
+    for name in sorted(environment):
+        words = name.removeprefix(ENVIRONMENT_PREFIX)
+        if not name.startswith(ENVIRONMENT_PREFIX) or words in NOT_SETTINGS:
+            continue
+        path = tuple(word.lower() for word in words.split("__"))
+        if path[0] in Config.__struct_fields__ or meant(path[0], Config.__struct_fields__):
+            put(table, path, value_of(environment[name]))
+            places[path] = name
+    return Layer("the environment", table, places=places)
+
+
+def _from_flags(sets: Iterable[str]) -> Layer:
+    table: dict[str, Any] = {}
+    places: dict[Path, str] = {}
+    for told in sets:
+        name, equals, value = told.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(
+                f'--set "{told}" sets nothing.',
+                code="bad_set",
+                hint="Write --set key=value, as in --set ui.markdown=false.",
+            )
+        path = tuple(name.strip().split("."))
+        put(table, path, value_of(value))
+        places[path] = f"--set {name.strip()}"
+    return Layer("--set", table, places=places)
+
+
+def put(table: dict[str, Any], path: Path, value: Any) -> None:
+    for word in path[:-1]:
+        inner = table.get(word)
+        if not isinstance(inner, dict):
+            inner = table[word] = {}
+        table = inner
+    table[path[-1]] = value
+
+
+def value_of(text: str) -> Any:
+    """A value as TOML writes it; what TOML cannot read is text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, KeyError):
+        return text

@@ -1,0 +1,81 @@
+"""What a model's name means here: an alias, a profile, a provider with a model, or a model of the one provider told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from msgspec import Struct
+
+from segue.config.schema import Profile
+from segue.config.validation import meant
+from segue.errors import UsageError
+from segue.routing.route import parse_route
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segue.config.layers import Settings
+    from segue.config.schema import Config
+
+_MOST_ALIASES = 8
+"""An alias may stand for another, but not in a circle."""
+
+
+@final
+class Chosen(Struct, frozen=True):
+    """What answers: one model, or a profile of several."""
+
+    members: tuple[str, ...]
+    """provider/model each."""
+    profile: str = ""
+    settings: Profile | None = None
+
+
+def choose(name: str, config: Config, *, provider: str = "") -> Chosen:
+    """What a name stands for. `provider` is the one told beside it: then the name is a model of that provider."""
+    if provider:
+        return Chosen((parse_route(f"{provider}/{name}").name,))
+    name = _without_aliases(name, config)
+    if profile := config.profiles.get(name):
+        members = tuple(parse_route(_without_aliases(member, config)).name for member in profile.members)
+        return Chosen(members, name, profile)
+    return Chosen((_route_name(name, config),))
+
+
+def _without_aliases(name: str, config: Config) -> str:
+    for _ in range(_MOST_ALIASES):
+        if name not in config.aliases:
+            return name
+        name = config.aliases[name]
+    raise UsageError(
+        f'The alias "{name}" leads back to itself.',
+        code="config",
+        hint="`segue config show` lists the aliases.",
+    )
+
+
+def _route_name(name: str, config: Config) -> str:
+    if "/" in name or ":" in name:
+        return parse_route(name).name
+    known = [*config.aliases, *config.profiles]
+    raise UsageError(
+        f'"{name}" is no alias and no profile, and names no provider.',
+        code="bad_model_name",
+        hint=meant(name, known) or "Write provider/model; `segue models` lists what there is.",
+    )
+
+
+def reference_faults(settings: Settings) -> list[str]:
+    """Names in the settings that lead nowhere, each with its place."""
+    return [f"{settings.origin(path)}: {message}" for path, message in _dangling(settings.config)]
+
+
+def _dangling(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
+    named: list[tuple[tuple[str, ...], str]] = [(("model",), config.model)] if config.model else []
+    named += [(("aliases", name), name) for name in config.aliases]
+    named += [(("profiles", name, "members"), name) for name in config.profiles]
+    for path, name in named:
+        try:
+            choose(name, config)
+        except UsageError as error:
+            yield path, f"{error.message} {error.hint}"

@@ -1,0 +1,102 @@
+"""What the settings stand for: providers, routers and the store of sessions, as they are used."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from segue.config.paths import keys_file, sessions_directory
+from segue.config.validation import meant
+from segue.errors import UsageError
+from segue.providers.addresses import find_address
+from segue.providers.config import read_provider_config
+from segue.providers.registry import default_registry
+
+if TYPE_CHECKING:
+    from segue.config.schema import Config, Profile
+    from segue.providers.adapter import ProviderAdapter
+    from segue.providers.registry import KnownProviders
+    from segue.routing.router import Router
+    from segue.sessions.stores.store import Store
+
+
+def open_providers(config: Config) -> KnownProviders:
+    """All providers, as the settings want them. None is asked for anything yet."""
+    configs = {name: read_provider_config(name, table)[0] for name, table in config.providers.items()}
+    return default_registry(configs, key_file=keys_file())
+
+
+def provider_named(name: str, providers: KnownProviders) -> ProviderAdapter:
+    found = providers.get(name)
+    if found is None:
+        known = providers.list()
+        raise UsageError(
+            f'There is no provider "{name}".',
+            code="unknown_provider",
+            hint=meant(name, known)
+            or f"Known are: {', '.join(known)}. Any other needs providers.{name}.base_url.",
+        )
+    return found
+
+
+def worth_asking(config: Config, providers: KnownProviders) -> list[str]:
+    """Providers that somebody set up: with a key, a section, or a variable that says where they are."""
+    return [name for name in providers.configured() if _was_set_up(name, config)]
+
+
+def _was_set_up(name: str, config: Config) -> bool:
+    address = find_address(name)
+    if name in config.providers or address is None:
+        return name in config.providers
+    return address.needs_key or any(os.environ.get(variable) for variable in address.base_url_env)
+
+
+def local_servers() -> list[str]:
+    """Providers that may be running here without anybody having said so."""
+    from segue.providers.addresses import addresses  # noqa: PLC0415
+
+    return [name for name, address in addresses().providers.items() if address.start and address.base_url]
+
+
+def open_store(config: Config) -> Store:
+    """Where sessions are kept. Nothing is opened before it is used."""
+    directory = sessions_directory(config.sessions.directory)
+    match config.sessions.keep:
+        case "memory":
+            from segue.sessions.stores.memory import MemoryStore  # noqa: PLC0415
+
+            return MemoryStore()
+        case "jsonl":
+            from segue.sessions.stores.jsonl import JsonlStore  # noqa: PLC0415
+
+            return JsonlStore(directory)
+        case "sqlite":
+            from segue.sessions.stores.sqlite import SQLiteStore  # noqa: PLC0415
+
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return SQLiteStore(directory / "sessions.db")
+
+
+def open_router(
+    name: str, members: tuple[str, ...], settings: Profile | None, providers: KnownProviders
+) -> Router:
+    """A router over several models; `settings` is the profile, or nothing for a plain failover."""
+    from segue.routing.member_facts import facts_from  # noqa: PLC0415
+    from segue.routing.profiles import Profile as Described  # noqa: PLC0415
+    from segue.routing.profiles import build_router  # noqa: PLC0415
+    from segue.routing.retry import Patience  # noqa: PLC0415
+
+    profile = Described(name=name, members=members)
+    if settings is not None:
+        patience = Patience(**structs.asdict(settings.retry))
+        weights = {members[settings.members.index(told)]: weight for told, weight in settings.weights.items()}
+        profile = structs.replace(
+            profile,
+            policy=settings.policy,
+            weights=weights,
+            context=settings.context_limit,
+            patience=patience,
+        )
+    return build_router(profile, facts_from(providers))

@@ -1,0 +1,160 @@
+"""What is wrong with a table of settings: all of it at once, each with its place and what to do."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+from msgspec import Struct, inspect
+
+from segue.config.schema import Config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+Path: TypeAlias = tuple[str, ...]
+
+_KINDS: dict[type, str] = {
+    inspect.StrType: "text",
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.BoolType: "true or false",
+    inspect.ListType: "a list",
+    inspect.DictType: "a table",
+    inspect.StructType: "a table",
+}
+
+
+@final
+class Fault(Struct, frozen=True):
+    """One thing that is wrong, and what would be right."""
+
+    path: Path
+    message: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}".rstrip()
+
+
+@lru_cache(maxsize=1)
+def _shape() -> inspect.Type:
+    return inspect.type_info(Config)
+
+
+def faults_in(table: Mapping[str, Any]) -> list[Fault]:
+    """What keeps these settings from being used. Provider sections are looked at by those who know providers."""
+    return [*_check((), table, _shape()), *_profile_faults(table)]
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """A question, if something known is spelt nearly so."""
+    near = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f'Did you mean "{near[0]}"?' if near else ""
+
+
+def _check(path: Path, value: Any, shape: inspect.Type) -> Iterator[Fault]:
+    match shape:
+        case inspect.AnyType():
+            return
+        case inspect.UnionType(types=types):
+            yield from _check(path, value, next(t for t in types if not isinstance(t, inspect.NoneType)))
+        case inspect.LiteralType(values=values):
+            yield from _check_word(path, value, [str(word) for word in values])
+        case _ if not _is(value, shape):
+            yield Fault(path, f"{_name(path)} must be {_KINDS[type(shape)]}, not {_told(value)}.")
+        case inspect.StructType():
+            yield from _check_table(path, value, shape)
+        case inspect.DictType(value_type=value_type):
+            for key, item in value.items():
+                yield from _check((*path, key), item, value_type)
+        case inspect.ListType():
+            yield from _check_list(path, value, shape)
+        case inspect.IntType() | inspect.FloatType():
+            yield from _check_bounds(path, value, shape)
+        case _:
+            return
+
+
+def _check_word(path: Path, value: Any, known: list[str]) -> Iterator[Fault]:
+    if value not in known:
+        remedy = meant(str(value), known) or f"It can be: {', '.join(known)}."
+        yield Fault(path, f'{_name(path)} is "{value}", which is none of its values.', remedy)
+
+
+def _check_list(path: Path, items: list[Any], shape: inspect.ListType) -> Iterator[Fault]:
+    if shape.min_length and len(items) < shape.min_length:
+        yield Fault(path, f"{_name(path)} is empty.", "Name at least one.")
+    for item in items:
+        yield from _check(path, item, shape.item_type)
+
+
+def _check_table(path: Path, table: dict[str, Any], shape: inspect.StructType) -> Iterator[Fault]:
+    fields = {field.name: field for field in shape.fields}
+    for key, item in table.items():
+        if key in fields:
+            yield from _check((*path, key), item, fields[key].type)
+        else:
+            yield Fault((*path, key), f'Unknown key "{_name((*path, key))}".', _advice(key, path, fields))
+    for name, field in fields.items():
+        if field.required and name not in table:
+            yield Fault(path, f'{_name(path)} lacks "{name}".')
+
+
+def _advice(key: str, path: Path, fields: Iterable[str]) -> str:
+    place = f"[{_name(path)}]" if path else "The file"
+    return meant(key, fields) or f"{place} knows: {', '.join(sorted(fields))}."
+
+
+def _check_bounds(path: Path, value: float, shape: inspect.IntType | inspect.FloatType) -> Iterator[Fault]:
+    if shape.ge is not None and value < shape.ge:
+        yield Fault(path, f"{_name(path)} is {value}; it must be at least {shape.ge}.")
+    if shape.gt is not None and value <= shape.gt:
+        yield Fault(path, f"{_name(path)} is {value}; it must be more than {shape.gt}.")
+    if shape.le is not None and value > shape.le:
+        yield Fault(path, f"{_name(path)} is {value}; it must be at most {shape.le}.")
+
+
+def _is(value: Any, shape: inspect.Type) -> bool:
+    match shape:
+        case inspect.StrType():
+            return isinstance(value, str)
+        case inspect.BoolType():
+            return isinstance(value, bool)
+        case inspect.IntType():
+            return isinstance(value, int) and not isinstance(value, bool)
+        case inspect.FloatType():
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case inspect.ListType():
+            return isinstance(value, list)
+        case inspect.DictType() | inspect.StructType():
+            return isinstance(value, dict)
+        case _:
+            raise TypeError(f"No setting is of type {shape}.")
+
+
+def _profile_faults(table: Mapping[str, Any]) -> Iterator[Fault]:
+    profiles = table.get("profiles")
+    for name, profile in profiles.items() if isinstance(profiles, dict) else ():
+        members = profile.get("members") if isinstance(profile, dict) else None
+        weights = profile.get("weights") if isinstance(profile, dict) else None
+        if not isinstance(members, list) or not isinstance(weights, dict):
+            continue
+        for member in weights:
+            if member not in members:
+                path = ("profiles", name, "weights")
+                yield Fault(
+                    path,
+                    f'{_name(path)} names "{member}", which is no member.',
+                    meant(member, map(str, members)),
+                )
+
+
+def _name(path: Path) -> str:
+    return ".".join(path) or "The file"
+
+
+def _told(value: Any) -> str:
+    kind = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "a table"}
+    return "text" if isinstance(value, str) else kind.get(type(value), type(value).__name__)

@@ -1,0 +1,140 @@
+"""Sees what goes over the wire: each request as it was sent, and what the chat does not tell of its reply.
+
+What is told of a request is read from its bytes, as the other side reads them, and compared with the conversation.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, cast, final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.conversation.blocks import Media, Seal, ToolResult
+from segue.conversation.events import Event, Failed, ReasoningDelta, Sealed
+from segue.conversation.message import Message
+from segue.dialects.registry import DIALECTS
+from segue.providers.adapter import ChatRequest, ProviderAdapter, Sent
+from segue.transcript.repairs import Repair
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+
+    from segue.dialects.card import ModelCard
+    from segue.errors import SegueError
+    from segue.providers.provider import Provider
+
+
+@final
+class Asked(Struct, frozen=True):
+    """A request of the story: what was to be said, and what was sent."""
+
+    messages: tuple[Message, ...]
+    sent: Sent
+    bound: bool
+    """Whether the target's seals hold only under the exact prefix they were made under."""
+
+
+@final
+class Mended(Struct, frozen=True):
+    """What it took to make a request sayable, and what of it is the target's own."""
+
+    repairs: tuple[Repair, ...]
+    closed: int
+    """Calls that were interrupted: nobody but the scheduler gave them a result."""
+    respelled: tuple[tuple[str, str], ...]
+    """Ids of calls: as their makers gave them, and as the target is told them."""
+    replayed: tuple[Seal, ...]
+    """What the target sealed itself and now gets back, byte for byte."""
+
+
+def mended_in(asked: Asked) -> Mended:
+    dialect = DIALECTS[asked.sent.origin.dialect]
+    told = dialect.decode_request(msgspec.json.decode(asked.sent.body)).messages
+    own = {seal.payload: seal for seal in _seals(asked.messages) if seal.origin == asked.sent.origin}
+    results = [block for message in asked.messages for block in message.blocks if type(block) is ToolResult]
+    ids = zip(_ids(asked.messages), _ids(told), strict=True)
+    return Mended(
+        repairs=asked.sent.repairs,
+        closed=sum(result.reason is not None for result in results),
+        respelled=tuple((made, spelled) for made, spelled in ids if made != spelled),
+        replayed=tuple(own[seal.payload] for seal in _seals(told) if seal.payload in own),
+    )
+
+
+def _ids(messages: Iterable[Message]) -> list[str]:
+    return [call.native_id for message in messages for call in message.calls]
+
+
+def _seals(messages: Iterable[Message]) -> Iterator[Seal]:
+    for message in messages:
+        for block in message.blocks:
+            seal = None if type(block) is Media else getattr(block, "seal", None)
+            if seal is not None:
+                yield seal
+
+
+@final
+class Heard:
+    """What was seen of late, at all wires."""
+
+    def __init__(self) -> None:
+        self.asked: Asked | None = None
+        self.narrator = ""
+        """The model that was last asked for a summary."""
+        self.error: SegueError | None = None
+        self._thought = False
+        self._sealed = False
+
+    def request(self, asked: Asked) -> None:
+        self.asked, self._thought = asked, False
+
+    def event(self, event: Event) -> None:
+        if type(event) is ReasoningDelta:
+            self._thought = True
+        elif type(event) is Sealed and event.block == "reasoning":
+            self._sealed, self._thought = not self._thought, False
+        elif type(event) is Failed:
+            self.error = event.error
+
+    def take_sealed(self) -> bool:
+        """Whether there was a thought without words since this was last asked."""
+        sealed, self._sealed = self._sealed, False
+        return sealed
+
+
+class Witness(ProviderAdapter):
+    """A provider that lets somebody listen, and is otherwise the one behind it."""
+
+    def __init__(self, provider: Provider, heard: Heard) -> None:
+        self.name = provider.name
+        self.provider = provider
+        self._heard = heard
+
+    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
+        heard = self._heard
+        # Who is asked to sum up is offered no tools; what it thinks is no part of the story.
+        in_story = bool(request.tools)
+
+        def remember(sent: Sent) -> None:
+            if in_story:
+                bound = bool(self.card(request.model).bound_seals)
+                heard.request(Asked(request.conversation.messages, sent, bound))
+            else:
+                heard.narrator = request.model
+            if request.on_sent is not None:
+                request.on_sent(sent)
+
+        stream = self.provider.chat_stream(structs.replace(request, on_sent=remember))
+        async with aclosing(cast("AsyncGenerator[Event, None]", stream)) as events:
+            async for event in events:
+                if in_story:
+                    heard.event(event)
+                yield event
+
+    def preview(self, request: ChatRequest) -> Sent:
+        return self.provider.preview(request)
+
+    def card(self, model: str) -> ModelCard:
+        return self.provider.card(model)

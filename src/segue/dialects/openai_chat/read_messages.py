@@ -1,0 +1,188 @@
+"""What a foreign request says: its messages, read as they are, however broken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.events import parse_arguments
+from segue.conversation.message import Message
+from segue.dialects import request_fields
+from segue.dialects.data_urls import media_from
+from segue.dialects.openai_chat.wire import HELD_FILE, seal_of
+from segue.transcript.value_text import json_of
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import Block, Origin
+
+
+def read_message(told: dict[str, Any], path: str, origin: Origin) -> Message:
+    role = told.get("role")
+    blocks = _blocks(told.get("content"), f"{path}.content")
+    if role in ("tool", "function"):
+        return Message("tool", (_answer(told, blocks, path), *_calls(told, path, origin)))
+    calls = _calls(told, path, origin)
+    if role == "assistant":
+        if calls and blocks == [Text("")]:
+            blocks = []
+        blocks = _stamped([*blocks, *_beside(told)], told.get("extra_content"), origin)
+        said = [*_thoughts(told, path, origin), *blocks, *calls]
+        return Message("model", tuple(said), origin)
+    name = told.get("name")
+    if isinstance(name, str) and name:  # several users in one conversation
+        blocks = [Text(f"{name}:"), *blocks]
+    if role == "user":
+        return Message("user", (*blocks, *calls))
+    if role in ("system", "developer"):
+        return Message("user", (*blocks, *calls), instruction=True)
+    raise request_fields.unknown(
+        f"{path}.role", "role", role, "system, developer, user, assistant, tool and function"
+    )
+
+
+def _blocks(content: Any, path: str) -> list[Block]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [Text(content)]
+    if isinstance(content, dict):
+        return [_part(content, path)]
+    return [
+        _part(part, f"{path}[{number}]") for number, part in enumerate(request_fields.items(content, path))
+    ]
+
+
+def _part(told: Any, path: str) -> Block:
+    if isinstance(told, str):
+        return Text(told)
+    part = request_fields.record(told, path)
+    kind = part.get("type")
+    held = part.get(kind) if isinstance(kind, str) else None
+    match kind:
+        case "text" | "input_text" | "output_text":
+            return Text(request_fields.text(part.get("text"), f"{path}.text"))
+        case "refusal":
+            return Text(request_fields.text(held, f"{path}.refusal"))
+        case "image_url":
+            return media_from(_url(held, f"{path}.image_url"), "image")
+        case "video_url":
+            return media_from(_url(held, f"{path}.video_url"), "document")
+        case "input_audio":
+            sound = request_fields.record(held, f"{path}.input_audio")
+            form = request_fields.text(sound.get("format"), f"{path}.input_audio.format") or "wav"
+            return Media(
+                "audio", f"audio/{form}", request_fields.text(sound.get("data"), f"{path}.input_audio.data")
+            )
+        case "file":
+            return _file(request_fields.record(held, f"{path}.file"), f"{path}.file")
+        case "tool_use" | "tool_result":
+            raise request_fields.unknown(
+                f"{path}.type", "content part", kind, "text, image_url, input_audio and file"
+            )
+        case _:
+            return Text(json_of(part))
+
+
+def _url(told: Any, path: str) -> str:
+    url = told.get("url") if isinstance(told, dict) else told
+    if not isinstance(url, str):
+        raise request_fields.misread(path, "an address", url)
+    return url
+
+
+def _file(told: dict[str, Any], path: str) -> Media:
+    name = request_fields.text(told.get("filename"), f"{path}.filename")
+    data = request_fields.text(told.get("file_data"), f"{path}.file_data")
+    if not data:
+        return Media(
+            "document", url=f"{HELD_FILE}{request_fields.text(told.get('file_id'), path)}", name=name
+        )
+    if data.startswith(("data:", "http:", "https:")):
+        return media_from(data, "document", name)
+    return Media("document", data=data, name=name)
+
+
+def _thoughts(told: dict[str, Any], path: str, origin: Origin) -> list[Block]:
+    text = request_fields.text(told.get("reasoning_content"), f"{path}.reasoning_content")
+    if not text and isinstance(told.get("reasoning"), str):
+        text = told["reasoning"]
+    details = told.get("reasoning_details")
+    if not details:
+        return [Reasoning(text)] if text else []
+    listed = request_fields.items(details, f"{path}.reasoning_details")
+    records = [detail for detail in listed if isinstance(detail, dict)]
+    spoken = [detail.get("text") or detail.get("summary") for detail in records]
+    text = text or "".join(piece for piece in spoken if isinstance(piece, str))
+    opaque = any(detail.get("data") for detail in records)
+    return [Reasoning(text, Seal(origin, json_of(details), "encrypted" if opaque else "signature"))]
+
+
+def _beside(told: dict[str, Any]) -> list[Block]:
+    """What a model's message may say beside its content."""
+    refusal, audio = told.get("refusal"), told.get("audio")
+    said: list[Block] = [Text(refusal)] if isinstance(refusal, str) and refusal else []
+    if isinstance(audio, dict) and audio.get("id"):
+        said.append(Text(f"[spoken reply {audio['id']}, held by the provider]"))
+    return said
+
+
+def _stamped(blocks: list[Block], extra_content: Any, origin: Origin) -> list[Block]:
+    """A signature that belongs to the message stands on the last thing said in it."""
+    signature = seal_of(extra_content) if isinstance(extra_content, dict) else ""
+    if not signature:
+        return blocks
+    seal = Seal(origin, signature, "thought")
+    if blocks and type(last := blocks[-1]) is Text:
+        return [*blocks[:-1], Text(last.text, seal)]
+    return [*blocks, Text("", seal)]
+
+
+def _calls(told: dict[str, Any], path: str, origin: Origin) -> list[Block]:
+    listed = told.get("tool_calls")
+    calls: list[Block] = [
+        _read_call(
+            request_fields.record(item, f"{path}.tool_calls[{number}]"),
+            f"{path}.tool_calls[{number}]",
+            origin,
+        )
+        for number, item in enumerate(
+            request_fields.items(listed, f"{path}.tool_calls") if listed is not None else ()
+        )
+    ]
+    function = told.get("function_call")
+    if isinstance(function, dict) and function.get("name"):
+        calls.append(_read_call({"function": function}, f"{path}.function_call", origin))
+    return calls
+
+
+def _read_call(told: dict[str, Any], path: str, origin: Origin) -> ToolCall:
+    native_id = told.get("id")
+    custom = told.get("custom")
+    if told.get("type") == "custom" and isinstance(custom, dict):  # CHAT-24: free text instead of arguments
+        function: dict[str, Any] = {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
+    else:
+        function = request_fields.record(told.get("function"), f"{path}.function")
+    arguments = function.get("arguments")
+    raw = arguments if isinstance(arguments, str) else ""
+    extra = told.get("extra_content")
+    signature = seal_of(extra) if isinstance(extra, dict) else ""
+    return ToolCall(
+        "",
+        request_fields.text(function.get("name"), f"{path}.function.name"),
+        parse_arguments(raw) if raw or arguments is None else arguments,
+        raw,
+        "" if native_id is None else str(native_id),
+        Seal(origin, signature, "thought") if signature else None,
+    )
+
+
+def _answer(told: dict[str, Any], blocks: list[Block], path: str) -> ToolResult:
+    native_id = told.get("tool_call_id")
+    return ToolResult(
+        "",
+        request_fields.text(told.get("name"), f"{path}.name"),
+        output="\n".join(block.text for block in blocks if type(block) is Text),
+        complete=True,
+        media=tuple(block for block in blocks if type(block) is Media),
+        native_id="" if native_id is None else str(native_id),
+    )

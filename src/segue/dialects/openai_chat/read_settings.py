@@ -1,0 +1,154 @@
+"""What a foreign request asks for beside its messages, read: tools and options. What is not ours is kept as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.conversation.options import Options
+from segue.conversation.tools import Named, ToolSpec
+from segue.dialects import request_fields
+from segue.dialects.openai_chat.settings import EFFORTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.options import Effort
+    from segue.conversation.tools import ToolChoice
+
+_READ = frozenset(
+    [
+        *("messages", "model", "tools", "functions", "tool_choice", "function_call", "stream", "max_tokens"),
+        *("max_completion_tokens", "temperature", "top_p", "top_k", "repetition_penalty", "repeat_penalty"),
+        *("seed", "stop", "parallel_tool_calls", "response_format", "reasoning_effort", "thinking"),
+        *("enable_thinking", "reasoning", "thinking_budget", "stream_options", "reasoning_split"),
+    ]
+)
+_CHOICES: Mapping[str, ToolChoice] = {
+    "auto": "auto",
+    "none": "none",
+    "required": "required",
+    "any": "required",
+}
+
+
+def read_tools(body: Mapping[str, Any], extra: dict[str, Any]) -> tuple[ToolSpec, ...]:
+    """The functions on offer; tools of other kinds are the target's own."""
+    found: list[ToolSpec] = []
+    others: list[Any] = []
+    for field in ("tools", "functions"):
+        listed = body.get(field)
+        for number, item in enumerate(request_fields.items(listed, field) if listed is not None else ()):
+            path = f"{field}[{number}]"
+            tool = request_fields.record(item, path)
+            if field == "tools" and tool.get("type", "function") != "function":
+                others.append(item)
+                continue
+            nested = "function" in tool
+            found.append(_spec(tool["function"] if nested else tool, f"{path}.function" if nested else path))
+    if others:
+        extra["tools"] = others
+    return tuple(found)
+
+
+def _spec(told: Any, path: str) -> ToolSpec:
+    function = request_fields.record(told, path)
+    parameters = function.get("parameters")
+    return ToolSpec(
+        request_fields.text(function.get("name"), f"{path}.name"),
+        request_fields.text(function.get("description"), f"{path}.description"),
+        None if parameters is None else request_fields.record(parameters, f"{path}.parameters"),
+        request_fields.flag(function.get("strict"), f"{path}.strict"),
+    )
+
+
+def read_options(body: Mapping[str, Any], extra: dict[str, Any]) -> Options:
+    limit = body.get("max_completion_tokens")
+    if limit is None:
+        limit = body.get("max_tokens")
+    penalty = body.get("repetition_penalty", body.get("repeat_penalty"))
+    extra.update({field: value for field, value in body.items() if field not in _READ and value is not None})
+    if body.get("stream_options") not in (None, {}, {"include_usage": True}, {"include_usage": False}):
+        extra["stream_options"] = body["stream_options"]
+    effort, budget = _thinking(body, extra)
+    return Options(
+        model=request_fields.text(body.get("model"), "model"),
+        stream=request_fields.flag(body.get("stream"), "stream") or False,
+        max_tokens=request_fields.whole(limit, "max_tokens"),
+        temperature=request_fields.number(body.get("temperature"), "temperature"),
+        top_p=request_fields.number(body.get("top_p"), "top_p"),
+        top_k=request_fields.whole(body.get("top_k"), "top_k"),
+        repeat_penalty=request_fields.number(penalty, "repeat_penalty"),
+        seed=request_fields.whole(body.get("seed"), "seed"),
+        stop=_stops(body.get("stop")),
+        tool_choice=_choice(body, extra),
+        parallel_calls=request_fields.flag(body.get("parallel_tool_calls"), "parallel_tool_calls"),
+        effort=effort,
+        thinking_budget=budget,
+        response_schema=_schema(body.get("response_format"), extra),
+        extra=extra or None,
+    )
+
+
+def _stops(told: Any) -> tuple[str, ...]:
+    if told is None:
+        return ()
+    if isinstance(told, str):
+        return (told,)
+    return tuple(
+        request_fields.text(word, f"stop[{number}]")
+        for number, word in enumerate(request_fields.items(told, "stop"))
+    )
+
+
+def _choice(body: Mapping[str, Any], extra: dict[str, Any]) -> ToolChoice | None:
+    field = "tool_choice" if body.get("tool_choice") is not None else "function_call"
+    told = body.get(field)
+    if told is None:
+        return None
+    if isinstance(told, str):
+        if told not in _CHOICES:
+            raise request_fields.unknown(field, "choice", told, ", ".join(_CHOICES))
+        return _CHOICES[told]
+    choice = request_fields.record(told, field)
+    function = choice.get("function") if field == "tool_choice" else choice
+    if isinstance(function, dict) and isinstance(function.get("name"), str):
+        return Named(function["name"])
+    extra[field] = told  # allowed_tools and custom tools have no counterpart
+    return None
+
+
+def _thinking(body: Mapping[str, Any], extra: dict[str, Any]) -> tuple[Effort | None, int | None]:
+    """Effort and budget, in whichever field a server has them; what they cannot hold is kept."""
+    efforts: dict[str, Effort] = {word: word for word in EFFORTS}
+    word, budget = body.get("reasoning_effort"), body.get("thinking_budget")
+    if word is not None and efforts.get(word) is None:
+        extra["reasoning_effort"] = word
+    effort = efforts.get(word) if isinstance(word, str) else None
+    thinking, enabled, reasoning = body.get("thinking"), body.get("enable_thinking"), body.get("reasoning")
+    if thinking == {"type": "disabled"} or enabled is False:
+        effort = "none"
+    elif thinking is not None:
+        extra["thinking"] = thinking
+    elif enabled is not None:
+        extra["enable_thinking"] = enabled
+    if isinstance(reasoning, dict) and reasoning.keys() <= {"effort", "max_tokens"}:
+        budget = reasoning.get("max_tokens", budget)
+        if reasoning.get("effort") in efforts:
+            effort = efforts[reasoning["effort"]]
+        elif reasoning.get("effort") is not None:
+            extra["reasoning"] = reasoning
+    elif reasoning is not None:
+        extra["reasoning"] = reasoning
+    return effort, request_fields.whole(budget, "thinking_budget")
+
+
+def _schema(told: Any, extra: dict[str, Any]) -> dict[str, Any] | None:
+    if told is None:
+        return None
+    shape = request_fields.record(told, "response_format").get("json_schema")
+    schema = shape.get("schema") if isinstance(shape, dict) else None
+    if isinstance(schema, dict):
+        return schema
+    if told != {"type": "text"}:
+        extra["response_format"] = told
+    return None

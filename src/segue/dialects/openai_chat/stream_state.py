@@ -1,0 +1,334 @@
+"""Pieces of a reply heard one after another, told as events. A whole message is heard like one large delta."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.conversation.blocks import Media
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    ReplyStarted,
+    Sealed,
+    TextDelta,
+    UsageReported,
+)
+from segue.conversation.usage import Usage
+from segue.dialects.data_urls import media_from
+from segue.dialects.openai_chat.errors import error_in_reply
+from segue.dialects.openai_chat.inline_reasoning import InlineThoughts
+from segue.dialects.openai_chat.wire import CallPiece, seal_of
+from segue.errors import OverloadError, ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from segue.conversation.events import Event, Finish
+    from segue.dialects.openai_chat.wire import Chunk, Counts, Piece, Portion, Variant
+    from segue.errors import SegueError
+
+FINISHES: Mapping[str, Finish] = {
+    "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "tool_calls": "tool_calls",
+    "tool_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    "refusal": "content_filter",
+    "safety": "content_filter",
+    "sensitive": "content_filter",
+    "abort": "cancelled",
+    "cancelled": "cancelled",
+    "error": "error",
+    "network_error": "error",
+    "engine_overloaded": "error",  # KIM-20
+    "insufficient_system_resource": "error",
+}
+"""The reasons for ending that servers give, in our words; whatever else they say is an ordinary end."""
+_ENCODER = msgspec.json.Encoder()
+_GROWING = ("text", "summary", "data")
+"""Fields of a reasoning detail that arrive in pieces."""
+
+
+class Hearing:
+    """What was heard of one reply so far."""
+
+    def __init__(self, variant: Variant) -> None:
+        self._variant = variant
+        self._id = self._model = ""
+        self._next = 0
+        self._text = self._thought = -1
+        self._calls: list[_Heard] = []
+        self._by_index: dict[int, _Heard] = {}
+        self._by_id: dict[str, _Heard] = {}
+        self._details: list[dict[str, Any]] = []
+        self._thinks_aloud = False
+        self._inline = InlineThoughts() if variant.inline_thoughts else None
+        self._audio: list[str] = []
+        self._usage: Counts | None = None
+        self._finish: str | None = None
+        self._refused = False
+        self._answered = False
+        self.introduced = False
+        """Whether id and model are known."""
+        self.over = False
+
+    def take(self, chunk: Chunk, events: list[Event], *, whole: bool = False) -> None:
+        if not (self.over or chunk.error or self.introduced) and (chunk.id or chunk.model):
+            if (not self._id and chunk.id) or (not self._model and chunk.model):
+                self._id, self._model = self._id or chunk.id or "", self._model or chunk.model or ""
+                events.append(ReplyStarted(self._id, self._model))
+            self.introduced = bool(self._id and self._model)
+        self.go_on(chunk, events, whole=whole)
+
+    def go_on(self, portion: Chunk | Portion, events: list[Event], *, whole: bool = False) -> None:
+        if self.over:
+            return
+        if portion.error:
+            self.fail(error_in_reply(self._variant, portion.error), events)
+            return
+        for choice in portion.choices or ():
+            if choice.index:  # only the first of several answers is ours
+                continue
+            self._answered = True
+            piece = (choice.message or choice.delta) if whole else (choice.delta or choice.message)
+            if piece is not None:
+                self._hear(piece, events, whole=whole)
+            if choice.finish_reason:
+                self._finish = choice.finish_reason
+            if choice.usage is not None:  # KIM-19
+                self._usage = choice.usage
+            if choice.error:  # ORT-01
+                self.fail(error_in_reply(self._variant, choice.error), events)
+                return
+        if portion.usage is not None:
+            self._usage = portion.usage
+        elif portion.x_groq is not None:  # GRQ-03
+            self._usage = portion.x_groq.usage or self._usage
+
+    def end(self, events: list[Event], *, proper: bool, why: str = "") -> None:
+        """Nothing more will come. `proper`: the reply was ended, not just cut off."""
+        if self.over:
+            return
+        if not self._answered or (self._finish is None and not proper):
+            what = (
+                "The stream ended before the reply did." if self._answered else "The reply holds no answer."
+            )
+            self.fail(ProtocolError(f"{what} {why}".strip(), code="reply_cut_off"), events)
+            return
+        raw = self._finish or ""
+        reason = FINISHES.get(raw, "stop")
+        if reason == "error":
+            message = f'The provider ended its reply with "{raw}".'
+            self.fail(OverloadError(message, code=raw), events)
+            return
+        if reason in ("stop", "tool_calls"):  # CHAT-62: whether there are calls decides, not the word
+            reason = "tool_calls" if self._calls else "stop"
+        if self._refused and reason == "stop":
+            reason, raw = "content_filter", "refusal"
+        self._tell_rest(events)
+        events.append(Finished(reason, raw))
+
+    def fail(self, error: SegueError, events: list[Event]) -> None:
+        if not self.over:
+            self._tell_rest(events)
+            events.append(Failed(error))
+
+    def _tell_rest(self, events: list[Event]) -> None:
+        self.over = True
+        thought, answer = self._inline.close() if self._inline is not None else ("", "")
+        if thought:
+            self._think(thought, events)
+        if answer:
+            self._say(answer, events)
+        if self._details:
+            for detail in self._details:
+                for field in _GROWING:
+                    if isinstance(detail.get(field), list):
+                        detail[field] = "".join(detail[field])
+            opaque = any(detail.get("data") for detail in self._details)
+            payload = _ENCODER.encode(self._details).decode()
+            events.append(Sealed(self._thought, payload, "encrypted" if opaque else "signature"))
+        if self._audio:
+            events.append(MediaArrived(self._new(), Media("audio", "audio/wav", "".join(self._audio))))
+        usage = usage_of(self._usage)
+        if usage is not None:
+            events.append(UsageReported(usage))
+
+    def _new(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def _hear(self, piece: Piece, events: list[Event], *, whole: bool) -> None:
+        thought = piece.reasoning_content or piece.reasoning
+        if thought:
+            self._thinks_aloud = True
+            self._inline = None
+            self._think(thought, events)
+        if piece.reasoning_details:
+            self._hear_details(piece.reasoning_details, events, whole=whole)
+        if piece.content:
+            if self._inline is not None:
+                self._sort(piece.content, self._inline, events)
+            else:
+                if self._text < 0:
+                    self._text = self._new()
+                events.append(TextDelta(self._text, piece.content))
+        if piece.tool_calls:
+            for position, call in enumerate(piece.tool_calls):
+                self._hear_call(call, events, position if whole else call.index)
+        if piece.refusal or piece.function_call or piece.extra_content or piece.images or piece.audio:
+            self._hear_rest(piece, events)
+
+    def _hear_rest(self, piece: Piece, events: list[Event]) -> None:
+        """What is rarely there."""
+        if piece.refusal:
+            self._refused = True
+            self._say(piece.refusal, events)
+        if piece.function_call is not None and (piece.function_call.name or self._calls):
+            self._hear_call(CallPiece(0, None, piece.function_call), events, 0)
+        if signature := seal_of(piece.extra_content):
+            self._say("", events)
+            events.append(Sealed(self._text, signature, "thought", "text"))
+        self._see(piece, events)
+
+    def _sort(self, text: str, inline: InlineThoughts, events: list[Event]) -> None:
+        thought, answer = inline.feed(text)
+        if thought:
+            self._think(thought, events)
+        if answer:
+            self._say(answer, events)
+        if inline.over:
+            self._inline = None
+
+    def _say(self, text: str, events: list[Event]) -> None:
+        if self._text < 0:
+            self._text = self._new()
+        events.append(TextDelta(self._text, text))
+
+    def _think(self, text: str, events: list[Event]) -> None:
+        if self._thought < 0:
+            self._thought = self._new()
+        events.append(ReasoningDelta(self._thought, text))
+
+    def _hear_details(self, details: Sequence[dict[str, Any]], events: list[Event], *, whole: bool) -> None:
+        for detail in details:
+            text = detail.get("text") or detail.get("summary")
+            if isinstance(text, str) and not self._thinks_aloud:  # the same words stand in the plain field
+                self._think(text, events)
+            elif self._thought < 0 and self._variant.details:
+                self._think("", events)  # its seal is told at the end, its place is here
+            if not self._variant.details:
+                continue
+            last = self._details[-1] if self._details and not whole else None
+            if last is None or any(last.get(key) != detail.get(key) for key in ("type", "index")):
+                self._details.append({key: [v] if _grows(key, v) else v for key, v in detail.items()})
+                continue
+            for key, value in detail.items():
+                if _grows(key, value) and isinstance(last.get(key), list):
+                    last[key].append(value)
+                elif value not in (None, ""):
+                    last[key] = [value] if _grows(key, value) else value
+
+    def _hear_call(self, piece: CallPiece, events: list[Event], index: int | None) -> None:
+        call = self._find_call(piece, index)
+        function = piece.function
+        name = (function.name if function is not None else None) or ""
+        if (piece.id and not call.id) or (name and not call.name) or not call.started:
+            call.started = True
+            call.id, call.name = call.id or piece.id or "", call.name or name
+            events.append(CallStarted(call.index, call.id, call.name))
+        if function is not None and function.arguments:
+            events.append(ArgumentsDelta(call.index, function.arguments))
+        if signature := seal_of(piece.extra_content):
+            events.append(Sealed(call.index, signature, "thought", "call"))
+
+    def _find_call(self, piece: CallPiece, index: int | None) -> _Heard:
+        """CHAT-61: the call a piece belongs to is told by its index, else by its id, else it is the last one."""
+        name = piece.function.name if piece.function is not None else None
+        if index is not None:
+            known = self._by_index.get(index)
+            if known is not None and piece.id and known.id and piece.id != known.id and name:
+                known = None  # some servers number every call 0
+        elif piece.id:
+            known = self._by_id.get(piece.id)
+        else:
+            known = self._calls[-1] if self._calls and not name else None
+        if known is None:
+            known = _Heard(self._new())
+            self._calls.append(known)
+        if index is not None:
+            self._by_index[index] = known
+        if piece.id:
+            self._by_id[piece.id] = known
+        return known
+
+    def _see(self, piece: Piece, events: list[Event]) -> None:
+        for image in piece.images or ():
+            shown = image.get("image_url")
+            url = shown.get("url") if isinstance(shown, dict) else None
+            if isinstance(url, str):
+                events.append(MediaArrived(self._new(), media_from(url, "image")))
+        if piece.audio:
+            transcript, data = piece.audio.get("transcript"), piece.audio.get("data")
+            if isinstance(transcript, str) and transcript:
+                self._say(transcript, events)
+            if isinstance(data, str) and data:
+                self._audio.append(data)
+
+
+class _Heard:
+    """A call while it arrives."""
+
+    __slots__ = ("id", "index", "name", "started")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.id = self.name = ""
+        self.started = False
+
+
+def _grows(key: str, value: Any) -> bool:
+    return key in _GROWING and isinstance(value, str)
+
+
+def usage_of(counts: Counts | None) -> Usage | None:
+    """CHAT-65: the prompt counts gross, cached tokens included. Where reasoning is counted apart, it is added."""
+    if counts is None:
+        return None
+    prompt, completion = counts.prompt_tokens, counts.completion_tokens
+    reasoning = _detail(counts.completion_tokens_details, "reasoning_tokens")
+    if reasoning and counts.total_tokens == (prompt or 0) + (completion or 0) + reasoning:  # XAI-02
+        completion = (completion or 0) + reasoning
+    cached = _first(
+        _detail(counts.prompt_tokens_details, "cached_tokens"),
+        counts.cached_tokens,
+        counts.prompt_cache_hit_tokens,
+        counts.cache_read_input_tokens,
+    )
+    written = _first(
+        _detail(counts.prompt_tokens_details, "cache_write_tokens"), counts.cache_creation_input_tokens
+    )
+    usage = Usage(prompt, completion, cached, written, reasoning)
+    return None if usage == Usage() else usage
+
+
+def _detail(details: Mapping[str, Any] | None, name: str) -> int | None:
+    value = details.get(name) if details else None
+    return value if isinstance(value, int) else None
+
+
+def _first(*counts: int | None) -> int | None:
+    return next((count for count in counts if count is not None), None)

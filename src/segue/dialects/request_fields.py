@@ -1,0 +1,95 @@
+"""Reading parsed JSON that should be a request: the right type where one is needed, or an error that says where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.conversation.blocks import Text
+from segue.conversation.json_safe import sayable
+from segue.errors import TranscriptError
+
+if TYPE_CHECKING:
+    from segue.conversation.message import Message
+
+_NAMES: dict[type, str] = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
+
+
+def misread(path: str, wanted: str, value: Any, *, hint: str = "") -> TranscriptError:
+    """The error for a value that cannot stand where it stands."""
+    found = _NAMES.get(type(value), type(value).__name__)
+    return TranscriptError(
+        f"Expected {wanted}, found {found}.", code="bad_request_body", path=path, hint=hint
+    )
+
+
+def unknown(path: str, what: str, value: Any, known: str) -> TranscriptError:
+    """The error for a word that this wire does not have."""
+    return TranscriptError(
+        f'There is no {what} "{sayable(str(value))[:80]}" on this wire.',
+        code="bad_request_body",
+        path=path,
+        hint=f"Known are: {known}.",
+    )
+
+
+def record(value: Any, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise misread(path, "an object", value)
+    return value
+
+
+def items(value: Any, path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise misread(path, "an array", value)
+    return value
+
+
+def text(value: Any, path: str) -> str:
+    """A string; null and absence are the empty one."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise misread(path, "a string", value)
+    return value
+
+
+def number(value: Any, path: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise misread(path, "a number", value)
+    return value
+
+
+def whole(value: Any, path: str) -> int | None:
+    found = number(value, path)
+    if found is None:
+        return None
+    if found != int(found):
+        raise misread(path, "a whole number", value)
+    return int(found)
+
+
+def flag(value: Any, path: str) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise misread(path, "a boolean", value)
+    return value
+
+
+def take_system(system: str, messages: list[Message]) -> tuple[str, list[Message]]:
+    """The system prompt with the notes that lead the messages, and the rest of them, which is never empty."""
+    leading = 0
+    for message in messages[:-1]:
+        if not message.instruction or not all(type(block) is Text for block in message.blocks):
+            break
+        leading += 1
+    notes = [message.text for message in messages[:leading] if message.text]
+    return "\n\n".join([system, *notes] if system else notes), messages[leading:]

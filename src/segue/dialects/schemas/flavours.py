@@ -1,0 +1,372 @@
+"""A tool's JSON Schema in the flavour of each target, and what could not be said in it.
+
+Every function takes any JSON value, changes nothing, and gives a schema that the target accepts together with a list
+of sentences, one for each thing that was lost or said in another way.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.dialects.schemas.cleanup import Schema, inlined, tidied
+from segue.dialects.schemas.union import ANNOTATIONS, as_object, both
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ENCODER = msgspec.json.Encoder()
+_WORTH_REMEMBERING = 20_000
+_ANTHROPIC_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+GEMINI_KEYWORDS = frozenset(  # GEM-28
+    {"type", "format", "title", "description", "nullable", "enum", "default", "example", "pattern"}
+    | {"properties", "required", "propertyOrdering", "minProperties", "maxProperties", "anyOf"}
+    | {"items", "minItems", "maxItems", "minLength", "maxLength", "minimum", "maximum"}
+)
+_GEMINI_FORMATS = frozenset({"enum", "date-time", "float", "double", "int32", "int64"})
+_OLLAMA = frozenset({"anyOf", "type", "items", "description", "enum", "properties", "required"})  # OLL-17
+_KIMI_RESERVED = frozenset({"$defs", "$ref", "anyOf", "required", "additionalProperties"})
+_KIMI_REFUSED = frozenset(
+    {"not", "if", "then", "else", "contains", "dependentSchemas", "patternProperties", "propertyNames"}
+    | {"unevaluatedItems", "unevaluatedProperties"}
+)
+_KIMI_DEPTH, _KIMI_PROPERTIES, _KIMI_BRANCHES, _KIMI_VALUES = 5, 100, 10, 500
+_UNTOLD = frozenset(
+    {"$schema", "$id", "$comment", "$anchor", "title", "examples", "readOnly", "writeOnly", "deprecated"}
+)
+"""Keywords whose loss changes nothing about which arguments are right."""
+_OPEN = ["string", "number", "boolean", "object", "array", "null"]
+
+
+def _remembered(say: Callable[[Any], tuple[Schema, list[str]]]) -> Callable[[Any], tuple[Schema, list[str]]]:
+    """The same tools are offered again with every request: their schemas are worked out once.
+
+    What is given back is the caller's as far as its outermost object goes; what lies inside is shared.
+    """
+
+    @lru_cache(maxsize=512)
+    def known(data: bytes) -> tuple[Schema, list[str]]:
+        return say(msgspec.json.decode(data))
+
+    @wraps(say)
+    def said(schema: Any) -> tuple[Schema, list[str]]:
+        try:
+            data = _ENCODER.encode(schema)
+            spoken, notes = known(data) if len(data) < _WORTH_REMEMBERING else say(schema)
+        except (msgspec.DecodeError, TypeError, ValueError, OverflowError, RecursionError):
+            spoken, notes = say(schema)  # no JSON: what can be said of it is worked out from the value itself
+        return dict(spoken), list(notes)
+
+    return said
+
+
+@_remembered
+def object_root(schema: Any) -> tuple[Schema, list[str]]:
+    """For OpenAI and Mistral: valid in drafts 7 and 2020-12, an object at the root, no combinator beside it."""
+    read, notes = tidied(schema)
+    return as_object(read, notes), notes
+
+
+@_remembered
+def anthropic(schema: Any) -> tuple[Schema, list[str]]:
+    """The same, with the keys that Anthropic takes."""
+    spoken, notes = object_root(schema)
+    refused = [name for name in spoken["properties"] if not _ANTHROPIC_KEY.fullmatch(name)]
+    if refused:
+        notes += [f"properties.{name}: the target refuses this name" for name in refused]
+        spoken["properties"] = {
+            name: held for name, held in spoken["properties"].items() if name not in refused
+        }
+        spoken["required"] = [name for name in spoken.get("required", ()) if name not in refused]
+    return spoken, notes
+
+
+@_remembered
+def gemini(schema: Any) -> tuple[Schema, list[str]]:
+    """The 22 keywords of `parameters` (GEM-28, GEM-30). Empty where there are no arguments: leave it out then."""
+    read, notes = inlined(schema)
+    root = as_object(read, notes)
+    return (_Gemini(notes).say(root, "") if root["properties"] else {}), notes
+
+
+@_remembered
+def kimi(schema: Any) -> tuple[Schema, list[str]]:
+    """Moonshot's flavour (KIM-14, KIM-15)."""
+    read, notes = inlined(schema)
+    return _Kimi(notes).say(as_object(read, notes), "", 0), notes
+
+
+@_remembered
+def ollama(schema: Any) -> tuple[Schema, list[str]]:
+    """What Ollama keeps of a schema (OLL-17); the rest is told in the descriptions."""
+    read, notes = inlined(schema)
+    root = as_object(read, notes)
+    spoken = _Ollama(notes).say(root, "")
+    return {"type": "object", "properties": {}, **spoken}, notes
+
+
+def _simple(node: Schema, path: str, notes: list[str]) -> Schema:
+    """Without `allOf`, `oneOf`, `const` and tuples, which none of the small flavours has."""
+    while "allOf" in node:
+        parts = node["allOf"]
+        node = {key: value for key, value in node.items() if key != "allOf"}
+        for part in parts:
+            node = both(node, part, path, notes)
+    simple = dict(node)
+    if "const" in simple:
+        simple["enum"] = [simple.pop("const")]
+    if "oneOf" in simple:
+        branches = simple.pop("oneOf")
+        simple = both(simple, {"anyOf": branches}, path, notes)
+        notes.append(f"{path or 'root'}: oneOf is said as anyOf")
+    if "prefixItems" in simple:
+        items = [*simple.pop("prefixItems"), *_schemas(simple.get("items"))]
+        simple["items"] = items[0] if all(item == items[0] for item in items) else {"anyOf": items}
+        notes.append(f"{path or 'root'}: which item stands where cannot be said")
+    if isinstance(simple.get("items"), bool):
+        del simple["items"]
+    return simple
+
+
+def _schemas(value: Any) -> list[Schema]:
+    return [value] if isinstance(value, dict) and value else []
+
+
+def _types_of(node: Schema) -> list[str]:
+    """The types a schema allows, said or to be guessed from its keywords; none if it allows all."""
+    if "type" in node:
+        return node["type"] if isinstance(node["type"], list) else [node["type"]]
+    if "enum" in node:
+        return list(dict.fromkeys(_type_of(value) for value in node["enum"]))
+    for keyword, kind in (("properties", "object"), ("items", "array"), ("pattern", "string")):
+        if keyword in node:
+            return [kind]
+    return []
+
+
+def _type_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case dict():
+            return "object"
+        case _:
+            return "array"
+
+
+def _is_of(value: Any, kinds: list[str]) -> bool:
+    kind = _type_of(value)
+    return kind in kinds or (kind == "integer" and "number" in kinds)
+
+
+def _said_required(node: Schema, path: str, notes: list[str]) -> None:
+    """Only properties that are told may be required (GEM-30, KIM-15)."""
+    if "required" not in node:
+        return
+    properties = node.get("properties", {})
+    known = [name for name in node["required"] if name in properties]
+    if len(known) < len(node["required"]):
+        notes.append(f"{path or 'root'}: required names that are no properties were left out")
+    node["required"] = known
+    if not known:
+        del node["required"]
+
+
+def _reduced(
+    node: Schema, allowed: frozenset[str], path: str, notes: list[str], words: tuple[str, ...] = ()
+) -> Schema:
+    """What the target has a keyword for; a plain constraint that it has none for goes into the description."""
+    kept: Schema = {}
+    for key, value in node.items():
+        if key in allowed:
+            kept[key] = value
+        elif key in _UNTOLD or (key.startswith(("additional", "unevaluated")) and value in (True, {})):
+            continue
+        elif isinstance(value, str | int | float) and not key.startswith(("additional", "unevaluated")):
+            words = (*words, f"{key}: {json.dumps(value, ensure_ascii=False)}")
+            notes.append(f"{path or 'root'}: {key} is told in the description")
+        else:
+            notes.append(f"{path or 'root'}: {key} cannot be said")
+    if words and "description" in allowed:
+        described = kept.get("description", "")
+        kept["description"] = f"{described} ({'; '.join(words)})".strip()
+    return kept
+
+
+def _branches(node: Schema, path: str, notes: list[str]) -> list[Schema]:
+    """The branches of a choice, each with what was said beside the choice."""
+    beside = {key: value for key, value in node.items() if key != "anyOf"}
+    return [both(branch, beside, path, notes) for branch in node["anyOf"]]
+
+
+class _Gemini:
+    def __init__(self, notes: list[str]) -> None:
+        self.notes = notes
+
+    def say(self, node: Any, path: str) -> Schema:
+        if not isinstance(node, dict):
+            return {}
+        node = _simple(node, path, self.notes)
+        if "anyOf" in node:
+            return self._choice(_branches(node, path, self.notes), path)
+        kinds = _types_of(node)
+        named = [kind for kind in kinds if kind != "null"]
+        if len(named) > 1:
+            return self._choice([_only(node, kind) for kind in kinds], path)
+        node.pop("type", None)
+        if named:
+            node["type"] = named[0]
+        if len(named) < len(kinds):
+            node["nullable"] = True
+        return self._said(node, path)
+
+    def _choice(self, branches: list[Schema], path: str) -> Schema:
+        """A choice stands alone, without keywords beside it; "or nothing" is a flag of each branch."""
+        real = [branch for branch in branches if branch.get("type") != "null"]
+        said = [self.say(branch, path) for branch in real]
+        if len(real) < len(branches):
+            said = [{**branch, "nullable": True} for branch in said] or [{"nullable": True}]
+        return said[0] if len(said) == 1 else {"anyOf": said}
+
+    def _said(self, node: Schema, path: str) -> Schema:
+        words = self._values(node)
+        allowed = GEMINI_KEYWORDS
+        if node.get("format", "enum") not in _GEMINI_FORMATS:
+            allowed = allowed - {"format"}
+        if words:
+            self.notes.append(f"{path or 'root'}: the values of enum are told in the description")
+        said = _reduced(node, allowed, path, self.notes, words)
+        if "properties" in said:
+            said["properties"] = {
+                name: self.say(held, f"{path}.{name}" if path else name)
+                for name, held in said["properties"].items()
+            }
+        if said.get("type") == "array":
+            said["items"] = self.say(said.get("items"), f"{path}[]") or {"type": "string"}
+        elif "items" in said:
+            del said["items"]
+        _said_required(said, path, self.notes)
+        return said
+
+    def _values(self, node: Schema) -> tuple[str, ...]:
+        """An `enum` lists texts, none of them empty; other values are given back in words."""
+        values = node.get("enum")
+        if values is None:
+            return ()
+        if None in values:
+            node["nullable"] = True
+        real = [value for value in values if value is not None]
+        if real and all(isinstance(value, str) and value for value in real):
+            node["enum"] = real
+            return ()
+        del node["enum"]
+        return (f"one of: {json.dumps(values, ensure_ascii=False)}",)
+
+
+def _only(node: Schema, kind: str) -> Schema:
+    """The schema as far as it speaks of one type."""
+    narrowed = {**node, "type": kind}
+    if "enum" in narrowed:
+        narrowed["enum"] = [value for value in narrowed["enum"] if _is_of(value, [kind])]
+        if not narrowed["enum"]:
+            del narrowed["enum"]
+    for keyword, owner in (("properties", "object"), ("required", "object"), ("items", "array")):
+        if owner != kind:
+            narrowed.pop(keyword, None)
+    return narrowed
+
+
+class _Kimi:
+    def __init__(self, notes: list[str]) -> None:
+        self.notes = notes
+        self.properties = _KIMI_PROPERTIES
+        self.values = _KIMI_VALUES
+
+    def say(self, node: Any, path: str, depth: int) -> Schema:
+        node = _simple(node, path, self.notes) if isinstance(node, dict) else {}
+        for keyword in sorted(_KIMI_REFUSED & node.keys()):
+            del node[keyword]
+            self.notes.append(f"{path or 'root'}: {keyword} cannot be said")
+        if "anyOf" in node:
+            return self._choice(node, path, depth)
+        kinds = _types_of(node) or _OPEN
+        node["type"] = kinds if len(kinds) > 1 else kinds[0]
+        self._values(node, kinds, path)
+        if "properties" in node:
+            node["properties"] = self._properties(node["properties"], path, depth)
+        if "items" in node:
+            node["items"] = self.say(node["items"], f"{path}[]", depth)
+        if isinstance(node.get("additionalProperties"), dict):
+            extra = node["additionalProperties"]
+            node["additionalProperties"] = self.say(extra, f"{path}.*", depth) if extra else True
+        if "required" in node and "properties" not in node:
+            node["properties"] = {}
+        _said_required(node, path, self.notes)
+        return {key: value for key, value in node.items() if key not in _UNTOLD or key == "title"}
+
+    def _choice(self, node: Schema, path: str, depth: int) -> Schema:
+        """The type stands in the branches, and nothing but words beside them."""
+        words: Schema = {key: node[key] for key in ("title", "description") if key in node}
+        branches = _branches(
+            {key: value for key, value in node.items() if key not in ANNOTATIONS}, path, self.notes
+        )
+        if len(branches) > _KIMI_BRANCHES:
+            self.notes.append(f"{path or 'root'}: more than {_KIMI_BRANCHES} alternatives, left open")
+            return {"type": _OPEN, **words}
+        return {"anyOf": [self.say(branch, path, depth) for branch in branches], **words}
+
+    def _values(self, node: Schema, kinds: list[str], path: str) -> None:
+        if "enum" not in node:
+            return
+        values = [value for value in node["enum"] if _is_of(value, kinds)]
+        self.values -= len(values)
+        if not values or self.values < 0:
+            del node["enum"]
+            self.notes.append(f"{path or 'root'}: enum cannot be said")
+        elif len(values) < len(node["enum"]):
+            self.notes.append(f"{path or 'root'}: values of another type were left out of enum")
+            node["enum"] = values
+
+    def _properties(self, named: Schema, path: str, depth: int) -> Schema:
+        said: Schema = {}
+        for name, held in named.items():
+            place = f"{path}.{name}" if path else name
+            if name in _KIMI_RESERVED:
+                self.notes.append(f"{place}: the target reserves this name")
+            elif depth >= _KIMI_DEPTH or self.properties <= 0:
+                self.notes.append(f"{place}: too deep or too many properties, left out")
+            else:
+                self.properties -= 1
+                said[name] = self.say(held, place, depth + 1)
+        return said
+
+
+class _Ollama:
+    def __init__(self, notes: list[str]) -> None:
+        self.notes = notes
+
+    def say(self, node: Any, path: str) -> Schema:
+        node = _simple(node, path, self.notes) if isinstance(node, dict) else {}
+        said = _reduced(node, _OLLAMA, path, self.notes)
+        if "anyOf" in said:
+            said["anyOf"] = [self.say(branch, path) for branch in said["anyOf"]]
+        if "properties" in said:
+            said["properties"] = {
+                name: self.say(held, f"{path}.{name}" if path else name)
+                for name, held in said["properties"].items()
+            }
+        if "items" in said:
+            said["items"] = self.say(said["items"], f"{path}[]")
+        return said

@@ -1,0 +1,159 @@
+"""A request of one dialect said in another: read, adopt, render, encode."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.conversation.document import encode_document
+from segue.dialects.card import UNKNOWN, fit_rules
+from segue.dialects.registry import DIALECTS
+from segue.errors import TranscriptError
+from segue.interop.source import AUTO, CONVERSATION, Source, read_request, target_name
+from segue.providers.models.cards import card_for_model, default_model
+from segue.transcript.policy import Policy
+from segue.transcript.render import render
+from segue.transcript.repairs import Repair
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.options import Options
+    from segue.dialects.card import ModelCard
+    from segue.transcript.rules import Rules
+
+LOSSY = "would_lose"
+"""The code of the error with which a strict conversion refuses to lose something."""
+
+_MODEL_IN_ADDRESS = frozenset({"gemini"})
+"""Dialects whose requests name the model in the URL and not in the body."""
+
+
+@final
+class Converted(Struct, frozen=True, kw_only=True):
+    """A complete request body for the target, and all that was changed on the way."""
+
+    body: bytes
+    source: str
+    to: str
+    model: str
+    repairs: tuple[Repair, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What was assumed because nobody said it."""
+
+    @property
+    def request(self) -> Any:
+        """The body as parsed JSON."""
+        return msgspec.json.decode(self.body)
+
+
+def convert(
+    request: Mapping[str, Any] | list[Any] | bytes | str,
+    *,
+    to: str,
+    source: str = AUTO,
+    model: str = "",
+    strict: bool = False,
+) -> Converted:
+    """Say a request (a body or a bare list of messages in any dialect, or a conversation document) in another dialect.
+
+    `strict` refuses when the target would be told less than the source holds.
+    """
+    to = target_name(to)
+    parsed = parse(request) if isinstance(request, (bytes, str)) else request
+    return say(read_request(parsed, source, model=model, to=to), to=to, model=model, strict=strict)
+
+
+def parse(data: bytes | str) -> Any:
+    """Parsed JSON. Refuses what is none, and says where it breaks off."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    try:
+        # The standard library also reads lone surrogates and NaN, which broken files do hold.
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise TranscriptError(
+            f"This is not JSON: {error}.", code="not_json", hint="Check that it is whole."
+        ) from error
+
+
+def say(source: Source, *, to: str, model: str = "", strict: bool = False) -> Converted:
+    """Say what was read in a dialect, or write it as a document."""
+    conversation, adopted = source.adopted()
+    if to == CONVERSATION:
+        body = encode_document(
+            conversation,
+            source.ledger,
+            tools=source.tools,
+            options=structs.replace(source.options, model=model or source.options.model),
+            dialect=source.dialect,
+        )
+        return Converted(body=body, source=source.dialect, to=to, model=model, repairs=adopted)
+    dialect = DIALECTS[to]
+    model, notes = choose_model(source, to, model)
+    card, rules = fitted(to, model)
+    options, unsent = _options_for(source, to, model)
+    policy = Policy(tool_names=tuple(tool.name for tool in source.tools))
+    transcript = render(conversation, source.ledger, rules, policy)
+    encoded = dialect.encode_request(transcript, source.tools, options, card)
+    repairs = (*adopted, *transcript.repairs, *encoded.repairs, *unsent)
+    if strict:
+        _refuse_loss(repairs, to)
+    return Converted(
+        body=encoded.body,
+        source=source.dialect or CONVERSATION,
+        to=to,
+        model=model,
+        repairs=repairs,
+        notes=notes,
+    )
+
+
+@lru_cache(maxsize=256)
+def fitted(to: str, model: str) -> tuple[ModelCard, Rules]:
+    """What is known about a model, and the dialect's rules as the model has them. No model: the careful rules."""
+    card = card_for_model(model, to) if model else UNKNOWN
+    return card, fit_rules(DIALECTS[to].rules.at(model=model), card)
+
+
+def choose_model(source: Source, to: str, model: str) -> tuple[str, tuple[str, ...]]:
+    """The model to name, and what is to be said about the choice."""
+    if model:
+        return model, ()
+    if source.dialect == to and source.options.model:
+        return source.options.model, ()
+    if to in _MODEL_IN_ADDRESS:
+        return "", ()
+    chosen = default_model(to)
+    return chosen, (f'No model was named; the request names "{chosen}", the default for {to}.',)
+
+
+def _options_for(source: Source, to: str, model: str) -> tuple[Options, tuple[Repair, ...]]:
+    """The options as the target may be told them: another dialect's own fields mean nothing to it."""
+    options = structs.replace(source.options, model=model)
+    if source.dialect == to or not options.extra:
+        return options, ()
+    unsent = tuple(
+        Repair("option_not_sent", to, name, decision=f"it belongs to {source.dialect or 'another dialect'}")
+        for name in options.extra
+    )
+    return structs.replace(options, extra=None), unsent
+
+
+def _refuse_loss(repairs: tuple[Repair, ...], to: str) -> None:
+    lost = [repair for repair in repairs if repair.lossy]
+    if not lost:
+        return
+    more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+    raise TranscriptError(
+        f"{to} would be told less than the request holds: {lost[0]}{more}.",
+        code=LOSSY,
+        path=lost[0].path,
+        hint="Leave out --strict to convert all the same; the source keeps everything.",
+    )

@@ -1,0 +1,272 @@
+"""What a provider would refuse in a transcript, and what mending it would do.
+
+A finding is a repair that rendering for the target would make, together with the words in which the provider refuses
+the transcript as it is. What the provider takes as it is, and what only a switch to it would change, are notes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal, final
+
+from msgspec import Struct, structs
+
+from segue.conversation.blocks import ToolCall
+from segue.conversation.message import Conversation
+from segue.dialects.registry import DIALECTS, NAMES
+from segue.errors import TranscriptError
+from segue.interop.convert import choose_model, fitted, say
+from segue.interop.file_positions import Places
+from segue.interop.finding_text import fault_of, remedy_of
+from segue.interop.refusals import Manners, manners_of
+from segue.interop.repair import mend
+from segue.interop.source import CONVERSATION, Source
+from segue.transcript.policy import Policy
+from segue.transcript.render import render
+from segue.transcript.repairs import FAULTS, Repair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Level = Literal["error", "note"]
+
+
+@final
+class Finding(Struct, frozen=True, kw_only=True):
+    """One thing about a transcript that a target would refuse, or that a switch to it would change."""
+
+    level: Level
+    code: str
+    """The rule's id; the kind of repair where no provider's rule is broken."""
+    kind: str
+    place: str
+    what: str
+    provider_error: str = ""
+    status: int = 0
+    fix: str = ""
+    call_ids: tuple[str, ...] = ()
+    lossy: bool = False
+
+
+@final
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    """All findings for one target."""
+
+    target: str
+    model: str
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def errors(self) -> int:
+        return sum(finding.level == "error" for finding in self.findings)
+
+    @property
+    def notes(self) -> int:
+        return len(self.findings) - self.errors
+
+
+@final
+class Examination(Struct, frozen=True, kw_only=True):
+    """A transcript as every target sees it."""
+
+    dialect: str
+    form: str
+    messages: int
+    calls: int
+    diagnoses: tuple[Diagnosis, ...]
+
+    @property
+    def clean(self) -> bool:
+        return not any(diagnosis.errors for diagnosis in self.diagnoses)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "dialect": self.dialect,
+            "form": self.form,
+            "messages": self.messages,
+            "calls": self.calls,
+            "clean": self.clean,
+            "targets": [
+                {
+                    "target": diagnosis.target,
+                    "model": diagnosis.model,
+                    "errors": diagnosis.errors,
+                    "notes": diagnosis.notes,
+                    "findings": [structs.asdict(finding) for finding in diagnosis.findings],
+                }
+                for diagnosis in self.diagnoses
+            ],
+        }
+
+
+def examine(
+    source: Source,
+    targets: Sequence[str] = (),
+    *,
+    model: str = "",
+    lines: Sequence[int] = (),
+) -> Examination:
+    """Look at a transcript as each target would. No target: its own dialect, or all of them if it has none.
+
+    What only a switch would change counts as an error for targets that are named, and as a note where every target
+    is looked at.
+    """
+    named = tuple(targets)
+    chosen = named or ((source.dialect,) if source.dialect else NAMES)
+    places = Places(source, lines)
+    diagnoses = tuple(
+        _diagnose(source, target, model, places, counts=target in named or target == source.dialect)
+        for target in (NAMES if "all" in chosen else chosen)
+    )
+    return Examination(
+        dialect=source.dialect,
+        form=source.form,
+        messages=len(source.messages),
+        calls=sum(len(message.calls) for message in source.messages),
+        diagnoses=diagnoses,
+    )
+
+
+def unreadable(error: TranscriptError, target: str = "") -> Examination:
+    """What is to be said of a file that is broken in its very form."""
+    finding = Finding(
+        level="error",
+        code=error.code,
+        kind=error.code,
+        place=error.path or "the file",
+        what=error.message,
+        fix=f"none: {error.hint or 'this has to be set right by hand'}",
+    )
+    diagnosis = Diagnosis(target=target or "every target", model="", findings=(finding,))
+    return Examination(dialect="", form="unreadable file", messages=0, calls=0, diagnoses=(diagnosis,))
+
+
+def _diagnose(source: Source, target: str, model: str, places: Places, *, counts: bool) -> Diagnosis:
+    chosen = choose_model(source, target, model)[0]
+    manners = manners_of(target)
+    # Our own documents are rendered anew for every target, so their ids are nobody's to refuse.
+    found = [] if source.conversation is not None else list(_id_findings(source, manners, places))
+    try:
+        repairs = list(_repairs(source, target, chosen))
+    except TranscriptError as error:
+        return Diagnosis(target=target, model=chosen, findings=(_unrenderable(error, manners),))
+    foreign = source.dialect != target
+    # The name of a call that a repair put there is no fault of the file.
+    rebuilt = {repair.path for repair in repairs if repair.kind == "call_reconstructed"}
+    found += [
+        _finding(repair, manners, places, foreign=foreign)
+        for repair in repairs
+        if repair.kind != "id_replaced" and not (repair.kind == "name_replaced" and repair.path in rebuilt)
+    ]
+    if not counts or source.conversation is not None:
+        found = [_weighed(finding) for finding in found]
+    return Diagnosis(target=target, model=chosen, findings=tuple(found))
+
+
+_BROKEN = frozenset(kind for kind, fault in FAULTS.items() if fault != "projection")
+"""What is wrong whoever reads the transcript."""
+
+
+def _weighed(finding: Finding) -> Finding:
+    """A finding where only what is broken in itself counts."""
+    if finding.level == "error" and finding.kind not in _BROKEN:
+        return structs.replace(finding, level="note")
+    return finding
+
+
+def _repairs(source: Source, target: str, model: str) -> Iterator[Repair]:
+    dialect = DIALECTS[target]
+    card, rules = fitted(target, model)
+    # Not adopted first: so the repairs tell the places of the messages as they were found.
+    conversation = source.conversation or Conversation(source.messages, source.system)
+    policy = Policy(tool_names=tuple(tool.name for tool in source.tools))
+    transcript = render(conversation, source.ledger, rules, policy)
+    yield from transcript.repairs
+    own = source.dialect == target
+    options = structs.replace(source.options, model=model, extra=source.options.extra if own else None)
+    yield from dialect.encode_request(transcript, source.tools, options, card).repairs
+
+
+def _unrenderable(error: TranscriptError, manners: Manners) -> Finding:
+    refusal = manners.refusal(error.code)
+    return Finding(
+        level="error",
+        code=refusal.code if refusal is not None else error.code,
+        kind=error.code,
+        place=error.path or "messages",
+        what=error.message,
+        provider_error=refusal.text if refusal is not None else "",
+        status=refusal.status if refusal is not None else 0,
+        fix=error.hint or "this cannot be mended",
+    )
+
+
+_PATH = re.compile(r"messages\[(\d+)\]")
+
+
+def _finding(repair: Repair, manners: Manners, places: Places, *, foreign: bool = False) -> Finding:
+    refusal = manners.refusal(repair.kind, repair.decision, foreign=foreign)
+    at = _PATH.match(repair.path)
+    index = places.index(int(at[1])) if at else 0
+    call_ids = tuple(call_id for call_id in repair.call_ids if call_id)
+    return Finding(
+        level="note" if refusal is None else "error",
+        code=repair.kind if refusal is None else refusal.code,
+        kind=repair.kind,
+        place=places.told(int(at[1])) if at else repair.path,
+        what=fault_of(repair),
+        provider_error=""
+        if refusal is None
+        else refusal.worded(call_id=", ".join(call_ids), place=manners.place.replace("{n}", str(index))),
+        status=0 if refusal is None else refusal.status,
+        fix=remedy_of(repair),
+        call_ids=call_ids,
+        lossy=repair.lossy,
+    )
+
+
+def _id_findings(source: Source, manners: Manners, places: Places) -> Iterator[Finding]:
+    """Ids that the target would refuse, each told once."""
+    legal = re.compile(manners.ids, re.DOTALL) if manners.ids else None
+    seen: Counter[str] = Counter()
+    for index, message in enumerate(source.messages):
+        for block in message.blocks:
+            if type(block) is not ToolCall:
+                continue
+            seen[block.native_id] += 1
+            if legal is not None and legal.match(block.native_id) is None:
+                if seen[block.native_id] == 1:
+                    yield _id_finding(block, "is not legal there", index, manners, places)
+            elif manners.unique_ids and seen[block.native_id] == 2:
+                yield _id_finding(block, "is used again", index, manners, places)
+
+
+def _id_finding(call: ToolCall, fault: str, message: int, manners: Manners, places: Places) -> Finding:
+    repair = Repair(
+        "id_replaced", "", f"messages[{message}]", (call.native_id,), decision=f'"{call.native_id}" {fault}'
+    )
+    told = _finding(repair, manners, places)
+    return structs.replace(
+        told, what=f'call id "{call.native_id}" {fault}', fix="a legal id is given to the call and its result"
+    )
+
+
+def fixed(source: Source, targets: Sequence[str] = (), *, model: str = "") -> tuple[str, bytes]:
+    """The transcript without faults, and the form it is written in.
+
+    One target: its request body. Several: a document of ours, which is good for all. None, or all: the form it
+    came in.
+    """
+    named = tuple(dict.fromkeys(targets))
+    if "all" in named or not named:
+        to = source.dialect if source.conversation is None and source.dialect else CONVERSATION
+    else:
+        to = named[0] if len(named) == 1 else CONVERSATION
+    if to != CONVERSATION:
+        # Arguments are sent as they were written; in a file that is mended they are written like the rest.
+        body = json.loads(say(source, to=to, model=model).body)
+        return to, json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    conversation = mend(source.conversation or Conversation(source.messages, source.system), source.ledger)
+    return to, say(structs.replace(source, conversation=conversation, ledger=None), to=to, model=model).body

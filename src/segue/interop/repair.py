@@ -1,0 +1,82 @@
+"""A conversation set right for good: every call has one end, every result its call.
+
+Rendering does this for one target each time and leaves the conversation as it is; mending writes it down. Origins,
+seals and native ids stay, so nothing is lost for whoever wrote them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from segue.conversation.blocks import Reasoning, ToolCall, ToolResult
+from segue.conversation.ids import is_minted
+from segue.conversation.message import Conversation, Message
+from segue.transcript.adopt import adopt, rebuild
+from segue.transcript.value_text import arguments_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segue.conversation.blocks import Block
+    from segue.conversation.interaction import Ledger
+
+
+def mend(conversation: Conversation, ledger: Ledger | None = None) -> Conversation:
+    """The same conversation without faults. What the ledger knows about a call stands."""
+    told = tuple(_with_ledger(conversation, ledger)) if ledger else conversation.messages
+    adopted = _without_our_ids(adopt(told, system=conversation.system).conversation)
+    ends = rebuild(adopted)
+    messages: list[Message] = []
+    for message in adopted.messages:
+        if message.speaker == "tool":
+            continue
+        if message.speaker == "model" and all(type(block) is Reasoning for block in message.blocks):
+            continue  # an answer that was broken off before anything was said
+        messages.append(structs.replace(message, blocks=tuple(_mended(message.blocks))))
+        results = tuple(_end(call, ends) for call in message.calls)
+        if results:
+            messages.append(Message("tool", results))
+    return Conversation(tuple(messages), adopted.system, max(adopted.minted, conversation.minted))
+
+
+def _without_our_ids(conversation: Conversation) -> Conversation:
+    """Adopting takes every id for somebody's own; ours are nobody's, and are minted anew."""
+    messages = tuple(
+        structs.replace(message, blocks=tuple(_without_our_id(block) for block in message.blocks))
+        for message in conversation.messages
+    )
+    return structs.replace(conversation, messages=messages)
+
+
+def _without_our_id(block: Block) -> Block:
+    if (type(block) is ToolCall or type(block) is ToolResult) and is_minted(block.native_id):
+        return structs.replace(block, native_id="")
+    return block
+
+
+def _with_ledger(conversation: Conversation, ledger: Ledger) -> Iterator[Message]:
+    """The messages, with what the ledger holds right behind each call: the first result is the one that stands."""
+    for message in conversation.messages:
+        yield message
+        known = [ledger[call.id].result for call in message.calls if call.id in ledger]
+        results = tuple(result for result in known if result is not None)
+        if results:
+            yield Message("tool", results)
+
+
+def _end(call: ToolCall, ends: Ledger) -> ToolResult:
+    ended = ends[call.id].result if call.id in ends else None
+    if ended is None:
+        return ToolResult(call.id, call.name, native_id=call.native_id, reason="interrupted")
+    return structs.replace(ended, call_id=call.id)
+
+
+def _mended(blocks: tuple[Block, ...]) -> Iterator[Block]:
+    for block in blocks:
+        if type(block) is ToolCall:
+            arguments, change = arguments_of(block)
+            yield structs.replace(block, arguments=None, raw=arguments) if change else block
+        else:
+            yield block

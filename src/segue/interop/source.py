@@ -1,0 +1,156 @@
+"""A history as it was found: whose it is, what it says, and what was beside it in the request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, final
+
+from msgspec import Struct
+
+from segue.conversation.document import conversation_in, read_document
+from segue.conversation.interaction import Ledger
+from segue.conversation.message import Conversation, Message
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.dialects.registry import DIALECTS, proper_name, recognise
+from segue.errors import TranscriptError, UsageError
+from segue.providers.models.cards import dialect_of_model
+from segue.transcript.adopt import adopt
+
+if TYPE_CHECKING:
+    from segue.transcript.repairs import Repair
+
+CONVERSATION: Final = "conversation"
+"""Our own form, by the name it has beside the dialects."""
+AUTO: Final = "auto"
+
+
+@final
+class Source(Struct, frozen=True, kw_only=True):
+    """A request in our words. `messages` are as they were decoded; a document's are a conversation already."""
+
+    dialect: str
+    """Whose wire it was; nothing for a document that does not say."""
+    messages: tuple[Message, ...]
+    system: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    options: Options = Options()
+    conversation: Conversation | None = None
+    ledger: Ledger | None = None
+    body: Mapping[str, Any] | None = None
+    """The request body it was read from, where there is one."""
+    form: str = ""
+    """What kind of file it was, in words, where it was no plain request."""
+
+    def adopted(self) -> tuple[Conversation, tuple[Repair, ...]]:
+        """The conversation, and what was set right in taking it in."""
+        if self.conversation is not None:
+            return self.conversation, ()
+        adoption = adopt(self.messages, system=self.system, dialect=self.dialect)
+        return adoption.conversation, adoption.repairs
+
+
+def target_name(name: str) -> str:
+    """A dialect's name or `conversation`, properly spelt."""
+    return CONVERSATION if name.strip().lower() == CONVERSATION else proper_name(name)
+
+
+def read_request(request: object, dialect: str = AUTO, *, model: str = "", to: str = "") -> Source:
+    """A parsed request body, bare list of messages, or document.
+
+    `model` is the one the request is going to be sent to: a body of the very same dialect that names no model, as
+    Gemini's never do, is taken to come from it.
+    """
+    if (
+        isinstance(request, Mapping)
+        and request.get("segue") == CONVERSATION
+        and dialect in (AUTO, CONVERSATION)
+    ):
+        return _read_own(request)
+    if dialect == CONVERSATION:
+        raise TranscriptError(
+            "This is not a segue conversation.",
+            code="not_a_conversation",
+            hint='A conversation is a JSON object with "segue": "conversation".',
+        )
+    body = _as_body(request, dialect)
+    name = _name_of(body, dialect)
+    if model and name == to and not body.get("model"):
+        body = {**body, "model": model}
+    decoded = DIALECTS[name].decode_request(body)
+    return Source(
+        dialect=name,
+        messages=decoded.messages,
+        system=decoded.system,
+        tools=decoded.tools,
+        options=decoded.options,
+        body=body,
+    )
+
+
+def _read_own(fields: Mapping[str, Any]) -> Source:
+    document = read_document(dict(fields))
+    conversation, ledger = conversation_in(document)
+    return Source(
+        dialect=document.dialect,
+        messages=conversation.messages,
+        system=conversation.system,
+        tools=document.tools,
+        options=document.options,
+        conversation=conversation,
+        ledger=ledger,
+        form="conversation",
+    )
+
+
+def _as_body(request: object, dialect: str) -> Mapping[str, Any]:
+    if isinstance(request, Mapping):
+        return request
+    if not isinstance(request, list):
+        raise TranscriptError(
+            f"A request is a JSON object, or a list of messages; this is {_kind(request)}.",
+            code="not_a_request",
+            hint="Give the body that is sent to the provider.",
+        )
+    return {_list_key(request, dialect): request}
+
+
+def _kind(value: object) -> str:
+    names = {str: "a text", bool: "a truth value", int: "a number", float: "a number", type(None): "null"}
+    return names.get(type(value), type(value).__name__)
+
+
+_LIST_KEYS: Final[Mapping[str, str]] = {"gemini": "contents", "openai_responses": "input"}
+_ITEM_TYPES: Final = frozenset(
+    {"function_call", "function_call_output", "reasoning", "message", "item_reference"}
+)
+
+
+def _list_key(messages: list[Any], dialect: str) -> str:
+    """The field in which a bare list of messages is sent."""
+    if dialect != AUTO:
+        return _LIST_KEYS.get(proper_name(dialect), "messages")
+    for message in messages:
+        if isinstance(message, Mapping):
+            if "parts" in message:
+                return "contents"
+            if message.get("type") in _ITEM_TYPES:
+                return "input"
+    return "messages"
+
+
+def _name_of(body: Mapping[str, Any], dialect: str) -> str:
+    if dialect != AUTO:
+        return proper_name(dialect)
+    found = recognise(body)
+    if not found:
+        raise UsageError(
+            "No dialect recognises this request.",
+            code="unrecognised",
+            hint="Say whose it is: --from openai_chat, anthropic, gemini and so on.",
+        )
+    # Many servers speak the Chat wire, and only the model's name tells which.
+    hinted = dialect_of_model(body["model"]) if isinstance(body.get("model"), str) else ""
+    if found == "openai_chat" and hinted and DIALECTS[hinted].recognises(body) > 0:
+        return hinted
+    return found

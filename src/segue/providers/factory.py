@@ -1,0 +1,130 @@
+"""Makes a provider of what is known about it and what its user wants."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from segue.dialects.registry import DIALECTS
+from segue.errors import SegueError, UsageError
+from segue.providers.adapter import Problem
+from segue.providers.addresses import complete_url, take_apart
+from segue.providers.auth import Key, KeySources, Secret
+from segue.providers.config import ProviderConfig, address_of, check_config
+from segue.providers.endpoint import Endpoint
+from segue.providers.provider import Provider
+from segue.transports.http import default_transport
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from segue.providers.addresses import Address
+    from segue.transports.transport import Transport
+
+_UNTOLD = ProviderConfig()
+
+
+def connect(
+    name: str,
+    config: ProviderConfig = _UNTOLD,
+    *,
+    api_key: str = "",
+    environ: Mapping[str, str] = os.environ,
+    transport: Transport | None = None,
+    key_file: Path | None = None,
+    keyring: bool = True,
+) -> Provider:
+    """The provider of this name. Nothing is asked and no key is looked for until it is used."""
+    address = address_of(name, config)
+    if address is None:
+        raise UsageError(
+            f'Provider "{name}" is not known.',
+            code="unknown_provider",
+            hint=f"Give it an address: providers.{name}.base_url.",
+        )
+    key = key_of(address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring)
+    always = _headers(address, config, environ)
+    place = take_apart(base_url_of(address, config, environ))
+    first, *others = (DIALECTS[dialect] for dialect in address.dialects)
+    endpoint = Endpoint(
+        provider=address.name,
+        dialect=first,
+        base_url=place.url,
+        headers=lambda: {**place.headers, **key.headers(), **always},
+        transport=transport or default_transport(),
+        timeouts=config.timeouts,
+        query={
+            **place.query,
+            **config.query,
+            **({"api-version": config.api_version} if config.api_version else {}),
+        },
+    )
+    return Provider(
+        endpoint,
+        others=others,
+        key=key,
+        address=address,
+        model=config.model,
+        problems=lambda: [*check_config(name, config, environ), *_check_key(address, key)],
+    )
+
+
+def _check_key(address: Address, key: Key) -> list[Problem]:
+    """A key that cannot be had is a problem of the configuration, too."""
+    try:
+        key.headers()
+    except SegueError as error:
+        return [Problem(field=f"providers.{address.name}.api_key", message=error.message, remedy=error.hint)]
+    return []
+
+
+def key_of(
+    address: Address,
+    config: ProviderConfig,
+    *,
+    api_key: str = "",
+    environ: Mapping[str, str] = os.environ,
+    key_file: Path | None = None,
+    keyring: bool = True,
+) -> Key:
+    """Where the key of a provider is looked for."""
+    return Key(
+        address,
+        KeySources(
+            given=Secret(api_key) if api_key else config.secret,
+            variable=config.api_key_env,
+            command=config.key_command,
+            variables=address.key_env,
+            environ=environ,
+            keyring=keyring,
+            file=key_file,
+        ),
+    )
+
+
+def base_url_of(address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> str:
+    """The configuration comes first, then the environment, then what is known."""
+    told = config.base_url or next((environ[name] for name in address.base_url_env if environ.get(name)), "")
+    if told:
+        return complete_url(told, address)
+    if address.base_url:
+        return address.base_url
+    variable = f", or {address.base_url_env[0]}" if address.base_url_env else ""
+    raise UsageError(
+        f"{address.title} has no address of its own.",
+        code="no_base_url",
+        path=f"providers.{address.name}.base_url",
+        hint=f"Set providers.{address.name}.base_url{variable}.",
+    )
+
+
+def _headers(address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    headers = dict(address.headers)
+    organization = config.organization or environ.get(address.organization_env, "")
+    if organization:
+        headers["openai-organization"] = organization
+    if config.project:
+        headers["openai-project"] = config.project
+    headers.update(config.headers)
+    return {name.lower(): value for name, value in headers.items()}

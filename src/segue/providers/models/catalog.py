@@ -1,0 +1,110 @@
+"""Models worth naming and what they cost, read from catalog.toml on first use."""
+
+from __future__ import annotations
+
+import tomllib
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, final
+
+import msgspec
+from msgspec import Struct
+
+from segue.providers.adapter import ModelType
+
+
+@final
+class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Dollars per million tokens. Where reading from or writing to a cache has no price, it costs what input costs."""
+
+    input: float
+    output: float = 0.0
+    cached: float | None = None
+    cache_write: float | None = None
+    above: int = 0
+    """The price holds for requests whose input is longer."""
+
+
+@final
+class KnownModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model, as the providers that serve it under this name have it."""
+
+    providers: tuple[str, ...]
+    id: str
+    also: tuple[str, ...] = ()
+    type: ModelType = "chat"
+    context: int | None = None
+    output: int | None = None
+    dimensions: int | None = None
+    price: Price | None = None
+    long: Price | None = None
+
+
+@final
+class EmbeddingLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How vectors are asked for: by which model, how much in one request, and how many requests at a time."""
+
+    model: str = ""
+    """The one that is asked when nobody named one."""
+    texts: int = 64
+    tokens: int | None = None
+    """Of all texts of one request; `None` where nobody counts."""
+    parallel: int = 4
+
+
+@final
+class Kind(Struct, frozen=True, forbid_unknown_fields=True):
+    """What models are for whose names fit one of the patterns."""
+
+    type: ModelType
+    match: tuple[str, ...]
+
+
+@final
+class Prices(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose replies cost nothing, and how others call providers."""
+
+    free: tuple[str, ...]
+    names: dict[str, str]
+
+
+@final
+class Known(Struct, frozen=True, forbid_unknown_fields=True):
+    """All of catalog.toml."""
+
+    model: tuple[KnownModel, ...]
+    kind: tuple[Kind, ...]
+    embeddings: dict[str, EmbeddingLimits]
+    prices: Prices
+
+
+@lru_cache(maxsize=1)
+def known() -> Known:
+    return read_known(tomllib.loads(files(__package__).joinpath("catalog.toml").read_text("utf-8")))
+
+
+def read_known(table: dict[str, Any]) -> Known:
+    """The facts in a parsed TOML table."""
+    return msgspec.convert(table, Known)
+
+
+@lru_cache(maxsize=4096)
+def known_model(provider: str, model: str) -> KnownModel | None:
+    """What is known about a model of a provider; nothing for names that nobody listed."""
+    name = model.lower()
+    offered = [listed for listed in known().model if provider in listed.providers]
+    exact = next((listed for listed in offered if listed.id.lower() == name), None)
+    return exact or next(
+        (listed for listed in offered if any(fnmatchcase(name, other) for other in listed.also)), None
+    )
+
+
+@lru_cache(maxsize=4096)
+def type_of(model: str) -> ModelType:
+    """What a model is for, as far as its name tells."""
+    name = model.rpartition("/")[2].lower()
+    return next(
+        (kind.type for kind in known().kind if any(fnmatchcase(name, pattern) for pattern in kind.match)),
+        "chat",
+    )

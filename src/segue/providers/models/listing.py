@@ -1,0 +1,128 @@
+"""The models of a provider in one standard form: what it says about them, and what is known besides."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, final
+
+from msgspec import structs
+
+from segue.dialects.card import UNKNOWN, ModelCard
+from segue.dialects.registry import ALIASES, DIALECTS
+from segue.errors import InvalidRequestError, while_doing
+from segue.providers.adapter import ModelInfo
+from segue.providers.models.cards import card_for_model
+from segue.providers.models.catalog import KnownModel, known, known_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segue.providers.endpoint import Endpoint
+    from segue.providers.services import Services
+
+KEPT_SECONDS: Final = 300.0
+
+
+@final
+class ModelList:
+    """The models of a place, asked for at most every five minutes unless somebody wants them anew."""
+
+    def __init__(
+        self, endpoint: Endpoint, services: Services, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._endpoint = endpoint
+        self._services = services
+        self._clock = clock
+        self._kept: tuple[float, list[ModelInfo]] | None = None
+
+    async def __call__(self, *, refresh: bool = False) -> list[ModelInfo]:
+        """Raises what went wrong; `known_models` is what can be said without asking."""
+        now = self._clock()
+        if self._kept is None or refresh or now - self._kept[0] >= KEPT_SECONDS:
+            self._kept = now, await self._ask()
+        return list(self._kept[1])
+
+    async def _ask(self) -> list[ModelInfo]:
+        if self._services.list_models is None:
+            raise _cannot_tell(self._endpoint.provider)
+        with while_doing(f"Listing the models of {self._endpoint.provider} failed"):
+            listed = await self._services.list_models(self._endpoint)
+        return [described(info, self._endpoint.dialect.name) for info in listed]
+
+
+async def show_model(endpoint: Endpoint, services: Services, name: str) -> ModelInfo:
+    """All about one model. Raises when its provider does not know it."""
+    if services.show_model is None:
+        raise _cannot_tell(endpoint.provider)
+    with while_doing(f'Asking {endpoint.provider} about the model "{name}" failed'):
+        info = await services.show_model(endpoint, name)
+    return described(info, endpoint.dialect.name)
+
+
+def known_models(provider: str, dialect: str = "") -> list[ModelInfo]:
+    """What can be said about a provider's models without asking it. `dialect`: that of its address."""
+    spoken = dialect or ALIASES.get(provider, provider)
+    return [
+        described(ModelInfo(id=listed.id, provider=provider, name=listed.id, type=listed.type), spoken)
+        for listed in known().model
+        if provider in listed.providers
+    ]
+
+
+def described(info: ModelInfo, dialect: str) -> ModelInfo:
+    """A model with all that is known about it. What its provider said about it stands."""
+    listed = known_model(info.provider, info.id)
+    card = card_for_model(info.id, dialect)
+    kind = listed.type if listed is not None else info.type
+    price = listed.price if listed is not None else None
+    chats = kind == "chat"
+    return structs.replace(
+        info,
+        name=info.name or info.id,
+        type=kind,
+        capabilities=_capabilities(info, kind, card, dialect),
+        context=_first(info.context, listed and listed.context, card.context if chats else None),
+        output=_first(info.output, listed and listed.output, card.output if chats else None),
+        dimensions=_first(info.dimensions, listed and listed.dimensions),
+        input_price=info.input_price if info.input_price is not None else (price and price.input),
+        output_price=_output_price(info, listed),
+    )
+
+
+def _first(*told: int | None) -> int | None:
+    return next((one for one in told if one), None)
+
+
+def _output_price(info: ModelInfo, listed: KnownModel | None) -> float | None:
+    if info.output_price is not None or listed is None or listed.price is None or listed.type != "chat":
+        return info.output_price
+    return listed.price.output
+
+
+def _capabilities(info: ModelInfo, kind: str, card: ModelCard, dialect: str) -> tuple[str, ...]:
+    if kind == "embedding":
+        return ("embeddings",)
+    if kind != "chat":
+        return info.capabilities
+    able = {"streaming", *info.capabilities}
+    # Some providers list all that a model can do: then the card has nothing to add.
+    if "capabilities" not in info.details and card is not UNKNOWN:
+        able |= _on_the_card(card, dialect)
+    return tuple(sorted(able))
+
+
+def _on_the_card(card: ModelCard, dialect: str) -> set[str]:
+    images = card.images
+    if images is None:
+        shown = DIALECTS[dialect].rules.media.user if dialect in DIALECTS else ()
+        images = any(kind.startswith("image/") for kind in shown)
+    told = {"tools": card.tools, "vision": images, "reasoning": card.thinking not in ("", "none")}
+    return {name for name, there in told.items() if there}
+
+
+def _cannot_tell(provider: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{provider} has no way to ask for its models.",
+        code="unsupported",
+        hint="Name the model yourself; segue sends what it is given.",
+    )

@@ -1,0 +1,69 @@
+"""What a reply costs in dollars: by our own table, else by genai-prices if it is installed, else nobody knows."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from segue.conversation.usage import Usage
+from segue.providers.models.catalog import Price, known, known_model
+
+_MILLION = 1_000_000
+
+
+def cost_of(usage: Usage, provider: str, model: str) -> float | None:
+    """The price of what was used. `None`: the model has no known price, or the provider did not count."""
+    if usage.input_tokens is None and usage.output_tokens is None:
+        return None
+    if provider in known().prices.free:
+        return 0.0
+    listed = known_model(provider, model)
+    if listed is None or listed.price is None:
+        return _elsewhere(usage, provider, model)
+    long = listed.long
+    is_long = long is not None and (usage.input_tokens or 0) > long.above
+    return _reckoned(usage, long if long is not None and is_long else listed.price)
+
+
+def _reckoned(usage: Usage, price: Price) -> float:
+    """Input counts what was read from and written to a cache, and output what was thought: each is paid once."""
+    cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+    fresh = max((usage.input_tokens or 0) - cached - written, 0)
+    dollars = (
+        fresh * price.input
+        + cached * (price.input if price.cached is None else price.cached)
+        + written * (price.input if price.cache_write is None else price.cache_write)
+        + (usage.output_tokens or 0) * price.output
+    )
+    return dollars / _MILLION
+
+
+def _elsewhere(usage: Usage, provider: str, model: str) -> float | None:
+    if find_spec("genai_prices") is None:
+        return None
+    import genai_prices  # noqa: PLC0415 - half a second, for models that few ask for
+
+    counted = genai_prices.Usage(
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=usage.cached_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        output_tokens=usage.output_tokens,
+    )
+    name = known().prices.names.get(provider, provider)
+    try:
+        return float(genai_prices.calc_price(counted, model, provider_id=name).total_price)
+    except (LookupError, ValueError):
+        return None
+
+
+class Bill:
+    """What something has cost so far."""
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+        self.cost: float | None = None
+        """Dollars, as far as prices are known."""
+
+    def add(self, usage: Usage, cost: float | None) -> None:
+        self.usage = self.usage.plus(usage)
+        if cost is not None:
+            self.cost = (self.cost or 0.0) + cost

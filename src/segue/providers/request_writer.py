@@ -1,0 +1,89 @@
+"""Makes the requests of many conversations: what was rendered and encoded for one is used again for its next."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import TYPE_CHECKING, final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.dialects.card import fit_rules
+from segue.dialects.request_cache import Sender
+from segue.providers.adapter import Sent
+from segue.transcript.render import render
+
+if TYPE_CHECKING:
+    from segue.conversation.options import Options
+    from segue.conversation.tools import ToolSpec
+    from segue.dialects.card import ModelCard
+    from segue.dialects.dialect import Dialect
+    from segue.providers.adapter import ChatRequest
+    from segue.transcript.policy import Policy
+    from segue.transcript.steps import Transcript
+
+KEPT_SESSIONS = 64
+"""Conversations are kept whole, so not all that ever were."""
+
+
+@final
+class Written(Struct, frozen=True):
+    """A request, ready to go out; `spoken` leads from the names the target knows tools by to our own."""
+
+    sent: Sent
+    spoken: dict[str, str]
+
+
+class _Kept:
+    """What the next request of one session begins with."""
+
+    __slots__ = ("sender", "transcript")
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.sender = Sender(dialect)
+        self.transcript: Transcript | None = None
+
+
+@final
+class Writer:
+    """Writes the requests to one place, in one dialect."""
+
+    def __init__(self, dialect: Dialect, provider: str, endpoint: str) -> None:
+        self._dialect = dialect
+        self._provider = provider
+        self._endpoint = endpoint
+        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+
+    def write(self, request: ChatRequest, options: Options, card: ModelCard, url: str = "") -> Written:
+        rules = self._dialect.rules.at(provider=self._provider, endpoint=self._endpoint, model=request.model)
+        rules = fit_rules(rules, card)
+        kept = self._keeping(request.session, request.model)
+        policy = _policy(request.policy, request.tools)
+        transcript = render(request.conversation, request.ledger, rules, policy, previous=kept.transcript)
+        encoded = kept.sender.encode(transcript, request.tools, options, card)
+        kept.transcript = transcript
+        sent = Sent(
+            origin=rules.target,
+            made_under=transcript.fingerprint,
+            repairs=(*transcript.repairs, *encoded.repairs),
+            body=encoded.body,
+            url=url,
+        )
+        return Written(sent, {told: name for name, told in transcript.names.items() if told != name})
+
+    def _keeping(self, session: str, model: str) -> _Kept:
+        if not session:
+            return _Kept(self._dialect)
+        kept = self._kept.pop((session, model), None) or _Kept(self._dialect)
+        self._kept[session, model] = kept
+        if len(self._kept) > KEPT_SESSIONS:
+            self._kept.popitem(last=False)
+        return kept
+
+
+def _policy(policy: Policy, tools: tuple[ToolSpec, ...]) -> Policy:
+    """What the tools add to what the user wants."""
+    names = policy.tool_names or tuple(tool.name for tool in tools)
+    surroundings = policy.surroundings or blake2b(msgspec.json.encode(tools), digest_size=8).hexdigest()
+    return structs.replace(policy, tool_names=names, surroundings=surroundings)

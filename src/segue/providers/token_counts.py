@@ -1,0 +1,161 @@
+"""How many tokens a request is, and whether a model can take so many: asked before anything is sent.
+
+The provider's own counter is preferred. Where there is none, or it fails, four characters are a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
+
+from msgspec import Struct
+
+from segue.conversation.blocks import Code, Reasoning, Text, ToolCall, ToolResult
+from segue.errors import ContextLengthError, SegueError
+from segue.providers.adapter import CountsTokens, KnowsModels, ListsModels, ShowsModel
+from segue.providers.models.cards import catalog
+from segue.providers.token_estimates import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.blocks import Block
+    from segue.providers.adapter import ChatRequest, ProviderAdapter
+
+UNKNOWN_LIMIT: Final = 4096
+WARNING_THRESHOLD: Final = 0.9
+ASKING_SECONDS: Final = 5.0
+"""How long a provider may take to tell about a model: a limit is worth less than an answer."""
+_CHARACTERS_PER_TOKEN: Final = 4
+
+LimitStatus: TypeAlias = Literal["within", "warning", "over"]
+
+
+@final
+class LimitCheck(Struct, frozen=True):
+    """How many tokens a request has, how many the model takes, and what follows."""
+
+    model: str
+    tokens: int
+    limit: int
+    threshold: float = WARNING_THRESHOLD
+
+    @property
+    def status(self) -> LimitStatus:
+        if self.tokens > self.limit:
+            return "over"
+        return "warning" if self.tokens >= self.limit * self.threshold else "within"
+
+    @property
+    def within_limit(self) -> bool:
+        return self.status != "over"
+
+    @property
+    def is_warning(self) -> bool:
+        return self.status == "warning"
+
+
+def fallback_tokens(characters: int) -> int:
+    """Four characters are a token, rounded up."""
+    return -(-characters // _CHARACTERS_PER_TOKEN)
+
+
+def characters_of(request: ChatRequest) -> int:
+    """All that is said in a request: system prompt, texts, thoughts, calls, results, and what tools are told to be."""
+    said = len(request.conversation.system)
+    said += sum(_characters(block) for message in request.conversation.messages for block in message.blocks)
+    return said + sum(
+        len(tool.name) + len(tool.description) + len(json_text(tool.parameters)) for tool in request.tools
+    )
+
+
+def _characters(block: Block) -> int:
+    if type(block) is Text or type(block) is Reasoning:
+        return len(block.text)
+    if type(block) is Code:
+        return len(block.code)
+    if type(block) is ToolCall:
+        return len(block.name) + len(block.raw or json_text(block.arguments))
+    if type(block) is ToolResult:
+        said = block.error if block.error is not None else block.output
+        return len(said) if isinstance(said, str) else len(json_text(said))
+    return 0
+
+
+@lru_cache(maxsize=4096)
+def _context_of(model: str) -> int | None:
+    """What the catalog says of a model, whoever serves it."""
+    name = model.rpartition("/")[2].lower()
+    return next((card.context for card in catalog().cards if fnmatchcase(name, card.match)), None)
+
+
+@final
+class TokenCounter:
+    """Counts requests for one provider and holds them against the limits of its models."""
+
+    def __init__(
+        self,
+        provider: ProviderAdapter,
+        *,
+        limits: Mapping[str, int] | None = None,
+        default_limit: int = UNKNOWN_LIMIT,
+        warning_threshold: float = WARNING_THRESHOLD,
+    ) -> None:
+        """`limits`: tokens by model, which win over all else; `default_limit` is for models nobody knows."""
+        self._provider = provider
+        self._limits = dict(limits or {})
+        self._default_limit = default_limit
+        self._threshold = warning_threshold
+        self._told: dict[str, int | None] = {}
+
+    async def estimate_tokens(self, request: ChatRequest) -> int:
+        """The input tokens of a request, at least one. Never fails: a count that cannot be had is estimated."""
+        if isinstance(self._provider, CountsTokens):
+            try:
+                return max(1, await self._provider.count_tokens(request))
+            except SegueError:
+                pass  # the request itself will tell what is wrong
+        return max(1, fallback_tokens(characters_of(request)))
+
+    def check_limit(self, model: str, tokens: int) -> LimitCheck:
+        """Hold a count against what is known of the model so far; asks nobody."""
+        return LimitCheck(model, tokens, self._known_limit(model) or self._default_limit, self._threshold)
+
+    async def limit_of(self, model: str) -> int:
+        """The tokens a model takes: as configured, else as its provider says, else as is known, else the default."""
+        if model not in self._limits and model not in self._told:
+            self._told[model] = await self._ask(model)
+        return self._known_limit(model) or self._default_limit
+
+    async def admit(self, request: ChatRequest) -> LimitCheck:
+        """Count a request before it is sent; one that is too long is refused."""
+        await self.limit_of(request.model)
+        check = self.check_limit(request.model, await self.estimate_tokens(request))
+        if check.status == "over":
+            raise ContextLengthError(
+                f"Request exceeds token limit: {check.tokens} > {check.limit} for model {check.model}"
+            )
+        return check
+
+    def _known_limit(self, model: str) -> int | None:
+        return self._limits.get(model) or self._told.get(model) or self._on_a_card(model)
+
+    def _on_a_card(self, model: str) -> int | None:
+        if isinstance(self._provider, KnowsModels):
+            return self._provider.card(model).context
+        return _context_of(model)
+
+    async def _ask(self, model: str) -> int | None:
+        """What the provider says, where it says anything in time."""
+        try:
+            async with asyncio.timeout(ASKING_SECONDS):
+                if isinstance(self._provider, ShowsModel):
+                    return (await self._provider.show_model(model)).context
+                if isinstance(self._provider, ListsModels):
+                    listed = await self._provider.list_models()
+                    return next((info.context for info in listed if info.id == model), None)
+        except (SegueError, TimeoutError):
+            pass
+        return None

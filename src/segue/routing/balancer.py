@@ -1,0 +1,279 @@
+"""What all routers share: members are looked at before a turn, and left when they fail, for reasons that are kept.
+
+A policy only says in which order free members are tried. One lock guards the members, so that sessions in several
+threads can share a router.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from segue.errors import RouteBusyError, RouteError, RouteTooSmallError, SegueError, UsageError
+from segue.routing.retry import Patience, cure_of, is_transient, pause_before, retry_after_of
+from segue.routing.router import GiveUp, GoTo, Need, NextStep, Retry, Routing, Skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from segue.conversation.usage import Usage
+    from segue.routing.members import Hindrance, Member, Obstacle
+    from segue.routing.route import Route
+    from segue.routing.router import Facts
+    from segue.routing.statistics import MemberStatistics
+
+
+_SECOND_CHOICE: Final[tuple[Hindrance, ...]] = ("lacking", "locked_out")
+"""Better an answer from a member that hears of images and tools in words, or one that got its key since, than none."""
+
+
+class Balancer:
+    """A router over several members; subclasses are its policies."""
+
+    def __init__(
+        self,
+        name: str,
+        members: Sequence[Member],
+        facts: Facts,
+        *,
+        context: int | None = None,
+        patience: Patience | None = None,
+        now: Callable[[], float] = monotonic,
+        random: Callable[[], float] | None = None,
+    ) -> None:
+        if not any(member.known is not None for member in members):
+            raise _none_known(name, members)
+        self.name = name
+        self.members = tuple(members)
+        self.facts = facts
+        self.patience = patience or Patience(attempts=2)
+        self.now = now
+        self.random = random or Random().random  # noqa: S311 - spreads requests, guards nothing
+        self.lock = Lock()
+        self._context = context
+        self._opened = 0
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        return tuple(member.known for member in self.members if member.known is not None)
+
+    @property
+    def context_limit(self) -> int | None:
+        """As it was set, else the smallest window that is known among the members that can be used."""
+        if self._context is not None:
+            return self._context
+        return min((known for member in self.members if (known := self.window(member))), default=None)
+
+    def window(self, member: Member) -> int | None:
+        """Tokens that fit there, where that is known."""
+        try:
+            return member.facts(self.facts).context
+        except SegueError:
+            return None
+
+    def open(self, need: Need) -> Routing:
+        with self.lock:
+            now = self.now()
+            free: list[Member] = []
+            obstacles: list[tuple[Member, Obstacle]] = []
+            for member in self.members:
+                obstacle = member.obstacle(need, self.facts, now)
+                if obstacle is None:
+                    free.append(member)
+                else:
+                    obstacles.append((member, obstacle))
+            for kind in _SECOND_CHOICE:
+                if not free:
+                    free = [member for member, obstacle in obstacles if obstacle.kind == kind]
+                    obstacles = [held for held in obstacles if held[1].kind != kind]
+            if not free:
+                raise self.refusal(obstacles, now)
+            candidates = self.order(free)
+            self._opened += 1
+            return TurnRouting(self, candidates, obstacles, self._opened)
+
+    def statistics(self) -> tuple[MemberStatistics, ...]:
+        with self.lock:
+            now = self.now()
+            return tuple(
+                member.tally.told(member.name, member.breaker.state(now), self._unusable(member))
+                for member in self.members
+            )
+
+    def _unusable(self, member: Member) -> str:
+        try:
+            member.facts(self.facts)
+        except SegueError as error:
+            return str(error)
+        return ""
+
+    def order(self, free: list[Member]) -> list[Member]:
+        """In which order members that could take the turn are tried; called once per turn."""
+        return free
+
+    def answered(self, turn: TurnRouting) -> None:
+        """A member gave an answer."""
+
+    def exhausted(self, turn: TurnRouting) -> None:
+        """All members failed."""
+
+    def refusal(self, obstacles: Sequence[tuple[Member, Obstacle]], now: float) -> SegueError:
+        """Why no member can even be asked."""
+        failures = tuple((member.name, obstacle.error) for member, obstacle in obstacles)
+        message = f'No member of "{self.name}" can take this turn: {_listed(failures)}'
+        limits = [obstacle.limit for _, obstacle in obstacles if obstacle.kind == "too_small"]
+        if limits:
+            return RouteTooSmallError(
+                message, limit=max(limits), hint="Make the conversation shorter.", failures=failures
+            )
+        rests = [obstacle.until - now for _, obstacle in obstacles if obstacle.kind == "resting"]
+        return _aggregate(message, failures, rests)
+
+    def defeat(self, turn: TurnRouting, last: SegueError, now: float) -> SegueError:
+        """Why nobody answered: every reason, and whether and when asking again may help."""
+        failures = (
+            *((member.name, error) for member, error in turn.failures.items()),
+            *((member.name, obstacle.error) for member, obstacle in turn.obstacles),
+        )
+        too_small = all(error.remedy == "shrink" for _, error in failures)
+        if too_small or len(failures) == 1:
+            return last
+        rests = [obstacle.until - now for _, obstacle in turn.obstacles if obstacle.kind == "resting"]
+        rests += [
+            max(retry_after_of(error) or 0.0, member.breaker.ready_at(now) - now)
+            for member, error in turn.failures.items()
+            if is_transient(error)
+        ]
+        return _aggregate(f'No member of "{self.name}" answered: {_listed(failures)}', failures, rests)
+
+
+class TurnRouting:
+    """The way of one turn through the members of a balancer."""
+
+    def __init__(
+        self,
+        balancer: Balancer,
+        candidates: list[Member],
+        obstacles: list[tuple[Member, Obstacle]],
+        ordinal: int,
+    ) -> None:
+        self.ordinal = ordinal
+        self.member = candidates[0]
+        self.obstacles = obstacles
+        self.failures: dict[Member, SegueError] = {}
+        self._balancer = balancer
+        self._waiting = candidates[1:]
+        self._attempts = 0
+        self._waited = 0.0
+        self._settled = False
+        self.member.asks(balancer.now())
+
+    @property
+    def route(self) -> Route:
+        return self.member.route
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        return tuple(member.skipped(obstacle) for member, obstacle in self.obstacles)
+
+    def failed(self, error: SegueError, *, shown: bool, ran: bool) -> NextStep:
+        with self._balancer.lock:
+            now = self._balancer.now()
+            member = self.member
+            member.fails(error, now)
+            self.failures[member] = error
+            self._attempts += 1
+            if shown:
+                return GiveUp(error)
+            stays = ran or self._settled
+            cure = cure_of(error)
+            if cure == "again" and (stays or not self._waiting or member.breaker.ready_at(now) <= now):
+                pause = self._pause(error)
+                if pause is not None:
+                    self._waited += pause
+                    return Retry(pause)
+            member.leave(error, now)
+            if stays or cure == "none":
+                return GiveUp(error)
+            return self._go_on(error, now)
+
+    def _pause(self, error: SegueError) -> float | None:
+        balancer = self._balancer
+        return pause_before(self._attempts, error, self._waited, balancer.patience, balancer.random)
+
+    def _go_on(self, error: SegueError, now: float) -> NextStep:
+        need = Need() if cure_of(error) != "larger" else Need(tokens=self._outgrown())
+        while self._waiting:
+            member = self._waiting.pop(0)
+            # Other sessions may have found it failing since this turn began.
+            obstacle = member.obstacle(need, self._balancer.facts, now)
+            if obstacle is None or obstacle.kind == "locked_out":
+                self.member = member
+                self._attempts, self._waited = 0, 0.0
+                member.asks(now)
+                return GoTo(member.route)
+            self.obstacles.append((member, obstacle))
+        self._balancer.exhausted(self)
+        return GiveUp(self._balancer.defeat(self, error, now))
+
+    def _outgrown(self) -> int | None:
+        """Tokens that the conversation has at least, after the present member found it too long."""
+        window = self._balancer.window(self.member)
+        return None if window is None else window + 1
+
+    def answered(
+        self,
+        usage: Usage,
+        first_token_seconds: float | None = None,
+        *,
+        seconds: float | None = None,
+        cost: float | None = None,
+    ) -> None:
+        with self._balancer.lock:
+            self.member.tally.success(usage, first_token_seconds, seconds, cost)
+            self.member.succeeds(first_token_seconds, self._balancer.now())
+            self._settled = True
+            self._attempts, self._waited = 0, 0.0
+            self._balancer.answered(self)
+
+    def aborted(self) -> None:
+        with self._balancer.lock:
+            self.member.tally.abort()
+            self.member.breaker.give_back()
+
+
+def _listed(failures: Sequence[tuple[str, SegueError]]) -> str:
+    return "; ".join(f"{name}: {error.message.rstrip('.')}" for name, error in failures) + "."
+
+
+def _aggregate(
+    message: str, failures: tuple[tuple[str, SegueError], ...], rests: Sequence[float]
+) -> RouteError:
+    """`rests`: seconds after which each member that may recover by itself can be asked again."""
+    if not rests:
+        return RouteError(
+            message,
+            failures=failures,
+            hint="Asking again will not help: correct what the members say, or add another.",
+        )
+    wait = max(0.0, min(rests))
+    when = f"in {wait:.0f} s" if wait >= 1 else "now"
+    return RouteBusyError(message, failures=failures, hint=f"Try again {when}.", retry_after=wait)
+
+
+def _none_known(name: str, members: Sequence[Member]) -> UsageError:
+    reasons = [f"{member.name}: {_reason(member)}" for member in members]
+    return UsageError(
+        f'No member of "{name}" can be found: {"; ".join(reasons) or "it has none"}.',
+        code="no_members",
+        hint="Name at least one member as provider/model.",
+    )
+
+
+def _reason(member: Member) -> str:
+    try:
+        return member.route.name
+    except SegueError as error:
+        return error.message.rstrip(".")

@@ -1,0 +1,151 @@
+"""A member of a router: where it leads, how it fared, and what stands in the way of a turn going there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias, final
+
+from msgspec import Struct
+
+from segue.errors import RouteBusyError, RouteError, RouteTooSmallError, SegueError, UsageError
+from segue.routing.breaker import Breaker, BreakerSettings
+from segue.routing.retry import cure_of, retry_after_of
+from segue.routing.router import MemberFacts, Skipped
+from segue.routing.statistics import Tally
+
+if TYPE_CHECKING:
+    from segue.routing.route import Route
+    from segue.routing.router import Facts, Need
+
+Hindrance: TypeAlias = Literal["unusable", "resting", "locked_out", "too_small", "lacking"]
+"""`locked_out`: it wanted another key or more money, which it may have by now. `lacking`: it cannot see or call what
+the turn has, so it would have to be told in other words."""
+
+LOCKED_OUT: float = 60.0
+"""Seconds for which a member that wants another key or more money is left alone."""
+LONGEST_REST: float = 600.0
+STALE: float = 600.0
+"""Seconds for which a measured latency counts."""
+_SMOOTHING = 0.3
+_LOCKS = ("log_in", "pay")
+
+
+@final
+class Obstacle(Struct, frozen=True):
+    """Why a turn should not go to a member."""
+
+    kind: Hindrance
+    error: SegueError
+    until: float = 0.0
+    """When it is over, where time is what it takes."""
+    limit: int = 0
+
+
+class Member:
+    """One of the routes of a router, or a name that leads nowhere with the reason."""
+
+    def __init__(
+        self,
+        route: Route | None,
+        breaker: BreakerSettings,
+        *,
+        name: str = "",
+        weight: float = 1.0,
+        unknown: SegueError | None = None,
+    ) -> None:
+        self._route = route
+        self.name = name or (route.name if route is not None else "")
+        self.weight = weight
+        self.breaker = Breaker(breaker)
+        self.tally = Tally()
+        self._unknown = unknown
+        self.asked_at: float | None = None
+        self._measured: tuple[float, float] | None = None
+        self._rests_until = 0.0
+        self._rests_because: SegueError | None = None
+
+    @property
+    def known(self) -> Route | None:
+        return self._route
+
+    @property
+    def route(self) -> Route:
+        if self._route is None:
+            raise self._unknown or UsageError(
+                f'"{self.name}" leads nowhere.', code="unknown_member", hint="Name it as provider/model."
+            )
+        return self._route
+
+    def facts(self, facts: Facts) -> MemberFacts:
+        """What is known of it; raises what makes it unusable."""
+        known = facts(self.route)
+        return known if self.route.context is None else _limited(known, self.route.context)
+
+    def obstacle(self, need: Need, facts: Facts, now: float) -> Obstacle | None:
+        try:
+            known = self.facts(facts)
+        except SegueError as error:
+            return Obstacle("unusable", error)
+        ready = max(self._rests_until, self.breaker.ready_at(now))
+        if ready > now:
+            locked = self._rests_because is not None and self._rests_because.remedy in _LOCKS
+            return Obstacle("locked_out" if locked else "resting", self._resting(ready - now), ready)
+        if need.tokens is not None and known.context is not None and need.tokens > known.context:
+            return Obstacle("too_small", self._too_small(need.tokens, known.context), limit=known.context)
+        if need.images and not known.images:
+            return Obstacle("lacking", RouteError("It cannot see images.", code="no_images"))
+        if need.tools and not known.tools:
+            return Obstacle("lacking", RouteError("It knows no tools.", code="no_tools"))
+        return None
+
+    def asks(self, now: float) -> None:
+        """A turn goes there."""
+        self.asked_at = now
+        self.breaker.begin(now)
+
+    def latency(self, now: float) -> float | None:
+        """Seconds to the first token of late; the newest measurements weigh most."""
+        return self._measured[0] if self._measured and now - self._measured[1] < STALE else None
+
+    def fails(self, error: SegueError, now: float) -> None:
+        """Learn from a failure. What is wrong with the request alone says nothing about the member."""
+        self.tally.failure(error)
+        if cure_of(error) == "again":
+            self.breaker.failed(now)
+        else:
+            self.breaker.give_back()
+
+    def leave(self, error: SegueError, now: float) -> None:
+        """The turn goes elsewhere because of this: let the member rest where it is known for how long."""
+        asked = retry_after_of(error)
+        if error.remedy in _LOCKS:
+            asked = max(asked or 0.0, LOCKED_OUT)
+        if asked is not None:
+            self._rests_until = max(self._rests_until, now + min(asked, LONGEST_REST))
+            self._rests_because = error
+
+    def succeeds(self, first_token_seconds: float | None, now: float) -> None:
+        self.breaker.succeeded()
+        if first_token_seconds is not None:
+            known = self.latency(now)
+            change = 0.0 if known is None else (1 - _SMOOTHING) * (known - first_token_seconds)
+            self._measured = first_token_seconds + change, now
+        self._rests_until, self._rests_because = 0.0, None
+
+    def _resting(self, seconds: float) -> RouteBusyError:
+        cause = self._rests_because or self.tally.last_error
+        why = f": {cause.message}" if cause is not None else "."
+        return RouteBusyError(
+            f"It is left alone for {seconds:.0f} s after it failed{why}", code="resting", retry_after=seconds
+        )
+
+    def _too_small(self, tokens: int, limit: int) -> RouteTooSmallError:
+        return RouteTooSmallError(
+            f"Request exceeds token limit: {tokens} > {limit} for model {self.route.model}", limit=limit
+        )
+
+    def skipped(self, obstacle: Obstacle) -> Skipped:
+        return Skipped(self.name, obstacle.error.message, self._route, obstacle.error.code)
+
+
+def _limited(known: MemberFacts, context: int) -> MemberFacts:
+    return MemberFacts(context=context, images=known.images, tools=known.tools)

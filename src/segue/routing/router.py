@@ -1,0 +1,137 @@
+"""Which member answers a turn, as decisions without any waiting or sending.
+
+A `Router` opens one `Routing` per turn. The routing names the route to use now and, told how each exchange went, says
+what to do next: ask again after a pause, go to another member, or give up. Clock and chance are passed in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeAlias, final
+
+from msgspec import Struct
+
+from segue.errors import SegueError
+from segue.routing.route import Route
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segue.conversation.usage import Usage
+    from segue.routing.statistics import MemberStatistics
+
+
+@final
+class Need(Struct, frozen=True, kw_only=True):
+    """What a turn asks of a member."""
+
+    tokens: int | None = None
+    """Estimate of the request, with room for the answer."""
+    images: bool = False
+    tools: bool = False
+
+
+@final
+class MemberFacts(Struct, frozen=True, kw_only=True):
+    """What is known of a route before it is tried."""
+
+    context: int | None = None
+    images: bool = True
+    tools: bool = True
+
+
+@final
+class Skipped(Struct, frozen=True):
+    """A member that was not even asked, and why. `route` is missing where its name leads nowhere."""
+
+    name: str
+    reason: str
+    route: Route | None = None
+    code: str = ""
+
+
+@final
+class Retry(Struct, frozen=True):
+    """Ask the same route again, after so many seconds."""
+
+    after: float
+
+
+@final
+class GoTo(Struct, frozen=True):
+    """Ask this route now."""
+
+    route: Route
+
+
+@final
+class GiveUp(Struct, frozen=True):
+    """The turn ends with this error."""
+
+    error: SegueError
+
+
+NextStep: TypeAlias = Retry | GoTo | GiveUp
+
+
+class Routing(Protocol):
+    """The way of one turn. All its exchanges go to `route`."""
+
+    @property
+    def route(self) -> Route: ...
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """Members that were passed over so far, with the reason."""
+        ...
+
+    def failed(self, error: SegueError, *, shown: bool, ran: bool) -> NextStep:
+        """An exchange failed. `shown`: some of its output was; `ran`: a call of this turn has run.
+
+        Where the remedy is to shrink, shrink and ask again; tell it here only if that did not help.
+        """
+        ...
+
+    def answered(
+        self,
+        usage: Usage,
+        first_token_seconds: float | None = None,
+        *,
+        seconds: float | None = None,
+        cost: float | None = None,
+    ) -> None:
+        """An exchange succeeded: from now on the turn stays where it is."""
+        ...
+
+    def aborted(self) -> None:
+        """The user stopped an exchange: nobody's failure."""
+        ...
+
+
+class Router(Protocol):
+    """Chooses where each turn goes. Many sessions may share one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Every member that can be reached by name."""
+        ...
+
+    @property
+    def context_limit(self) -> int | None:
+        """What fits into every member, so that any of them can take the conversation over."""
+        ...
+
+    def open(self, need: Need) -> Routing:
+        """Begin a turn. Raises RouteError with all reasons when no member can take it.
+
+        Its remedy is `shrink` (RouteTooSmallError, with the `limit` to shrink to) when only size stands in the way.
+        """
+        ...
+
+    def statistics(self) -> tuple[MemberStatistics, ...]: ...
+
+
+Facts: TypeAlias = "Callable[[Route], MemberFacts]"
+"""Raises what is wrong where a route cannot be used: no such provider, no key."""

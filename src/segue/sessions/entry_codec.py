@@ -1,0 +1,138 @@
+"""Entries as JSON, one object each, and back.
+
+What a program can build and JSON cannot say (cycles, bytes, NaN) is written in a form it can, as in documents.
+Headers and keys in a request's own fields belong to the provider, not to the session: they are never written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
+
+import msgspec
+from msgspec import structs
+
+from segue.conversation.document import (
+    plain_call,
+    plain_interaction,
+    plain_message,
+    plain_options,
+    plain_result,
+)
+from segue.conversation.json_safe import plain
+from segue.conversation.options import Options
+from segue.sessions import errors
+from segue.sessions.entries import (
+    Adopted,
+    CallEnded,
+    CallsScheduled,
+    Compacted,
+    Entry,
+    ModelReplied,
+    NoteAdded,
+    SessionStarted,
+    SettingsChanged,
+    TurnEnded,
+    UserSaid,
+)
+
+if TYPE_CHECKING:
+    from segue.conversation.message import Conversation
+
+_E = TypeVar("_E", bound=Entry)
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
+
+_SECRET: Final = frozenset(
+    {
+        *("headers", "extra_headers", "http_headers", "default_headers"),
+        *("authorization", "proxy_authorization", "auth", "bearer", "cookie", "cookies"),
+        *("api_key", "apikey", "x_api_key", "x_goog_api_key"),
+        *("access_token", "refresh_token", "id_token", "client_secret", "password", "secret"),
+    }
+)
+
+
+def encode_entry(entry: Entry) -> bytes:
+    sayable = _sayable(entry)
+    try:
+        return _ENCODER.encode(sayable)
+    except UnicodeEncodeError:
+        # Lone surrogates: the standard library can say them, in escapes.
+        return json.dumps(msgspec.to_builtins(sayable), separators=(",", ":")).encode()
+
+
+def decode_entry(body: bytes | str) -> Entry:
+    """Raises JournalError `newer_entry` or `damaged`."""
+    try:
+        return _DECODER.decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _decode_slowly(body)
+
+
+def settled(entry: _E) -> _E:
+    """The entry as it will be read back, so that what is remembered now is what is remembered after a crash."""
+    return cast("_E", decode_entry(encode_entry(entry)))
+
+
+def _decode_slowly(body: bytes | str) -> Entry:
+    try:
+        fields = json.loads(body)
+        entry: Entry = msgspec.convert(fields, Entry)
+    except msgspec.ValidationError as error:
+        kind = fields.get("type") if isinstance(fields, dict) else None
+        if isinstance(kind, str) and kind not in _KINDS:
+            raise errors.newer_entry(kind) from error
+        raise errors.damaged(str(kind or "entry"), str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise errors.damaged("entry", str(error)) from error
+    return entry
+
+
+_KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(Entry))
+
+
+def _sayable(entry: Entry) -> Entry:
+    """The entry without values that JSON cannot say, and without what nobody but a provider may know."""
+    changed: dict[str, Any] = {}
+    match entry:
+        case UserSaid(message) | NoteAdded(message) | ModelReplied(message):
+            changed["message"] = plain_message(message)
+        case CallsScheduled(calls):
+            changed["calls"] = tuple(plain_call(call) for call in calls)
+        case CallEnded(result):
+            changed["result"] = plain_result(result)
+        case Adopted(conversation=conversation, interactions=interactions):
+            changed["conversation"] = _plain_conversation(conversation)
+            changed["interactions"] = tuple(plain_interaction(interaction) for interaction in interactions)
+        case Compacted(conversation=conversation):
+            changed["conversation"] = _plain_conversation(conversation)
+        case SessionStarted(options=options) | SettingsChanged(options=Options() as options):
+            changed["options"] = _journalled(options)
+        case TurnEnded(error=dict() as error):
+            changed["error"] = plain(error)
+        case _:
+            return entry
+    return structs.replace(entry, **changed)
+
+
+def _plain_conversation(conversation: Conversation) -> Conversation:
+    messages = tuple(plain_message(message) for message in conversation.messages)
+    return structs.replace(conversation, messages=messages)
+
+
+def _journalled(options: Options) -> Options:
+    kept = plain_options(options)
+    return structs.replace(kept, extra=_without_secrets(kept.extra)) if kept.extra else kept
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            name: _without_secrets(held)
+            for name, held in value.items()
+            if name.lower().replace("-", "_") not in _SECRET
+        }
+    return [_without_secrets(held) for held in value] if isinstance(value, list) else value

@@ -1,0 +1,97 @@
+"""What stores and journals refuse, in words: what, where, why, and how to go on."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from segue.errors import JournalError, UsageError
+
+if TYPE_CHECKING:
+    from segue.sessions.leases.owners import Owner
+
+
+def busy(session: str, holder: Owner, since: float) -> JournalError:
+    when = datetime.fromtimestamp(since).astimezone().isoformat(" ", "seconds")
+    return JournalError(
+        f'Session "{session}" is open in process {holder.pid} on {holder.host or "an unknown host"}, since {when}.',
+        code="session_busy",
+        path=session,
+        hint="Close it there, take it over with --take-over, or go on in a copy with --fork.",
+    )
+
+
+def fenced(session: str) -> JournalError:
+    return JournalError(
+        f'Session "{session}" was taken over by somebody else; nothing more is written from here.',
+        code="fenced",
+        path=session,
+        hint="Resume it again with --take-over, or go on in a copy with --fork.",
+    )
+
+
+def unknown_session(session: str) -> JournalError:
+    return JournalError(
+        f'There is no session "{session}".',
+        code="unknown_session",
+        path=session,
+        hint="List the sessions there are: segue sessions.",
+    )
+
+
+def session_exists(session: str) -> JournalError:
+    return JournalError(
+        f'There is a session "{session}" already.',
+        code="session_exists",
+        path=session,
+        hint="Resume it, or choose another id.",
+    )
+
+
+def bad_session_id(session: str) -> UsageError:
+    return UsageError(
+        f"{session!r} cannot be the id of a session.",
+        code="bad_session_id",
+        path="session",
+        hint="Up to 100 letters, digits, dots, dashes and underscores; a letter or digit comes first.",
+    )
+
+
+def newer_store(place: str, version: int, known: int) -> JournalError:
+    return JournalError(
+        f"The sessions in {place} are kept in form {version}; this segue knows forms up to {known}.",
+        code="newer_store",
+        path=place,
+        hint="Nothing was changed. Open them with a newer segue.",
+    )
+
+
+def newer_entry(kind: str) -> JournalError:
+    return JournalError(
+        f'The session holds an entry of the kind "{kind}", which this segue does not know.',
+        code="newer_entry",
+        path=kind,
+        hint="Nothing was changed. Open it with a newer segue.",
+    )
+
+
+def damaged(place: str, why: str) -> JournalError:
+    return JournalError(
+        f"What is written there is no entry: {why}.",
+        code="damaged",
+        path=place,
+        hint="Nothing was changed. Restore it from a copy, or export what can be read.",
+    )
+
+
+def store_failed(place: str, why: str) -> JournalError:
+    return JournalError(
+        f"The sessions cannot be read or written: {why}.",
+        code="store_failed",
+        path=place,
+        hint="Check the disk's free space and the file's permissions.",
+    )
+
+
+def misfit(what: str, code: str = "misfit") -> JournalError:
+    return JournalError(what, code=code, hint="Nothing was written. Please report it with the journal.")

@@ -1,0 +1,1 @@
+"""Where journals are kept: memory, SQLite, and files of JSON lines."""

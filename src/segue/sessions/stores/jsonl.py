@@ -1,0 +1,298 @@
+"""Sessions that people can read: one file of lines each, and beside it one that says who may write.
+
+Every operation holds the lock of its session, so the check of the epoch and the write that follows are one. Lines
+written together say how many more belong to them: what a crash tore off at the end of a file was never
+acknowledged, and is dropped as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from segue.errors import JournalError
+from segue.sessions import errors
+from segue.sessions.entries import Entry, Record, SessionStarted
+from segue.sessions.entry_codec import decode_entry
+from segue.sessions.leases.claims import Hold, check_session_id, refuse_busy
+from segue.sessions.leases.lock_file import Fence, locked
+from segue.sessions.listing import fold_text, is_shown, news_in, told
+from segue.sessions.stores.disk_thread import Worker
+from segue.sessions.stores.jsonl_lines import Line, Lines, read_lines, report_torn, report_unreadable, written
+from segue.sessions.stores.store import LEASE_SECONDS, Lease, SessionInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from segue.sessions.leases.owners import Owner
+
+# The size counts as data; the time of the last write, which fsync waits for as well, does not matter.
+_SYNC: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class JsonlStore:
+    """Keeps journals in a directory, which only its owner may read. Needs a system with POSIX locks, a local disk."""
+
+    def __init__(self, directory: str | os.PathLike[str], *, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._directory = Path(directory)
+        self._lease_seconds = lease_seconds
+        self._worker = Worker("segue-jsonl")
+        self._searcher = Worker(
+            "segue-jsonl-search"
+        )  # reading thousands of files must not keep a writer waiting
+        self._ends: dict[str, tuple[int, int]] = {}
+        """The last entry and the size of files we write to, so that an append need not read them."""
+
+    async def create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
+        check_session_id(session)
+        return await self._run(self._create, session, started, owner)
+
+    async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:
+        return await self._run(self._claim, session, owner, take_over=take_over)
+
+    async def renew(self, lease: Lease) -> None:
+        await self._run(self._renew, lease)
+
+    async def release(self, lease: Lease) -> None:
+        await self._run(self._release, lease)
+
+    async def append(self, lease: Lease, entries: Sequence[Entry]) -> int:
+        return await self._run(self._append, lease, entries)
+
+    async def read(self, session: str, *, after: int = 0) -> list[Record]:
+        return await self._run(self._read, session, after)
+
+    async def find(self, *, text: str = "", parent: str = "", limit: int = 50) -> list[SessionInfo]:
+        return await self._run_in(self._searcher, self._find, fold_text(text), parent, limit)
+
+    async def delete(self, session: str) -> None:
+        await self._run(self._delete, session)
+
+    async def close(self) -> None:
+        await self._searcher.close(lambda: None)
+        await self._worker.close(self._ends.clear)
+
+    async def _run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await self._run_in(self._worker, do, *args, **kwargs)
+
+    async def _run_in(self, worker: Worker, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return await worker.run(do, *args, **kwargs)
+        except OSError as error:
+            raise errors.store_failed(str(self._directory), str(error)) from error
+
+    # Everything below runs in a worker's thread; the searcher's changes nothing.
+
+    def _create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(self._lock_file(session)) as fence:
+            if self._file(session).exists() and read_lines(self._file(session)).lines:
+                raise errors.session_exists(session)
+            lease = self._give(fence, session, owner, epoch=1)
+            self._ends[session] = (0, 0)
+            self._write(lease, (started,), fence.clock())
+            _sync_directory(self._directory)
+        return lease
+
+    def _claim(self, session: str, owner: Owner, *, take_over: bool) -> Lease:
+        with self._locked(session) as fence:
+            if not take_over:
+                refuse_busy(session, fence.hold, fence.clock(), claimant=owner)
+            known = self._mended(session)
+            # A power cut may have lost the fence; the entries remember how far it had come.
+            return self._give(fence, session, owner, epoch=max(fence.epoch, known.epoch) + 1)
+
+    def _give(self, fence: Fence, session: str, owner: Owner, *, epoch: int) -> Lease:
+        now = fence.clock()
+        fence.put(epoch, Hold(owner, now, now + self._lease_seconds), durably=True)
+        return Lease(session, owner, epoch)
+
+    def _renew(self, lease: Lease) -> None:
+        with self._held(lease) as (fence, hold):
+            until = fence.clock() + self._lease_seconds
+            fence.put(lease.epoch, Hold(hold.owner, hold.since, until), durably=False)
+
+    def _release(self, lease: Lease) -> None:
+        if self._file(lease.session).exists():
+            with self._locked(lease.session) as fence:
+                if fence.belongs_to(lease):
+                    fence.put(lease.epoch, None, durably=False)
+
+    def _append(self, lease: Lease, entries: Sequence[Entry]) -> int:
+        with self._held(lease) as (fence, _):
+            return self._write(lease, entries, fence.clock())
+
+    def _write(self, lease: Lease, entries: Sequence[Entry], at: float) -> int:
+        """Add lines behind what is known to be whole. Called under the lock, by its holder."""
+        file = self._file(lease.session)
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            last, size = self._end(lease.session, descriptor)
+            data = written(entries, first=last + 1, at=at, epoch=lease.epoch)
+            _write_all(descriptor, data, size)
+        finally:
+            os.close(descriptor)
+        self._ends[lease.session] = (last + len(entries), size + len(data))
+        return last + len(entries)
+
+    def _end(self, session: str, descriptor: int) -> tuple[int, int]:
+        known = self._ends.get(session)
+        if known is not None and known[1] == os.fstat(descriptor).st_size:
+            return known
+        lines = self._mended(session)
+        return len(lines.lines), lines.size
+
+    def _mended(self, session: str) -> Lines:
+        """What is whole in a file, from which the rest is cut off."""
+        file = self._file(session)
+        lines = read_lines(file)
+        if lines.torn:
+            report_torn(file, lines)
+            os.truncate(file, lines.size)
+        self._ends[session] = (len(lines.lines), lines.size)
+        return lines
+
+    def _read(self, session: str, after: int) -> list[Record]:
+        with self._locked(session):  # nobody is in the middle of a line
+            lines = read_lines(self._file(session))
+        if lines.torn:
+            report_torn(self._file(session), lines)
+        return [Record(line.seq, line.at, decode_entry(bytes(line.entry))) for line in lines.lines[after:]]
+
+    def _find(self, text: str, parent: str, limit: int) -> list[SessionInfo]:
+        found: list[SessionInfo] = []
+        for session in self._last_used_first():
+            if len(found) == limit:
+                break
+            try:
+                info, said = self._told(session)
+            except JournalError as error:
+                report_unreadable(self._file(session), error)
+                continue
+            shown = (fold_text(info.title), fold_text(info.first_words), *said)
+            if is_shown(info, parent) and any(text in words for words in shown):
+                found.append(info)
+        return sorted(found, key=lambda info: info.updated, reverse=True)
+
+    def _told(self, session: str) -> tuple[SessionInfo, tuple[str, ...]]:
+        with self._locked(session) as fence:
+            lines = read_lines(self._file(session)).lines
+            hold = fence.hold if fence.hold is not None and fence.hold.lasts(fence.clock()) else None
+        if not lines:
+            raise errors.unknown_session(session)
+        entries = [entry for line in lines if (entry := _known(line)) is not None]
+        started = next((entry for entry in entries if isinstance(entry, SessionStarted)), SessionStarted())
+        info = SessionInfo(
+            id=session,
+            directory=started.directory,
+            created=lines[0].at,
+            parent=started.parent,
+            holder=hold.owner if hold is not None else None,
+        )
+        news = news_in(entries)
+        return told(info, news, entries=len(lines), updated=lines[-1].at), news.said
+
+    def _delete(self, session: str) -> None:
+        with self._locked(session):
+            pass
+        family = self._family(session)
+        for name in family:
+            with self._locked(name) as fence:
+                refuse_busy(name, fence.hold, fence.clock())
+        for name in family:
+            with self._locked(name) as fence:
+                refuse_busy(name, fence.hold, fence.clock())
+                self._file(name).unlink()
+                self._lock_file(name).unlink()
+            self._ends.pop(name, None)
+        _sync_directory(self._directory)
+
+    def _family(self, session: str) -> list[str]:
+        """The session, its subagents' sessions, and theirs."""
+        children: dict[str, list[str]] = {}
+        for name in self._last_used_first():
+            started = _first_entry(self._file(name))
+            if started is not None and started.parent is not None and started.parent.call:
+                children.setdefault(started.parent.session, []).append(name)
+        family = [session]
+        for parent in family:
+            family += children.get(parent, ())
+        return family
+
+    def _last_used_first(self) -> list[str]:
+        if not self._directory.is_dir():
+            return []
+        with os.scandir(self._directory) as files:
+            used = [(file.stat().st_mtime_ns, file.name) for file in files if file.name.endswith(".jsonl")]
+        return [name.removesuffix(".jsonl") for _, name in sorted(used, reverse=True)]
+
+    @contextmanager
+    def _locked(self, session: str) -> Iterator[Fence]:
+        check_session_id(session)
+        if not self._file(session).exists():
+            raise errors.unknown_session(session)
+        with locked(self._lock_file(session)) as fence:
+            if not self._file(session).exists():
+                raise errors.unknown_session(session)
+            yield fence
+
+    @contextmanager
+    def _held(self, lease: Lease) -> Iterator[tuple[Fence, Hold]]:
+        if not self._file(lease.session).exists():
+            raise errors.fenced(lease.session)
+        with self._locked(lease.session) as fence:
+            if fence.hold is None or not fence.belongs_to(lease):
+                raise errors.fenced(lease.session)
+            yield fence, fence.hold
+
+    def _file(self, session: str) -> Path:
+        return self._directory / f"{session}.jsonl"
+
+    def _lock_file(self, session: str) -> Path:
+        return self._directory / f"{session}.lock"
+
+
+def _known(line: Line) -> Entry | None:
+    """The entry in a line; nothing if only a newer segue knows its kind, which is no reason not to list the session."""
+    try:
+        return decode_entry(bytes(line.entry))
+    except JournalError as error:
+        if error.code != "newer_entry":
+            raise
+        return None
+
+
+def _first_entry(file: Path) -> SessionStarted | None:
+    try:
+        with file.open("rb") as stream:
+            lines = read_lines(file, stream.readline()).lines
+    except (OSError, JournalError):
+        return None
+    entry = decode_entry(bytes(lines[0].entry)) if lines else None
+    return entry if isinstance(entry, SessionStarted) else None
+
+
+def _write_all(descriptor: int, data: bytes, at: int) -> None:
+    """Write and wait until the disk has it; on failure the file is as it was."""
+    try:
+        done = 0
+        while done < len(data):
+            done += os.pwrite(descriptor, data[done:], at + done)
+        _SYNC(descriptor)
+    except BaseException:
+        os.ftruncate(descriptor, at)
+        raise
+
+
+def _sync_directory(directory: Path) -> None:
+    """A new name is durable only when its directory is."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

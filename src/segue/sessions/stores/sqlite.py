@@ -1,0 +1,347 @@
+"""Sessions in one SQLite file, shared by any number of processes on one machine.
+
+Who may write is decided by compare-and-set on the epoch, inside the transaction that writes: a writer that was
+taken over while it stalled is refused, whatever it believes. Leases are measured by the database's clock.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+from segue.sessions import errors
+from segue.sessions.entries import Entry, Link, Record, SessionStarted
+from segue.sessions.entry_codec import decode_entry, encode_entry
+from segue.sessions.leases.claims import Hold, check_session_id, refuse_busy
+from segue.sessions.leases.owners import Owner
+from segue.sessions.listing import News, fold_text, news_in
+from segue.sessions.stores.disk_thread import Worker
+from segue.sessions.stores.migrations import migrate
+from segue.sessions.stores.store import LEASE_SECONDS, Lease, SessionInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+PATIENCE: Final = 20.0
+"""Seconds to wait for another process's transaction; each takes milliseconds."""
+
+IMPATIENCE: Final = 0.005
+SLOW_SECONDS: Final = 0.01
+SLOW_WRITES: Final = 3
+SLOW_FOR_SECONDS: Final = 10.0
+"""So many slow writes in a row send the next ones through the worker for a while: the loop must not wait for them."""
+
+# Not unixepoch('subsec'): SQLite knows it only since 3.42.
+_NOW: Final = "((julianday('now') - 2440587.5) * 86400.0)"
+_NO_NEWS: Final = News()
+_SEQ_BITS: Final = 32
+_SEQ_MASK: Final = (1 << _SEQ_BITS) - 1
+_OWN_PLACES: Final = f"place > number << {_SEQ_BITS} AND place < (number + 1) << {_SEQ_BITS}"
+"""The entries of one row of `sessions`: those whose upper bits are its number."""
+_HOLD: Final = "host, pid, token, born, held_since, held_until"
+
+
+class SQLiteStore:
+    """Keeps journals in a file, which only its owner may read. Not for network disks: they do not lock reliably."""
+
+    def __init__(self, path: str | os.PathLike[str], *, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._path = Path(path)
+        self._lease_seconds = lease_seconds
+        self._worker = Worker("segue-sqlite")
+        self._opened: sqlite3.Connection | None = None
+        self._impatient: sqlite3.Connection | None = None
+        self._quickly = Lock()
+        self._slow_until = 0.0
+        self._slow_writes = 0
+
+    async def create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
+        check_session_id(session)
+        return await self._run(self._create, session, started, owner)
+
+    async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:
+        return await self._run(self._claim, session, owner, take_over=take_over)
+
+    async def renew(self, lease: Lease) -> None:
+        await self._run(self._renew, lease)
+
+    async def release(self, lease: Lease) -> None:
+        await self._run(self._release, lease)
+
+    async def append(self, lease: Lease, entries: Sequence[Entry]) -> int:
+        done = self._at_once(lease, entries)
+        return await self._run(self._append, lease, entries) if done is None else done
+
+    async def read(self, session: str, *, after: int = 0) -> list[Record]:
+        return await self._run(self._read, session, after)
+
+    async def find(self, *, text: str = "", parent: str = "", limit: int = 50) -> list[SessionInfo]:
+        return await self._run(self._find, fold_text(text), parent, limit)
+
+    async def delete(self, session: str) -> None:
+        await self._run(self._delete, session)
+
+    async def close(self) -> None:
+        await self._worker.close(self._close)
+
+    async def _run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return await self._worker.run(do, *args, **kwargs)
+        except (sqlite3.Error, OSError) as error:
+            raise errors.store_failed(str(self._path), str(error)) from error
+
+    def _at_once(self, lease: Lease, entries: Sequence[Entry]) -> int | None:
+        """Append without the worker, which takes as long to hand over to as a disk to write; nothing where that might
+        keep the loop waiting: for another process, another thread, or a disk that was slow of late."""
+        began = time.monotonic()
+        if began < self._slow_until or not self._quickly.acquire(blocking=False):
+            return None
+        try:
+            if self._impatient is None:
+                self._impatient = _open(self._path, IMPATIENCE)
+            with _writing(self._impatient) as connection:
+                return self._write(connection, lease, entries)
+        except (sqlite3.Error, OSError):
+            return None  # whatever it is, the worker waits for it or says so
+        finally:
+            ended = time.monotonic()
+            self._slow_writes = self._slow_writes + 1 if ended - began > SLOW_SECONDS else 0
+            if self._slow_writes >= SLOW_WRITES:
+                self._slow_until, self._slow_writes = ended + SLOW_FOR_SECONDS, 0
+            self._quickly.release()
+
+    # Everything below runs in the worker's thread.
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        if self._opened is None:
+            self._opened = _open(self._path)
+        return self._opened
+
+    def _close(self) -> None:
+        with self._quickly:
+            for connection in (self._opened, self._impatient):
+                if connection is not None:
+                    connection.close()
+            self._opened = self._impatient = None
+
+    def _create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
+        link = started.parent or Link("")
+        with _writing(self._connection) as connection:
+            try:
+                connection.execute(
+                    f"""INSERT INTO sessions (id, directory, parent, parent_call, parent_seq, created, updated)
+                    VALUES (?, ?, ?, ?, ?, {_NOW}, {_NOW})""",  # noqa: S608 - a constant
+                    (session, started.directory, link.session, link.call, link.seq),
+                )
+            except sqlite3.IntegrityError as error:
+                raise errors.session_exists(session) from error
+            lease = self._give(connection, session, owner)
+            self._write(connection, lease, (started,))
+        return lease
+
+    def _claim(self, session: str, owner: Owner, *, take_over: bool) -> Lease:
+        with _writing(self._connection) as connection:
+            now, hold = _hold(connection, session)
+            if not take_over:
+                refuse_busy(session, hold, now, claimant=owner)
+            return self._give(connection, session, owner)
+
+    def _give(self, connection: sqlite3.Connection, session: str, owner: Owner) -> Lease:
+        ((epoch,),) = connection.execute(
+            f"""UPDATE sessions SET epoch = epoch + 1, host = ?, pid = ?, token = ?, born = ?,
+            held_since = {_NOW}, held_until = {_NOW} + ? WHERE id = ? RETURNING epoch""",  # noqa: S608 - a constant
+            (owner.host, owner.pid, owner.token, owner.born, self._lease_seconds, session),
+        ).fetchall()
+        return Lease(session, owner, epoch)
+
+    def _renew(self, lease: Lease) -> None:
+        with _writing(self._connection) as connection:
+            renewed = connection.execute(
+                f"""UPDATE sessions SET held_until = {_NOW} + ?
+                WHERE id = ? AND epoch = ? AND token = ?""",  # noqa: S608 - a constant
+                (self._lease_seconds, lease.session, lease.epoch, lease.owner.token),
+            ).rowcount
+            if not renewed:
+                raise errors.fenced(lease.session)
+
+    def _release(self, lease: Lease) -> None:
+        with _writing(self._connection) as connection:
+            connection.execute(
+                "UPDATE sessions SET token = '', held_until = 0 WHERE id = ? AND epoch = ? AND token = ?",
+                (lease.session, lease.epoch, lease.owner.token),
+            )
+
+    def _append(self, lease: Lease, entries: Sequence[Entry]) -> int:
+        with _writing(self._connection) as connection:
+            return self._write(connection, lease, entries)
+
+    def _write(self, connection: sqlite3.Connection, lease: Lease, entries: Sequence[Entry]) -> int:
+        # The fence. The transaction has the only right to write, so what is read here stays true until its end.
+        row = connection.execute(
+            f"""SELECT number, {_NOW}, (SELECT max(place) FROM entries WHERE {_OWN_PLACES}) FROM sessions
+            WHERE id = ? AND epoch = ? AND token = ?""",  # noqa: S608 - constants
+            (lease.session, lease.epoch, lease.owner.token),
+        ).fetchone()
+        if row is None:
+            raise errors.fenced(lease.session)
+        number, at, last = row
+        first = (number << _SEQ_BITS if last is None else last) + 1
+        connection.executemany(
+            "INSERT INTO entries (place, at, epoch, body) VALUES (?, ?, ?, ?)",
+            [
+                (place, at, lease.epoch, encode_entry(entry).decode())
+                for place, entry in enumerate(entries, first)
+            ],
+        )
+        news = news_in(entries)
+        if news != _NO_NEWS:
+            self._tell(connection, number, at, news)
+        return int(first + len(entries) - 1) & _SEQ_MASK
+
+    def _tell(self, connection: sqlite3.Connection, number: int, at: float, news: News) -> None:
+        """What the list and the search know of a session. Most entries change nothing of it."""
+        if news.turns or news.model or news.title is not None:
+            connection.execute(
+                """UPDATE sessions SET updated = ?, held_until = ? + ?, turns = turns + ?,
+                title = coalesce(?, title), model = coalesce(nullif(?, ''), model),
+                first_words = coalesce(nullif(first_words, ''), ?) WHERE number = ?""",
+                (at, at, self._lease_seconds, news.turns, news.title, news.model, news.first_words, number),
+            )
+        if news.said:
+            connection.executemany(
+                "INSERT INTO said (session, words) VALUES (?, ?)", [(number, text) for text in news.said]
+            )
+
+    def _read(self, session: str, after: int) -> list[Record]:
+        number = _number(self._connection, session)
+        rows = self._connection.execute(
+            "SELECT place, at, body FROM entries WHERE place > ? AND place < ? ORDER BY place",
+            ((number << _SEQ_BITS) + after, (number + 1) << _SEQ_BITS),
+        )
+        return [Record(place & _SEQ_MASK, at, decode_entry(body)) for place, at, body in rows]
+
+    def _find(self, text: str, parent: str, limit: int) -> list[SessionInfo]:
+        shown = "parent = :parent" if parent else "parent_call = ''"
+        if text:
+            shown += """ AND (instr(fold(title), :text) OR instr(fold(first_words), :text)
+                OR number IN (SELECT session FROM said WHERE instr(words, :text)))"""
+        rows = self._connection.execute(
+            f"""SELECT {_NOW}, {_HOLD}, id, title, model, directory, created, updated,
+            (SELECT max(place) FROM entries WHERE {_OWN_PLACES}) & {_SEQ_MASK}, turns, first_words,
+            parent, parent_call, parent_seq FROM sessions WHERE {shown}
+            ORDER BY updated DESC, number DESC LIMIT :limit""",  # noqa: S608 - constants
+            {"parent": parent, "text": text, "limit": limit},
+        )
+        return [_info(row) for row in rows]
+
+    def _delete(self, session: str) -> None:
+        with _writing(self._connection) as connection:
+            _number(connection, session)
+            family = connection.execute(
+                """WITH RECURSIVE family (id) AS (
+                    VALUES (?) UNION SELECT sessions.id FROM sessions JOIN family ON parent = family.id
+                    WHERE parent_call <> ''
+                ) SELECT id FROM family""",
+                (session,),
+            ).fetchall()
+            for (name,) in family:
+                now, hold = _hold(connection, name)
+                refuse_busy(name, hold, now)
+            connection.executemany(
+                f"""DELETE FROM entries WHERE place IN
+                (SELECT place FROM sessions JOIN entries ON {_OWN_PLACES} WHERE id = ?)""",  # noqa: S608 - a constant
+                family,
+            )
+            connection.executemany("DELETE FROM sessions WHERE id = ?", family)
+
+
+def _open(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # SQLite gives its other files the same mode. Never a file that is there: to close it would let go of every lock
+    # that this process has on it, and another process could take the log away under an open connection.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+    try:
+        _use_wal(connection)
+        for setting in (
+            "synchronous = FULL",
+            "fullfsync = ON",
+            "foreign_keys = ON",
+            "secure_delete = ON",
+        ):
+            connection.execute(f"PRAGMA {setting}")
+        connection.create_function("fold", 1, fold_text, deterministic=True)
+        migrate(connection, str(path))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    # Two processes that make the same new file at once: this one statement does not wait for its turn.
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+@contextmanager
+def _writing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """A transaction that has the right to write from its first moment, so what it reads stays true until its end."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _number(connection: sqlite3.Connection, session: str) -> int:
+    row = connection.execute("SELECT number FROM sessions WHERE id = ?", (session,)).fetchone()
+    if row is None:
+        raise errors.unknown_session(session)
+    return int(row[0])
+
+
+def _hold(connection: sqlite3.Connection, session: str) -> tuple[float, Hold | None]:
+    """The database's time, and who has the session."""
+    row = connection.execute(
+        f"SELECT {_NOW}, {_HOLD} FROM sessions WHERE id = ?",  # noqa: S608 - constants
+        (session,),
+    ).fetchone()
+    if row is None:
+        raise errors.unknown_session(session)
+    return row[0], _as_hold(*row[1:])
+
+
+def _as_hold(host: str, pid: int, token: str, born: str, since: float, until: float) -> Hold | None:
+    return Hold(Owner(host, pid, token, born), since, until) if token else None
+
+
+def _info(row: tuple[Any, ...]) -> SessionInfo:
+    now, host, pid, token, born, since, until, *shown, parent, parent_call, parent_seq = row
+    hold = _as_hold(host, pid, token, born, since, until)
+    names = ("id", "title", "model", "directory", "created", "updated", "entries", "turns", "first_words")
+    return SessionInfo(
+        **dict(zip(names, shown, strict=True)),
+        parent=Link(parent, parent_call, parent_seq) if parent else None,
+        holder=hold.owner if hold is not None and hold.lasts(now) else None,
+    )

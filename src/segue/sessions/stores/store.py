@@ -1,0 +1,93 @@
+"""What keeps journals, as a small protocol: SQLite, files that people can read, memory; others can follow.
+
+One writer per session: who claims a session gets a lease with an epoch, and an append with an older epoch is refused
+inside the very transaction that would have written it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, final
+
+from msgspec import Struct
+
+from segue.sessions.entries import Entry, Link, Record, SessionStarted
+from segue.sessions.leases.owners import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LEASE_SECONDS = 30.0
+RENEW_SECONDS = 10.0
+
+
+@final
+class Lease(Struct, frozen=True):
+    """The right to write to a session until somebody else claims it."""
+
+    session: str
+    owner: Owner
+    epoch: int
+
+
+@final
+class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A session as a list shows it."""
+
+    id: str
+    title: str = ""
+    model: str = ""
+    directory: str = ""
+    created: float = 0.0
+    updated: float = 0.0
+    entries: int = 0
+    turns: int = 0
+    first_words: str = ""
+    """How the user's first message begins."""
+    parent: Link | None = None
+    holder: Owner | None = None
+    """Who has it open now."""
+
+
+class Store(Protocol):
+    """Keeps journals. All methods may be called from several tasks; a session is written by its owner alone."""
+
+    async def create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
+        """A new session, claimed for its creator; its first entry is `started`. Refuses an id that is taken."""
+        ...
+
+    async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:
+        """Become the writer of a session. Raises JournalError `session_busy`, naming the holder, while another has
+        it open and lives; `take_over` fences that one off."""
+        ...
+
+    async def renew(self, lease: Lease) -> None:
+        """Say that the owner is still there. Never brings a lost lease back: raises JournalError `fenced`."""
+        ...
+
+    async def release(self, lease: Lease) -> None:
+        """The owner is done. Harmless when the lease was lost."""
+        ...
+
+    async def append(self, lease: Lease, entries: Sequence[Entry]) -> int:
+        """Write entries, all or none, durably; the sequence number of the last. Raises JournalError `fenced`.
+
+        A caller that is cancelled meanwhile cannot know whether they were written; `read` tells.
+        """
+        ...
+
+    async def read(self, session: str, *, after: int = 0) -> list[Record]:
+        """The entries in order. Raises JournalError `unknown_session`."""
+        ...
+
+    async def find(self, *, text: str = "", parent: str = "", limit: int = 50) -> list[SessionInfo]:
+        """Sessions, last used first; with `text` only those whose title, first words or messages hold it.
+
+        Sessions of subagents are shown only with their `parent`, as are its forks.
+        """
+        ...
+
+    async def delete(self, session: str) -> None:
+        """Remove a session and those of its subagents. Raises JournalError `session_busy` while it is open."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,96 @@
+"""Whether the arguments of a call are what its tool asked for, said so that the model can correct them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from segue.conversation.json_safe import is_plain, plain, sayable
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
+
+    from segue.conversation.blocks import ToolCall
+    from segue.conversation.tools import ToolSpec
+
+MAX_TOLD: Final = 10
+MAX_KEPT: Final = 1024
+_MAX_WIDTH: Final = 300
+
+_validators: dict[int, tuple[dict[str, Any], Validator | None]] = {}
+"""By the identity of the schema, which is held here so that its identity stays its own."""
+
+
+def problem_with(call: ToolCall, spec: ToolSpec) -> str:
+    """What is wrong with the arguments, for the model to read; the empty text when nothing is.
+
+    A schema that is itself broken, or that points elsewhere, checks nothing: nothing is ever fetched, and the tool
+    still sees the arguments.
+    """
+    arguments = arguments_in(call)
+    if arguments is None:
+        return _unreadable(call, spec)
+    validator = _validator(spec.parameters) if spec.parameters else None
+    if validator is None:
+        return ""
+    sayable_arguments = arguments if is_plain(arguments) else plain(arguments)
+    told: list[str] = []
+    more = False
+    for error in validator.iter_errors(sayable_arguments):
+        if len(told) == MAX_TOLD:
+            more = True
+            break
+        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+        told.append(f"- {_short(place.lstrip('.') or 'arguments')}: {_short(error.message)}")
+    if not told:
+        return ""
+    lines = "\n".join([*told, "- and more"] if more else told)
+    return f'The arguments of "{spec.name}" do not fit its schema:\n{lines}\nCorrect them and call it again.'
+
+
+def arguments_in(call: ToolCall) -> dict[str, Any] | None:
+    """The arguments as an object; None when they are not one. No arguments at all are an empty object."""
+    if type(call.arguments) is dict:
+        return call.arguments
+    if call.arguments is None and not call.raw.strip():
+        return {}
+    return None
+
+
+def _unreadable(call: ToolCall, spec: ToolSpec) -> str:
+    again = f'Call "{spec.name}" again with one JSON object as its arguments.'
+    if call.arguments is None:
+        try:
+            msgspec.json.decode(call.raw)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+            return f"The arguments are not JSON ({error}). They were: {_short(call.raw)}\n{again}"
+    kinds = {str: "a text", list: "a list", bool: "true or false", int: "a number", float: "a number"}
+    return f"The arguments are {kinds.get(type(call.arguments), 'null')}, not an object. {again}"
+
+
+def _validator(schema: dict[str, Any]) -> Validator | None:
+    known = _validators.get(id(schema))
+    if known is None:
+        if len(_validators) >= MAX_KEPT:
+            _validators.clear()
+        known = _validators[id(schema)] = (schema, _compile(schema))
+    return known[1]
+
+
+def _compile(schema: dict[str, Any]) -> Validator | None:
+    import jsonschema_rs  # noqa: PLC0415 - only who runs tools needs it
+
+    try:
+        return jsonschema_rs.validator_for(schema, retriever=_fetch_nothing)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _fetch_nothing(address: str) -> Any:
+    raise ValueError(f"{address} is not fetched")
+
+
+def _short(text: str) -> str:
+    text = sayable(text)
+    return text if len(text) <= _MAX_WIDTH else f"{text[:_MAX_WIDTH]}…"

@@ -1,0 +1,180 @@
+"""The tool that reads a page of the web. Whatever it brings was written by strangers."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Annotated, Any, Final, final
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from msgspec import Meta, Struct
+
+from segue.errors import UsageError
+from segue.tools.builtin.html_text import text_of_page
+from segue.tools.function_tools import as_tool, tool
+from segue.tools.outputs import media_of
+from segue.tools.threads import in_thread
+from segue.tools.tool import Context, Output, Tool
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from segue.tools.builtin.output_limit import Outputs
+
+MAX_BYTES: Final = 5_000_000
+MAX_REDIRECTS: Final = 5
+SECONDS: Final = 30.0
+_TEXTS: Final = (
+    "text/",
+    "application/json",
+    "application/xml",
+    "application/javascript",
+    "application/x-ndjson",
+)
+
+
+@final
+class _Page(Struct, frozen=True):
+    url: str
+    status: int
+    mime: str
+    charset: str
+    body: bytes
+    is_whole: bool
+
+
+def fetch_tool(outputs: Outputs, *, allow_private: bool = False) -> Tool:
+    """fetch_url. `allow_private`: also what is not on the public network, this machine included."""
+
+    @tool(effect="fetch", timeout=SECONDS + 15)
+    async def fetch_url(
+        url: Annotated[str, Meta(min_length=1, description="An http or https address.")], context: Context
+    ) -> Output:
+        """Read a page of the web: HTML as text, other text as it is, images and PDF documents as such."""
+        import aiohttp  # noqa: PLC0415 - only who fetches needs it
+
+        try:
+            page = await _follow(url, allow_private=allow_private)
+        except TimeoutError as error:
+            raise UsageError(
+                f"The page did not arrive within {SECONDS:g} seconds.",
+                code="fetch_failed",
+                hint="Try another source.",
+            ) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise UsageError(
+                f"The page cannot be read: {error}.", code="fetch_failed", hint="Check the address."
+            ) from error
+        # Reading a large page takes a while, and the loop has other things to do.
+        return await in_thread(lambda: _told(page, outputs, context))
+
+    return as_tool(fetch_url)
+
+
+async def _follow(url: str, *, allow_private: bool) -> _Page:
+    """The page at the end of the redirects, each of which is judged like the first address."""
+    import aiohttp  # noqa: PLC0415
+
+    from segue.tools.builtin.public_addresses import PublicResolver  # noqa: PLC0415 - needs aiohttp
+
+    connector = aiohttp.TCPConnector(
+        resolver=None if allow_private else PublicResolver(), force_close=True, use_dns_cache=False
+    )
+    timeout = aiohttp.ClientTimeout(total=SECONDS)
+    # No cookies and no proxy from the environment: a fetch is nobody's.
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, trust_env=False, cookie_jar=aiohttp.DummyCookieJar()
+    ) as session:
+        for _ in range(MAX_REDIRECTS + 1):
+            _check(url, allow_private=allow_private)
+            async with session.get(url, allow_redirects=False, headers=_HEADERS) as answer:
+                target = answer.headers.get("Location")
+                if answer.status not in (301, 302, 303, 307, 308) or not target:
+                    return await _read(answer)
+                url = urljoin(str(answer.url), target)
+    raise UsageError(
+        f"The page leads elsewhere more than {MAX_REDIRECTS} times.",
+        code="fetch_failed",
+        hint="Check the address.",
+    )
+
+
+_HEADERS: Final = {"User-Agent": "segue", "Accept": "text/html, text/*, application/json, image/*, */*;q=0.5"}
+
+
+def _check(url: str, *, allow_private: bool) -> None:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError as error:
+        raise UsageError(
+            f"This is no address: {error}.", code="bad_url", hint="Give an http or https address."
+        ) from error
+    if parts.scheme not in ("http", "https") or not host:
+        raise UsageError(
+            f'"{url[:300]}" is no http or https address.', code="bad_url", hint="Only the web can be fetched."
+        )
+    if _has_credentials(parts):
+        raise UsageError("The address holds a user or a password.", code="bad_url", hint="Leave them out.")
+    if not allow_private and _is_private_literal(host):
+        raise UsageError(
+            f"{host} is not on the public network.",
+            code="private_address",
+            hint="Only public pages can be fetched.",
+        )
+
+
+def _has_credentials(parts: SplitResult) -> bool:
+    return "@" in parts.netloc or "\\" in parts.netloc
+
+
+def _is_private_literal(host: str) -> bool:
+    """Digits are connected to without being looked up, so the resolver would not see them."""
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    from segue.tools.builtin.public_addresses import is_public  # noqa: PLC0415 - needs aiohttp
+
+    return not is_public(host)
+
+
+async def _read(answer: aiohttp.ClientResponse) -> _Page:
+    body = bytearray()
+    async for portion in answer.content.iter_chunked(65_536):
+        body += portion
+        if len(body) > MAX_BYTES:
+            break
+    return _Page(
+        url=str(answer.url),
+        status=answer.status,
+        mime=answer.content_type,
+        charset=answer.charset or "utf-8",
+        body=bytes(body[:MAX_BYTES]),
+        is_whole=len(body) <= MAX_BYTES,
+    )
+
+
+def _told(page: _Page, outputs: Outputs, context: Context) -> Output:
+    media = media_of(page.body) if page.is_whole else None
+    value: Any = f"{page.url}: {page.mime}, {len(page.body)} bytes."
+    if media is None:
+        text = _text(page)
+        if text is None:
+            return Output(error=f"{value} It is neither text nor an image nor a PDF document.")
+        value = outputs.fitted(
+            text if page.is_whole else f"{text}\n(only the first {MAX_BYTES} bytes)", context
+        )
+    if page.status >= 400:
+        return Output(error=f"{page.url} answered with status {page.status}:\n{value}")
+    return Output(value or "(the page is empty)", () if media is None else (media,))
+
+
+def _text(page: _Page) -> str | None:
+    if page.body and not page.mime.startswith(_TEXTS) and not page.mime.endswith(("+json", "+xml")):
+        return None
+    try:
+        text = page.body.decode(page.charset, errors="replace")
+    except LookupError:
+        text = page.body.decode(errors="replace")
+    return text_of_page(text) if page.mime in ("text/html", "application/xhtml+xml") else text

@@ -1,0 +1,139 @@
+"""One call and its end: a tool is run within its time, and whatever it does, there is a result."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from segue.conversation.blocks import ToolCall, ToolResult
+from segue.conversation.json_safe import sayable
+from segue.events import Emit, ToolProgress
+from segue.tools.arguments import problem_with
+from segue.tools.outputs import output_of
+from segue.tools.tool import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.blocks import Reason
+    from segue.tools.tool import Host, Tool
+
+GRACE = 1.0
+"""Seconds that a tool has to stop when it is told to. Then it is left to itself, and what it says is not heard."""
+
+_NEVER_RUN: Mapping[Reason, str] = {
+    "cancelled_by_user": "No result: the user cancelled before this call began, so it did not run.",
+    "provider_error": "No result: the reply that asked for this call broke off, so it did not run.",
+}
+
+
+async def run_call(tool: Tool, context: Context, stopped: asyncio.Future[Any]) -> ToolResult:
+    """The end of one call, within its tool's time and not long after `stopped`. No tool makes it raise."""
+    call = context.call
+    running = asyncio.ensure_future(_started(tool, context))
+    try:
+        await asyncio.wait({running, stopped}, timeout=tool.timeout, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        let_go(running)
+        raise
+    if running.done():
+        return _outcome(call, running)
+    cancelled = stopped.done()
+    await stop(running)
+    if not cancelled:
+        return ToolResult(call.id, call.name, reason="timed_out")
+    finished = running.done() and not running.cancelled() and running.exception() is None
+    if finished:
+        return _outcome(call, running)
+    return ToolResult(call.id, call.name, reason="cancelled_by_user")
+
+
+async def run_tool(
+    tool: Tool, arguments: dict[str, Any] | None = None, *, host: Host | None = None
+) -> ToolResult:
+    """Run one tool outside of any turn: nothing is journalled and no conversation hears of it."""
+    call = ToolCall("single", tool.name, arguments or {})
+    if problem := problem_with(call, tool.spec):
+        return ToolResult(call.id, call.name, error=problem)
+    never = asyncio.get_running_loop().create_future()
+    abort = asyncio.Event()
+    context = Context(call=call, abort=abort, progress=_ignore, host=host)
+    try:
+        return await run_call(tool, context, never)
+    except asyncio.CancelledError:
+        abort.set()
+        raise
+
+
+async def _started(tool: Tool, context: Context) -> Any:
+    try:
+        return await tool.run(context.call.arguments or {}, context)
+    except SystemExit as error:  # a task that raises it ends the whole loop
+        raise RuntimeError(f"SystemExit: {error}") from error
+
+
+def _outcome(call: ToolCall, running: asyncio.Future[Any]) -> ToolResult:
+    """What a tool gave. A failure is a result like any other: the model reads it and goes on."""
+    if running.cancelled():
+        return _failed(call, "it was cancelled")
+    error = running.exception()
+    if error is not None:
+        return _failed(call, _told(error))
+    try:
+        output = output_of(running.result())
+    except Exception as unsayable:  # values may be of any class, and do anything when they are looked at
+        return _failed(call, f"what it gave cannot be told: {_told(unsayable)}")
+    return ToolResult(
+        call.id, call.name, output.value, output.error, complete=output.error is None, media=output.media
+    )
+
+
+def _failed(call: ToolCall, why: str) -> ToolResult:
+    return ToolResult(call.id, call.name, error=f"Tool execution failed: {why}")
+
+
+def _told(error: BaseException) -> str:
+    try:
+        return sayable(str(error)) or type(error).__name__
+    except Exception:  # an error that cannot even tell itself
+        return type(error).__name__
+
+
+async def stop(running: asyncio.Future[Any]) -> None:
+    """Cancel and wait a little. What comes later is nobody's business, so it is not reported as lost either."""
+    let_go(running)
+    await asyncio.wait({running}, timeout=GRACE)
+
+
+def let_go(running: asyncio.Future[Any]) -> None:
+    running.cancel()
+    running.add_done_callback(lambda late: late.cancelled() or late.exception())
+
+
+def never_run(call: ToolCall, reason: Reason = "cancelled_by_user") -> ToolResult:
+    """The end of a call that cannot have had effects, so that nobody need check for them."""
+    return ToolResult(
+        call.id, call.name, _NEVER_RUN.get(reason, "No result: this call did not run."), reason=reason
+    )
+
+
+def _ignore(_message: str) -> None:
+    """Nobody listens."""
+
+
+class Progress:
+    """Tells how a call gets on, from any thread, until it is over."""
+
+    def __init__(self, call: ToolCall, emit: Emit) -> None:
+        self.over = False
+        self._call = call
+        self._emit = emit
+        self._loop = asyncio.get_running_loop()
+
+    def __call__(self, message: str) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._tell, message)
+
+    def _tell(self, message: str) -> None:
+        if not self.over:
+            self._emit(ToolProgress(self._call, message))

@@ -1,0 +1,206 @@
+"""Tools from ordinary functions.
+
+A function's annotations are its schema and its docstring is what the model is told. Arguments arrive converted to the
+annotated types; a parameter annotated `Context` is given by the runtime and never seen by the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import typing
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar, final, overload
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.conversation.json_safe import is_plain
+from segue.conversation.tools import ToolSpec
+from segue.errors import UsageError
+from segue.tools.docstrings import explain
+from segue.tools.outputs import output_of
+from segue.tools.threads import in_thread
+from segue.tools.tool import Context, Effect, Output, Runner, Tool
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_SETTINGS = "__segue_tool__"
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What every provider accepts as the name of a tool."""
+
+
+@final
+class _Settings(Struct, frozen=True, kw_only=True):
+    name: str = ""
+    description: str = ""
+    effect: Effect = "other"
+    timeout: float | None = 120.0
+    writes: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
+
+
+@overload
+def tool(function: _F, /) -> _F: ...
+@overload
+def tool(
+    *,
+    name: str = "",
+    description: str = "",
+    effect: Effect = "other",
+    timeout: float | None = 120.0,
+    writes: Callable[[dict[str, Any]], tuple[str, ...]] | None = None,
+) -> Callable[[_F], _F]: ...
+def tool(function: Any = None, /, **settings: Any) -> Any:
+    """Say that a function is a tool, and what its signature cannot tell. The function itself stays as it is."""
+    made = _Settings(**settings)
+
+    def mark(marked: _F) -> _F:
+        setattr(marked, _SETTINGS, made)
+        return marked
+
+    return mark if function is None else mark(function)
+
+
+def as_tool(source: Tool | Callable[..., Any]) -> Tool:
+    """The tool that something is: a Tool, a decorated function, or any function with annotations."""
+    if type(source) is Tool:
+        return source
+    if not callable(source):
+        raise UsageError(
+            f"{source!r} is no tool.",
+            code="not_a_tool",
+            hint="Give a function, or what @tool was put before.",
+        )
+    settings = getattr(source, _SETTINGS, None) or _Settings()
+    return _make(source, settings)
+
+
+def _make(function: Callable[..., Any], settings: _Settings) -> Tool:
+    name = settings.name or getattr(function, "__name__", type(function).__name__)
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f'"{name}" cannot be the name of a tool.',
+            code="bad_tool_name",
+            hint="Use up to 64 letters, digits, _ and -: @tool(name=…).",
+        )
+    explained = explain(function)
+    parameters = _parameters(function, name)
+    injected = tuple(parameter.name for parameter in parameters if parameter.annotation is Context)
+    told = [parameter for parameter in parameters if parameter.annotation is not Context]
+    arguments = _arguments_type(name, told)
+    spec = ToolSpec(
+        name, settings.description or explained.summary, _schema(arguments, told, explained.parameters)
+    )
+    return Tool(
+        spec=spec,
+        run=_runner(function, arguments, injected),
+        effect=settings.effect,
+        timeout=settings.timeout,
+        writes=settings.writes,
+    )
+
+
+def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+    """The parameters with their annotations resolved."""
+    plain_function = function
+    if not inspect.isroutine(function) and not inspect.isclass(function):
+        plain_function = getattr(function, "func", None) or type(function).__call__
+    try:
+        signature = inspect.signature(function)
+        hints = typing.get_type_hints(plain_function, include_extras=True)
+    except (NameError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"The annotations of {name} cannot be read: {error}.",
+            code="bad_tool",
+            path=name,
+            hint="Every annotation must be importable when the tool is made, not only while types are checked.",
+        ) from error
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise UsageError(
+                f"The parameter {parameter.name} cannot be given by name, and models give all arguments by name.",
+                code="bad_tool_parameter",
+                path=f"{name}.{parameter.name}",
+                hint="Write it as an ordinary parameter, without *, ** and /.",
+            )
+        hint = hints.get(parameter.name, Any)
+        if hint != Any and Context in typing.get_args(hint):
+            hint = Context
+        parameters.append(parameter.replace(annotation=hint))
+    return parameters
+
+
+def _arguments_type(name: str, parameters: list[inspect.Parameter]) -> type[Struct]:
+    fields: list[Any] = []
+    for parameter in parameters:
+        try:
+            msgspec.json.schema(parameter.annotation)
+            fields.append(
+                (parameter.name, parameter.annotation)
+                if parameter.default is parameter.empty
+                # The function has its own default: this one only says that the argument may be missing.
+                else (parameter.name, parameter.annotation, None)
+            )
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(
+                f"The annotation of {parameter.name} has no JSON Schema: {error}",
+                code="bad_tool_parameter",
+                path=f"{name}.{parameter.name}",
+                hint="Use str, int, float, bool, Literal, enums, lists, dicts, dataclasses, TypedDicts or Structs.",
+            ) from error
+    return msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _schema(
+    arguments: type[Struct], parameters: list[inspect.Parameter], explained: dict[str, str]
+) -> dict[str, Any]:
+    (root,), components = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
+    schema: dict[str, Any] = components.pop(root["$ref"].removeprefix("#/$defs/"))
+    properties = schema["properties"]
+    for parameter in parameters:
+        told = properties[parameter.name]
+        told.pop("default", None)
+        if parameter.default is not parameter.empty and parameter.default is not None:
+            told |= _default(parameter.default)
+        if parameter.name in explained:
+            told.setdefault("description", explained[parameter.name])
+    whole = {"type": "object", "properties": properties, "required": schema["required"]}
+    return whole | {"additionalProperties": False} | ({"$defs": components} if components else {})
+
+
+def _default(value: Any) -> dict[str, Any]:
+    try:
+        builtin = msgspec.to_builtins(value)
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return {"default": builtin} if is_plain(builtin) else {}
+
+
+def _runner(function: Callable[..., Any], arguments: type[Struct], injected: tuple[str, ...]) -> Runner:
+    called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+    async def run(given: dict[str, Any], context: Context) -> Output:
+        # The schema has been checked; it counts 5.0 as a whole number, and some models write all numbers like that.
+        converted = msgspec.convert(given, arguments, strict=False)
+        known = {name: getattr(converted, name) for name in given}
+        if is_async:
+            return output_of(await function(**known, **dict.fromkeys(injected, context)))
+        context = _for_a_thread(context)
+        value = await in_thread(lambda: function(**known, **dict.fromkeys(injected, context)))
+        return output_of(await value if inspect.isawaitable(value) else value)
+
+    return run
+
+
+def _for_a_thread(context: Context) -> Context:
+    """Progress told in a thread reaches the loop's side of it."""
+    loop, told = asyncio.get_running_loop(), context.progress
+
+    def progress(message: str) -> None:
+        with suppress(RuntimeError):  # a thread may outlive the loop
+            loop.call_soon_threadsafe(told, message)
+
+    return structs.replace(context, progress=progress)

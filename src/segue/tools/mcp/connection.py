@@ -1,0 +1,292 @@
+"""One MCP server while it is connected.
+
+The client must be entered and left by the same task, so every connection has an owner: a task that opens it, hands it
+out, and closes it when it is told to or when the server is gone. Calls are made by whoever needs them. A connection
+that was lost is made anew for the next call; a call that was under way is never sent twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from segue.errors import SegueError, TransportError, UsageError
+from segue.tools.mcp.config import Http, Server, Stdio
+from segue.tools.mcp.results import output_of_result
+from segue.tools.mcp.stderr import LastWords
+from segue.tools.threads import in_thread
+from segue.tools.tool import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from mcp import Client
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import Tool as ListedTool
+
+    from segue.tools.tool import Context
+
+CLOSE_SECONDS: Final = 10.0
+MAX_PAGES: Final = 100
+_TIMED_OUT: Final = -32001
+# The SDK has no codes of its own for these: servers use the same ones for whatever they like.
+_LOST: Final = ("Connection closed", "SSE stream")
+_UNKNOWN_SESSION: Final = "Session terminated"
+"""The server refused a request because it does not know its session, as after a restart. Nothing has run."""
+_REFUSED: Final = "Server returned an error response"
+"""Any other bad status. Some servers mean an unknown session by it as well, but the call may have run."""
+
+
+class _Open:
+    """A connection and its owner."""
+
+    def __init__(self) -> None:
+        self.client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self.over = asyncio.Event()
+        self.words = LastWords()
+        self.owner: asyncio.Task[None] | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        return not self.over.is_set() and self.owner is not None and not self.owner.done()
+
+
+class Connection:
+    """A server that is connected to when it is first needed, and again after it was lost."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._open: _Open | None = None
+        self._connecting = asyncio.Lock()
+
+    async def tools(self) -> list[ListedTool]:
+        """All tools of the server, page by page."""
+        opened = await self._opened()
+        found: list[ListedTool] = []
+        cursors: set[str] = set()
+        cursor: str | None = None
+        try:
+            for _ in range(MAX_PAGES):
+                listing = opened.client.result().list_tools(cursor=cursor)
+                page = await asyncio.wait_for(listing, self.server.start_seconds)
+                found += page.tools
+                cursor = page.next_cursor
+                if not cursor or cursor in cursors:
+                    break
+                cursors.add(cursor)
+        except Exception as error:
+            raise self._failed("did not tell its tools", _why(error), opened) from error
+        return found
+
+    async def call(self, name: str, arguments: dict[str, Any], context: Context) -> Output:
+        """Call a tool. What the server says against it is an error result; that it is gone is raised."""
+        try:
+            return await self._call(await self._opened(), name, arguments, context)
+        except _NotRunError:
+            return await self._call(await self._opened(), name, arguments, context)
+
+    async def close(self) -> None:
+        """End the connection, or the attempt to make one."""
+        opened, self._open = self._open, None
+        if opened is None or opened.owner is None:
+            return
+        opened.over.set()
+        if opened.client.done():
+            await asyncio.wait([opened.owner], timeout=CLOSE_SECONDS)
+        if not opened.owner.done():
+            opened.owner.cancel()
+            await asyncio.wait([opened.owner], timeout=CLOSE_SECONDS)
+
+    async def _call(self, opened: _Open, name: str, arguments: dict[str, Any], context: Context) -> Output:
+        seconds = self.server.call_seconds
+        try:
+            result = await opened.client.result().call_tool(
+                name, arguments, read_timeout_seconds=seconds, progress_callback=_progress(context)
+            )
+        except Exception as error:
+            message = str(error)
+            if message == _UNKNOWN_SESSION:
+                opened.over.set()
+                raise _NotRunError(self.server.name) from error
+            if opened.over.is_set() or message.startswith(_LOST):
+                opened.over.set()
+                what = "was lost while the call ran, which may have had effects"
+                raise self._failed(what, _why(error), opened) from error
+            if message == _REFUSED:
+                opened.over.set()
+            return Output(error=_told(error, seconds))
+        return output_of_result(result)
+
+    async def _opened(self) -> _Open:
+        async with self._connecting:
+            if self._open is None or not self._open.is_usable:
+                await self.close()
+                await self._connect()
+            if self._open is None:
+                raise self._failed("cannot be used", "it was closed meanwhile")
+            return self._open
+
+    async def _connect(self) -> None:
+        await _import_sdk()
+        opened = self._open = _Open()
+        opened.owner = asyncio.create_task(self._own(opened), name=f"mcp {self.server.name}")
+        # A failure to close tells nobody anything: it was looked at.
+        opened.owner.add_done_callback(lambda owner: None if owner.cancelled() else owner.exception())
+        waiting: list[asyncio.Future[Any]] = [opened.owner, opened.client]
+        try:
+            await asyncio.wait(
+                waiting, timeout=self.server.start_seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            if not opened.client.done():
+                opened.owner.cancel()
+        if opened.client.done():
+            return
+        await asyncio.wait([opened.owner], timeout=CLOSE_SECONDS)
+        error = None if opened.owner.cancelled() or not opened.owner.done() else opened.owner.exception()
+        late = f"it did not answer within {self.server.start_seconds:g} seconds"
+        raise self._failed("cannot be reached", late if error is None else _why(error), opened)
+
+    async def _own(self, opened: _Open) -> None:
+        from mcp import Client  # noqa: PLC0415 - heavy, and loaded by now
+
+        try:
+            async with AsyncExitStack() as stack:
+                transport = await self._transport(opened, stack)
+                client = Client(_Watched(transport, opened.over.set))
+                await stack.enter_async_context(client)
+                opened.client.set_result(client)
+                await opened.over.wait()
+        finally:
+            opened.over.set()
+            await opened.words.settle()
+            opened.words.close()
+
+    async def _transport(self, opened: _Open, stack: AsyncExitStack) -> Any:
+        address = self.server.address
+        if isinstance(address, Http):
+            return await _http_transport(address, self.server.call_seconds, stack)
+        return await _stdio_transport(address, opened.words, stack)
+
+    def _failed(self, what: str, why: str, opened: _Open | None = None) -> SegueError:
+        words = opened.words.text(self.server.secrets()) if opened is not None else ""
+        said = f" (It said: {words})" if words else ""
+        is_child = isinstance(self.server.address, Stdio)
+        hint = "Check its command." if is_child else "Check its url and headers, and that it runs."
+        return TransportError(
+            f'The MCP server "{self.server.name}" {what}: {why}{said}.', code="mcp_connection", hint=hint
+        )
+
+
+class _NotRunError(Exception):
+    """The server refused to look at a call, so it may be sent again."""
+
+
+class _Watched:
+    """A transport that tells when the other side is gone, before anybody tries to use it."""
+
+    def __init__(self, transport: Any, gone: Callable[[], None]) -> None:
+        self._transport = transport
+        self._gone = gone
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        read, write = await self._transport.__aenter__()
+        return _WatchedStream(read, self._gone), write
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        left: bool | None = await self._transport.__aexit__(kind, error, trace)
+        return left
+
+
+class _WatchedStream:
+    def __init__(self, stream: Any, gone: Callable[[], None]) -> None:
+        self._stream = stream
+        self._gone = gone
+
+    def __aiter__(self) -> _WatchedStream:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._stream.__anext__()
+        except BaseException:
+            self._gone()
+            raise
+
+    async def __aenter__(self) -> _WatchedStream:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *why: Any) -> bool | None:
+        left: bool | None = await self._stream.__aexit__(*why)
+        return left
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+async def _import_sdk() -> None:
+    """Importing takes seconds, which the loop should not have to wait for."""
+    try:
+        await in_thread(lambda: __import__("mcp"))
+    except ImportError as error:
+        raise UsageError(
+            "MCP servers need the package mcp.", code="mcp_missing", hint="pip install 'segue-llm[mcp]'"
+        ) from error
+
+
+async def _stdio_transport(address: Stdio, words: LastWords, stack: AsyncExitStack) -> Any:
+    from mcp import StdioServerParameters  # noqa: PLC0415 - heavy, and loaded by now
+    from mcp.client.stdio import stdio_client  # noqa: PLC0415
+
+    errors = stack.enter_context(await words.open())
+    parameters = StdioServerParameters(
+        command=address.command, args=list(address.args), env=address.env, cwd=address.cwd
+    )
+    return stdio_client(parameters, errlog=errors)
+
+
+async def _http_transport(address: Http, seconds: float, stack: AsyncExitStack) -> Any:
+    import httpx2  # noqa: PLC0415 - comes with the SDK
+
+    if address.is_old:
+        from mcp.client.sse import sse_client  # noqa: PLC0415
+
+        return sse_client(address.url, headers=address.headers)
+    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+
+    # A tool may think for as long as its calls may take before the first byte comes.
+    timeout = httpx2.Timeout(30.0, read=seconds + 30.0)
+    client = await stack.enter_async_context(httpx2.AsyncClient(headers=address.headers, timeout=timeout))
+    return streamable_http_client(address.url, http_client=client)
+
+
+def _progress(context: Context) -> ProgressFnT:
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
+        with suppress(Exception):
+            context.progress(f"{share} {message}" if message else share)
+
+    return tell
+
+
+def _told(error: Exception, seconds: float) -> str:
+    """What went wrong with a call, for the model to read."""
+    if getattr(error, "code", None) == _TIMED_OUT:
+        return f"The tool did not answer within {seconds:g} seconds and was cancelled."
+    if str(error) == _REFUSED:
+        return "The server refused the request. The next call makes a new connection to it."
+    if type(error).__name__ == "ValidationError":
+        return "The server answered with something that the protocol does not know."
+    return _why(error)
+
+
+def _why(error: BaseException) -> str:
+    """The first real cause in a nest of exception groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error).rstrip(".") or type(error).__name__

@@ -1,0 +1,85 @@
+"""What an MCP server answers, in our own words."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from segue.conversation.blocks import Media
+from segue.conversation.json_safe import sayable
+from segue.tools.tool import Output
+from segue.transcript.value_text import json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcp_types import CallToolResult, ContentBlock
+
+
+def output_of_result(result: CallToolResult) -> Output:
+    """Texts as one text, pictures and sounds as media; data that no text says stands behind it."""
+    texts: list[str] = []
+    media: list[Media] = []
+    for block in result.content:
+        said = _said(block)
+        if isinstance(said, Media):
+            media.append(said)
+        else:
+            texts.append(sayable(said))
+    text = "\n".join(texts)
+    if result.is_error:
+        return Output(media=tuple(media), error=text or "The tool failed and did not say why.")
+    if result.structured_content is None or _is_said(texts, result.structured_content):
+        return Output(text, tuple(media))
+    data = json_of(result.structured_content)
+    return Output(f"{text}\n\n{data}" if text else result.structured_content, tuple(media))
+
+
+def _said(block: ContentBlock) -> str | Media:
+    if block.type == "text":
+        return block.text
+    if block.type == "image":
+        return Media("image", block.mime_type, block.data)
+    if block.type == "audio":
+        return Media("audio", block.mime_type, block.data)
+    if block.type == "resource_link":
+        return " ".join(
+            _known([block.title or block.name, f"<{block.uri}>", block.mime_type, block.description])
+        )
+    return _resource(block.resource)
+
+
+def _resource(resource: Any) -> str | Media:
+    text = getattr(resource, "text", None)
+    if isinstance(text, str):
+        return text
+    mime = resource.mime_type or "application/octet-stream"
+    name = str(resource.uri).rpartition("/")[2]
+    if mime.startswith("image/"):
+        return Media("image", mime, resource.blob, name=name)
+    if mime.startswith("audio/"):
+        return Media("audio", mime, resource.blob, name=name)
+    if mime == "application/pdf":
+        return Media("document", mime, resource.blob, name=name)
+    return f"<{resource.uri}> {mime}, {len(resource.blob) * 3 // 4} bytes"
+
+
+def _known(parts: Iterable[str | None]) -> list[str]:
+    return [part for part in parts if part]
+
+
+def _is_said(texts: list[str], data: Any) -> bool:
+    """Whether the texts already say the data: most servers tell both, a list as one text for each of its members."""
+    bare = next(iter(data.values())) if isinstance(data, dict) and len(data) == 1 else data
+    if len(texts) == 1 and (_means(texts[0], data) or _means(texts[0], bare)):
+        return True
+    return isinstance(bare, list) and len(bare) == len(texts) and all(map(_means, texts, bare))
+
+
+def _means(text: str, value: Any) -> bool:
+    if text == value:
+        return True
+    try:
+        return bool(json.loads(text) == value)
+    except (ValueError, RecursionError):
+        return False

@@ -1,0 +1,67 @@
+"""What a tool returned, as a value that a journal keeps and a model reads."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+from msgspec import structs
+
+from segue.conversation.blocks import Media
+from segue.conversation.json_safe import is_plain, plain, sayable
+from segue.tools.tool import Output
+
+
+def media_of(data: bytes, name: str = "") -> Media | None:
+    """An image or a document, known by its first bytes."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        mime = "image/png"
+    elif data.startswith(b"\xff\xd8\xff"):
+        mime = "image/jpeg"
+    elif data.startswith((b"GIF87a", b"GIF89a")):
+        mime = "image/gif"
+    elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        mime = "image/webp"
+    elif data.startswith(b"%PDF-"):
+        mime = "application/pdf"
+    else:
+        return None
+    kind = "image" if mime.startswith("image/") else "document"
+    return Media(kind, mime, b64encode(data).decode("ascii"), name=sayable(name))  # type: ignore[arg-type]
+
+
+def output_of(value: Any) -> Output:
+    """Any value a tool may return: text, JSON, dataclasses, Structs, media, the bytes of an image, or an Output."""
+    if type(value) is Output:
+        rest = _split(value.value)
+        error = None if value.error is None else sayable(value.error)
+        return structs.replace(rest, media=(*rest.media, *value.media), error=error)
+    return _split(value)
+
+
+def _split(value: Any) -> Output:
+    found = _media(value)
+    if found is not None:
+        return Output(media=(found,))
+    if type(value) in (list, tuple):
+        pieces = [(held, _media(held)) for held in value]
+        media = tuple(piece for _, piece in pieces if piece is not None)
+        if media:
+            rest = [_plain(held) for held, piece in pieces if piece is None]
+            return Output(rest[0] if len(rest) == 1 else rest or None, media)
+    return Output(_plain(value))
+
+
+def _media(value: Any) -> Media | None:
+    if type(value) is Media:
+        return value
+    return media_of(bytes(value)) if isinstance(value, (bytes, bytearray)) else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (bytes, bytearray)):
+        try:
+            return bytes(value).decode()
+        except UnicodeDecodeError:
+            return plain(value)
+    return value if is_plain(value) else plain(value)

@@ -1,0 +1,223 @@
+"""The scheduler: runs the calls of a reply as one batch. There is one per session.
+
+It alone writes to the ledger, by entries of the journal: a call is scheduled, begins and ends there before anybody
+hears of it. Whatever happens, each call ends exactly once and the batch comes back: a tool that fails, hangs, takes
+no notice of being cancelled or does not exist has a result that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any, final
+
+from msgspec import Struct
+
+from segue.conversation.blocks import ToolCall, ToolResult
+from segue.conversation.message import Message
+from segue.events import Emit, ToolCallResult, ToolCallStart
+from segue.providers.models.prices import Bill
+from segue.sessions.entries import CallBegun, CallEnded, CallsScheduled, ToolsAnswered
+from segue.tools.arguments import problem_with
+from segue.tools.execution import Progress, let_go, never_run, run_call, stop
+from segue.tools.tool import Approves, Context, Host, Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from segue.conversation.blocks import Reason
+    from segue.conversation.usage import Usage
+    from segue.sessions.journal import Journal
+
+
+@final
+class _Ready(Struct, frozen=True):
+    """A call that may run, and those that must have ended before because they write the same path."""
+
+    call: ToolCall
+    tool: Tool
+    after: tuple[str, ...] = ()
+
+
+class Scheduler:
+    """Runs batches of calls for one session, one batch at a time."""
+
+    def __init__(
+        self, journal: Journal, tools: Mapping[str, Tool], host: Host, approval: Approves | None = None
+    ) -> None:
+        self.tools = dict(tools)
+        self.journal = journal
+        self.host = host
+        self.approval = approval
+        self._one_batch = asyncio.Lock()
+
+    async def run(
+        self, calls: tuple[ToolCall, ...], emit: Emit, abort: asyncio.Event, *, closed: Reason | None = None
+    ) -> Message:
+        """Bring all calls to an end; their results, in call order, are then part of the conversation.
+
+        `closed`: none of them runs, all end with this reason.
+        """
+        async with self._one_batch:
+            return await _Batch(self, calls, emit, abort).run(closed)
+
+
+class _Batch:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        calls: tuple[ToolCall, ...],
+        emit: Emit,
+        abort: asyncio.Event,
+    ) -> None:
+        self._tools = scheduler.tools
+        self._journal = scheduler.journal
+        self._host = scheduler.host
+        self._approval = scheduler.approval
+        self._calls = calls
+        self._by_id = {call.id: call for call in calls}
+        self._emit = emit
+        self._abort = abort
+        self._ended: dict[str, ToolResult] = {}
+        self._bills: dict[str, Bill] = {}
+
+    async def run(self, closed: Reason | None) -> Message:
+        await self._journal.append(CallsScheduled(self._calls))
+        for call in self._calls:
+            self._emit(ToolCallStart(call))
+        stopped = asyncio.ensure_future(self._abort.wait())
+        try:
+            if closed is None:
+                await self._run_all(await self._admit(stopped), stopped)
+            else:
+                await self._end(never_run(call, closed) for call in self._calls)
+        finally:
+            stopped.cancel()
+        await self._journal.append(ToolsAnswered(tuple(call.id for call in self._calls)))
+        return Message("tool", tuple(self._ended[call.id] for call in self._calls))
+
+    async def _admit(self, stopped: asyncio.Future[Any]) -> list[_Ready]:
+        """Those that may run. The others end here; people are asked one question at a time, in call order."""
+        ready: list[_Ready] = []
+        refused: list[ToolResult] = []
+        for call in self._calls:
+            verdict = await self._judge(call, stopped)
+            if isinstance(verdict, Tool):
+                ready.append(_Ready(call, verdict))
+            else:
+                refused.append(verdict)
+        await self._end(refused)
+        return ready
+
+    async def _judge(self, call: ToolCall, stopped: asyncio.Future[Any]) -> Tool | ToolResult:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return ToolResult(call.id, call.name, error=f'Tool "{call.name}" not found')
+        if problem := problem_with(call, tool.spec):
+            return ToolResult(call.id, call.name, error=problem)
+        if stopped.done():
+            return never_run(call)
+        if self._approval is None:
+            return tool
+        asked = asyncio.ensure_future(self._approval.refusal(call, tool))
+        try:
+            await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            let_go(asked)
+            raise
+        if not asked.done():
+            await stop(asked)
+            return never_run(call)
+        if asked.cancelled() or (error := asked.exception()) is not None:
+            why = "nobody could be asked" if asked.cancelled() else f"asking for approval failed: {error}"
+            return ToolResult(call.id, call.name, error=f"This call did not run: {why}", reason="denied")
+        if refusal := asked.result():
+            return ToolResult(call.id, call.name, error=refusal, reason="denied")
+        return tool
+
+    async def _run_all(self, ready: list[_Ready], stopped: asyncio.Future[Any]) -> None:
+        if not ready:
+            return
+        if stopped.done():
+            await self._end(never_run(one.call) for one in ready)
+            return
+        # One entry each, in one write: what may have had effects is known before the first has.
+        await self._journal.append(*(CallBegun(one.call.id) for one in ready))
+        running: dict[str, asyncio.Task[None]] = {}
+        results: asyncio.Queue[ToolResult] = asyncio.Queue()
+        for one in in_order_of_writing(ready):
+            before = {running[call_id] for call_id in one.after}
+            running[one.call.id] = asyncio.create_task(self._supervise(one, before, stopped, results))
+        try:
+            left = len(ready)
+            while left:
+                # Those that end together are written together.
+                together = [await results.get()]
+                while not results.empty():
+                    together.append(results.get_nowait())
+                await self._end(together)
+                left -= len(together)
+        finally:
+            for task in running.values():
+                task.cancel()
+
+    async def _supervise(
+        self,
+        one: _Ready,
+        before: set[asyncio.Task[None]],
+        stopped: asyncio.Future[Any],
+        results: asyncio.Queue[ToolResult],
+    ) -> None:
+        for task in before:
+            await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if stopped.done():
+            results.put_nowait(never_run(one.call))
+            return
+        progress = Progress(one.call, self._emit)
+        bill = self._bills[one.call.id] = Bill()
+        context = Context(
+            call=one.call,
+            abort=self._abort,
+            progress=progress,
+            spend=bill.add,
+            session=self._journal.session,
+            host=self._host,
+        )
+        result = await run_call(one.tool, context, stopped)
+        progress.over = True
+        results.put_nowait(result)
+
+    async def _end(self, results: Iterable[ToolResult]) -> None:
+        ended = list(results)
+        if not ended:
+            return
+        entries = [CallEnded(result, *self._spent(result.call_id)) for result in ended]
+        await self._journal.append(*entries)
+        for result, usage, cost in ((entry.result, entry.usage, entry.cost) for entry in entries):
+            self._ended[result.call_id] = result
+            self._emit(ToolCallResult(self._by_id[result.call_id], result, usage, cost))
+
+    def _spent(self, call_id: str) -> tuple[Usage, float | None]:
+        bill = self._bills.get(call_id, Bill())
+        return bill.usage, bill.cost
+
+
+def in_order_of_writing(ready: list[_Ready]) -> list[_Ready]:
+    """Each with the calls before it that write a path it writes too: those run one after another, in call order."""
+    last: dict[str, str] = {}
+    ordered: list[_Ready] = []
+    for one in ready:
+        paths = _paths(one)
+        after = tuple(dict.fromkeys(last[path] for path in paths if path in last))
+        ordered.append(_Ready(one.call, one.tool, after))
+        last.update((path, one.call.id) for path in paths)
+    return ordered
+
+
+def _paths(one: _Ready) -> tuple[str, ...]:
+    if one.tool.writes is None:
+        return ()
+    try:
+        return tuple(os.path.realpath(path) for path in one.tool.writes(one.call.arguments))
+    except Exception:  # a tool's own function; the call itself will tell the model what is wrong
+        return ()

@@ -1,0 +1,85 @@
+"""A tool as the scheduler knows it: what the model is told, the function to run, and what it may touch."""
+
+from __future__ import annotations
+
+from asyncio import Event as Abort
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, Protocol, TypeAlias, final
+
+from msgspec import Struct
+
+from segue.conversation.blocks import Media, ToolCall
+from segue.conversation.tools import ToolSpec
+from segue.conversation.usage import Usage
+from segue.providers.adapter import Providers
+from segue.sessions.stores.store import Store
+
+Effect: TypeAlias = Literal["read", "edit", "run", "fetch", "other"]
+"""What a tool does to the world: looks at it, changes files, runs programs, asks the network, or nobody knows."""
+
+
+@final
+class Output(Struct, frozen=True):
+    """What a tool gives when a plain value is not enough."""
+
+    value: Any = None
+    media: tuple[Media, ...] = ()
+    error: str | None = None
+
+
+class Approves(Protocol):
+    """Says which calls may run; see `segue.tools.approval`."""
+
+    async def refusal(self, call: ToolCall, tool: Tool) -> str:
+        """Why the call may not run; nothing if it may."""
+        ...
+
+
+@final
+class Host(Struct, frozen=True, kw_only=True):
+    """What a session shares with the sessions that its tools begin."""
+
+    providers: Providers
+    store: Store
+    approval: Approves | None = None
+
+
+def uncounted(_usage: Usage, _cost: float | None) -> None:
+    """Nobody counts."""
+
+
+@final
+class Context(Struct, frozen=True, kw_only=True):
+    """What a running tool may know of its surroundings."""
+
+    call: ToolCall
+    abort: Abort
+    """Set when the turn is cancelled; a tool that takes long should watch it."""
+    progress: Callable[[str], None]
+    spend: Callable[[Usage, float | None], None] = uncounted
+    """Tells what the call has cost, where its tool asks models."""
+    session: str = ""
+    host: Host | None = None
+    """For tools that begin a session of their own."""
+
+
+Runner: TypeAlias = Callable[[dict[str, Any], Context], Awaitable[Any]]
+"""Takes the arguments, already checked against the schema. A failure is raised; the model will read it."""
+
+
+@final
+class Tool(Struct, frozen=True, kw_only=True):
+    """Something a model may call."""
+
+    spec: ToolSpec
+    run: Runner
+    effect: Effect = "other"
+    foreign: bool = False
+    """It is another program's: nobody wrote it for this chat, so nobody vouches for it."""
+    timeout: float | None = 120.0
+    writes: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
+    """The paths a call would write: calls that share one run one after another."""
+
+    @property
+    def name(self) -> str:
+        return self.spec.name

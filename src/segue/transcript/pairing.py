@@ -1,0 +1,311 @@
+"""Who said what: a history, however broken, heard as drafts of steps.
+
+Blocks are given to the speaker they belong to, whatever message they lie in. A result is paired with its call by id
+and position together: within the calls that bear its id, those of the latest batch come first, in order; where ids
+are missing, order and name decide. So reused, equal, empty and colliding ids all find their partner. Ids that are
+both present and different never pair.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.conversation.blocks import (
+    Block,
+    Code,
+    Media,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    is_real,
+)
+from segue.errors import TranscriptError
+from segue.transcript.drafts import CallDraft, Draft, Line, ModelDraft, Note, ResultDraft, UserDraft
+from segue.transcript.value_text import arguments_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from segue.conversation.message import Message
+
+
+_SHOWN = (Text, Media, Code)
+_SAID = (*_SHOWN, Reasoning)
+
+
+class Listener:
+    """Hears messages one after another; afterwards `drafts` and `notes` tell what was understood."""
+
+    def __init__(self) -> None:
+        self.drafts: list[Draft] = []
+        self.notes: list[Note] = []
+        self.calls: dict[str, list[CallDraft]] = {}
+        self.reaches_back = False
+        """Whether some result bears the id of no call heard before it, or found none to take it."""
+        self._open: dict[str, Line] = {}
+        self._batch: ModelDraft | None = None
+        self._orphans: list[CallDraft] = []
+        self._orphaned: dict[str, CallDraft] = {}
+
+    def hear(self, messages: Sequence[Message], start: int = 0, end: int | None = None) -> None:
+        for index in range(start, len(messages) if end is None else end):
+            message = messages[index]
+            speaker = message.speaker
+            if speaker == "model":
+                follows = index > start and messages[index - 1].speaker == "model"
+                self._hear_model(index, message, self._continued(message) if follows else None)
+            elif speaker == "tool":
+                self._hear_tool(index, message)
+            elif speaker == "user":
+                self._hear_user(index, message)
+            else:
+                raise TranscriptError(
+                    f'There is no speaker "{speaker}".',
+                    code="unknown_speaker",
+                    path=f"messages[{index}].speaker",
+                    hint='Say "user", "model" or "tool"; the system prompt is a field of the conversation.',
+                )
+        if self._orphans:
+            self._reunite()
+
+    def _hear_model(self, index: int, message: Message, draft: ModelDraft | None) -> None:
+        for position, block in enumerate(message.blocks):
+            if type(block) is ToolResult:
+                self._corrected(index, position)
+                self._pair(block, index, position)
+                draft = None
+                continue
+            if draft is None:
+                draft = self._batch = ModelDraft(index, message.origin)
+                self.drafts.append(draft)
+            if type(block) is ToolCall:
+                self._add_call(draft, block, index, position)
+            elif isinstance(block, _SAID):
+                draft.items.append(block)
+            else:
+                raise _no_block(block, index, position)
+
+    def _continued(self, message: Message) -> ModelDraft | None:
+        """The draft that this message goes on with: a reply stored in pieces, or parallel calls stored apart."""
+        last = self.drafts[-1] if self.drafts else None
+        if type(last) is not ModelDraft or last.orphan or last.heard >= 0 or last.origin != message.origin:
+            return None
+        if last.calls and not all(type(block) is ToolCall for block in message.blocks):
+            return None
+        return last
+
+    def _add_call(self, draft: ModelDraft, call: ToolCall, index: int, position: int) -> None:
+        key = call.id or call.native_id
+        made = CallDraft(call, key, draft, index, position)
+        draft.items.append(made)
+        draft.calls.append(made)
+        known = self.calls.get(key)
+        if known is None:
+            self.calls[key] = [made]
+            return
+        known.append(made)
+        if key in self._open:
+            self._open[key].add(made)
+        draft.wait(made)
+
+    def _hear_tool(self, index: int, message: Message) -> None:
+        beside: list[Text | Media | Code] = []
+        for position, block in enumerate(message.blocks):
+            if type(block) is ToolResult:
+                self._pair(block, index, position)
+            else:
+                self._hear_misplaced(block, index, position, beside)
+        if beside:
+            self.drafts.append(UserDraft(index, beside))
+
+    def _hear_user(self, index: int, message: Message) -> None:
+        said: list[Text | Media | Code] = []
+        for position, block in enumerate(message.blocks):
+            if type(block) is ToolResult:
+                self._corrected(index, position)
+                self._pair(block, index, position)
+            else:
+                self._hear_misplaced(block, index, position, said)
+        if said or not message.blocks:
+            self.drafts.append(UserDraft(index, said or [Text("")], instruction=message.instruction))
+
+    def _hear_misplaced(
+        self, block: Block, index: int, position: int, beside: list[Text | Media | Code]
+    ) -> None:
+        """A block outside a model's message: text and media stay, a call or a thought is the model's."""
+        if type(block) is ToolCall:
+            self._hear_misplaced_call(block, index, position)
+        elif type(block) is Reasoning:
+            self.notes.append(Note("reasoning_dropped", index, position, decision="not in a model's message"))
+        elif isinstance(block, _SHOWN):
+            beside.append(block)
+        else:
+            raise _no_block(block, index, position)
+
+    def _hear_misplaced_call(self, call: ToolCall, index: int, position: int) -> None:
+        key = call.id or call.native_id
+        echoed = self._echoed(call, key, index) if key else None
+        if echoed is not None:
+            self.notes.append(
+                Note("duplicate_call_dropped", index, position, echoed, decision="echo of a call before it")
+            )
+            return
+        self._corrected(index, position)
+        last = self.drafts[-1] if self.drafts else None
+        if type(last) is not ModelDraft or last.orphan or last.heard >= 0 or last.message != index:
+            last = self._batch = ModelDraft(index, None)
+            self.drafts.append(last)
+        self._add_call(last, call, index, position)
+
+    def _echoed(self, call: ToolCall, key: str, index: int) -> CallDraft | None:
+        """The call that a tool's message repeats beside its result."""
+        made = self.calls.get(key)
+        if made is None:
+            return None
+        last = made[-1]
+        if last.results and last.results[-1].message == index and _same_wish(last.call, call):
+            return last
+        return self._last_open(key, call.name)
+
+    def _corrected(self, index: int, position: int) -> None:
+        self.notes.append(Note("speaker_corrected", index, position))
+
+    def _pair(self, result: ToolResult, index: int, position: int) -> None:
+        key = result.call_id or result.native_id
+        known = self.calls.get(key) if key else None
+        call: CallDraft | None
+        if known is None:
+            call = self._by_position(result, key)
+            self.reaches_back = self.reaches_back or bool(key) or call is None
+        elif len(known) == 1:
+            call = known[0]
+        else:
+            call = self._among(known, result, key)
+        if call is None:
+            self._keep_orphan(result, key, index, position)
+            return
+        draft = call.draft
+        if draft is not self.drafts[-1]:
+            self.notes.append(Note("result_moved", index, position, call))
+        elif call.order < draft.heard:
+            self.notes.append(Note("result_moved", index, position, call, decision="put into call order"))
+        self._attach(call, ResultDraft(result, index, position))
+
+    def _attach(self, call: CallDraft, result: ResultDraft) -> None:
+        call.results.append(result)
+        call.draft.heard = call.order
+        if not call.answered and is_real(result.result):
+            call.answered = True
+
+    def _among(self, known: list[CallDraft], result: ToolResult, key: str) -> CallDraft:
+        """Which of several calls with one id this result answers."""
+        chosen = self._next_in_batch(key, result.name)
+        if chosen is None and not any(same_outcome(held.result, result) for held in known[-1].results):
+            chosen = self._last_open(key, result.name)
+        return chosen or known[-1]
+
+    def _by_position(self, result: ToolResult, key: str) -> CallDraft | None:
+        """No call bears this id: where one side has no id at all, order and name decide."""
+        chosen = self._next_in_batch("", result.name)
+        if chosen is None and not key:
+            chosen = self._next_of_any_key(result.name) or self._last_open("", result.name)
+        return chosen
+
+    def _next_in_batch(self, key: str, name: str) -> CallDraft | None:
+        """The first call of the latest batch with this key that has no result yet, its name agreeing."""
+        return self._batch.line(key).first(name, _has_result) if self._batch is not None else None
+
+    def _next_of_any_key(self, name: str) -> CallDraft | None:
+        return self._batch.line(None).first(name, _has_result) if self._batch is not None else None
+
+    def _last_open(self, key: str, name: str) -> CallDraft | None:
+        """The latest call with this key that no tool has answered, its name agreeing."""
+        line = self._open.get(key)
+        if line is None:
+            line = self._open[key] = Line(self.calls.get(key, ()))
+        return line.last(name, _is_answered)
+
+    def _keep_orphan(self, result: ToolResult, key: str, index: int, position: int) -> None:
+        last = self.drafts[-1] if self.drafts else None
+        if type(last) is not ModelDraft or not last.orphan:
+            last = None
+        found = ResultDraft(result, index, position)
+        known = self._orphaned.get(key) if key else None
+        if known is not None and (known.draft is last or _same_call(known, result)):
+            if known.draft is not last:
+                self.notes.append(Note("result_moved", index, position, known))
+            self._attach(known, found)
+            return
+        if last is None:
+            last = ModelDraft(index, None, orphan=True)
+            self.drafts.append(last)
+        call = ToolCall(result.call_id, result.name, native_id=result.native_id, reconstructed=True)
+        made = self._orphaned[key] = CallDraft(call, key, last, index, position)
+        last.items.append(made)
+        last.calls.append(made)
+        self._orphans.append(made)
+        self._attach(made, found)
+
+    def _reunite(self) -> None:
+        """Results that were stored before their call: the call was heard by now."""
+        later: dict[str, Line] = {}
+        reunited: set[CallDraft] = set()
+        for orphan in self._orphans:
+            line = later.get(orphan.key)
+            if line is None:
+                line = later[orphan.key] = Line(self.calls.get(orphan.key, ()))
+            call = line.first(orphan.call.name, _not_for(orphan))
+            at = orphan.message, orphan.block
+            if call is None:
+                self.calls.setdefault(orphan.key, []).append(orphan)
+                self.notes.append(Note("call_reconstructed", *at, orphan, decision="no call has this id"))
+                continue
+            for result in orphan.results:
+                self._attach(call, result)
+            self.notes.append(Note("result_moved", *at, call, decision="it was stored before its call"))
+            reunited.add(orphan)
+        self._orphans = []
+        for draft in {id(orphan.draft): orphan.draft for orphan in reunited}.values():
+            draft.calls = [call for call in draft.calls if call not in reunited]
+            draft.items = list(draft.calls)
+
+
+def _not_for(orphan: CallDraft) -> Callable[[CallDraft], bool]:
+    """Which calls cannot be the one that a result was stored before."""
+    return lambda call: call.answered or call.message < orphan.message
+
+
+def _no_block(block: object, index: int, position: int) -> TranscriptError:
+    return TranscriptError(
+        f"A value of type {type(block).__name__} is no block.",
+        code="no_block",
+        path=f"messages[{index}].blocks[{position}]",
+        hint="Wrap text in Text; the other blocks are Reasoning, ToolCall, ToolResult, Media and Code.",
+    )
+
+
+def _has_result(call: CallDraft) -> bool:
+    return bool(call.results)
+
+
+def _is_answered(call: CallDraft) -> bool:
+    return call.answered
+
+
+def _same_wish(one: ToolCall, other: ToolCall) -> bool:
+    return one.name == other.name and arguments_of(one)[0] == arguments_of(other)[0]
+
+
+def _same_call(known: CallDraft, result: ToolResult) -> bool:
+    """Whether a result far from another with its id answers the same lost call: different real ones do not."""
+    return not (known.answered and is_real(result)) or any(
+        same_outcome(held.result, result) for held in known.results
+    )
+
+
+def same_outcome(one: ToolResult, other: ToolResult) -> bool:
+    """Whether two results tell the model the same."""
+    return one is other or (
+        one.error == other.error and one.media == other.media and text_of(one.output) == text_of(other.output)
+    )

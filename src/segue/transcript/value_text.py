@@ -1,0 +1,73 @@
+"""Arguments and results as text that every target can read, whatever they hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from segue.conversation.json_safe import is_plain, is_sayable, plain, sayable
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import ToolCall
+
+_ENCODER = msgspec.json.Encoder()
+OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+"""Reads the JSON of an object without looking inside its values."""
+
+
+def is_object_text(text: str) -> bool:
+    """Whether a text is the JSON of an object."""
+    try:
+        OBJECT.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return False
+    return True
+
+
+def say(value: Any) -> tuple[str, bool]:
+    """A tool's output as text, and whether that says exactly what the value holds.
+
+    Text stays as it is, nothing is the empty text, anything else is JSON.
+    """
+    if type(value) is str:
+        if is_sayable(value):
+            return value, True
+        return sayable(value), False
+    if value is None:
+        return "", True
+    if is_plain(value):
+        return _json(value)
+    copy = plain(value)
+    return (copy if type(copy) is str else _json(copy)[0]), False
+
+
+def text_of(value: Any) -> str:
+    return say(value)[0]
+
+
+def json_of(value: Any) -> str:
+    """The value as JSON text; never fails."""
+    return _json(value)[0]
+
+
+def _json(value: Any) -> tuple[str, bool]:
+    # msgspec writes NaN as null and bytes as text without a word: only plain data takes this way.
+    if is_plain(value):
+        return _ENCODER.encode(value).decode(), True
+    return _ENCODER.encode(plain(value)).decode(), False
+
+
+WRAPPED = "raw_arguments"
+
+
+def arguments_of(call: ToolCall) -> tuple[str, Literal["", "value_made_safe", "arguments_wrapped"]]:
+    """The JSON object to send as arguments, and what had to be done for it to be one."""
+    if call.raw and is_object_text(call.raw):
+        return call.raw, ""
+    if type(call.arguments) is dict:
+        text, exact = _json(call.arguments)
+        return text, "" if exact else "value_made_safe"
+    if not call.raw and call.arguments is None:
+        return "{}", ""
+    return json_of({WRAPPED: call.raw or call.arguments}), "arguments_wrapped"

@@ -1,0 +1,76 @@
+"""Requests sent one after another are the requests one would send alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.conversation.blocks import Text, ToolCall, ToolResult
+from segue.conversation.message import Conversation, Message
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.dialects.card import UNKNOWN
+from segue.dialects.registry import DIALECTS
+from segue.dialects.request_cache import Sender
+from segue.transcript.render import render
+from strategies.histories import messages, whole_conversations
+from strategies.targets import TARGETS
+
+WIRES = ("openai_chat", "kimi", "openai_responses", "anthropic", "gemini", "mistral", "ollama")
+TOOLS = (ToolSpec("read", "Reads.", {"type": "object", "properties": {"n": {"type": "integer"}}}),)
+
+WISHES = (
+    Options(model="m"),
+    Options(model="m", stream=True, temperature=0.0, max_tokens=9000, effort="high", tool_choice="required"),
+    Options(model="m", effort="none", response_schema={"type": "object"}, stop=("\n",), parallel_calls=False),
+)
+
+
+@pytest.mark.parametrize("name", WIRES)
+@given(data=st.data())
+def test_a_request_says_the_same_whatever_was_sent_before_it(name: str, data: st.DataObject) -> None:
+    dialect, rules = DIALECTS[name], TARGETS[name]
+    sender = Sender(dialect)
+    conversation = data.draw(
+        whole_conversations(data.draw(st.sampled_from((None, rules.target))))
+    ).conversation
+    previous = None
+    for message in (None, *data.draw(st.lists(messages(rules.target), max_size=3))):
+        if message is not None:
+            conversation = conversation.append(message)
+        previous = transcript = render(conversation, None, rules, previous=previous)
+        options = data.draw(st.sampled_from(WISHES))
+        alone = dialect.encode_request(transcript, TOOLS, options, UNKNOWN)
+        assert sender.encode(transcript, TOOLS, options, UNKNOWN) == alone
+
+
+def test_another_system_prompt_or_card_starts_afresh() -> None:
+    dialect, rules = DIALECTS["mistral"], TARGETS["mistral"]
+    sender = Sender(dialect)
+    conversation = _example()
+    first = render(conversation, None, rules)
+    sender.encode(first, (), Options(model="m"), UNKNOWN)
+    other = render(Conversation(conversation.messages, "Be long."), None, rules)
+    alone = dialect.encode_request(other, (), Options(model="m"), UNKNOWN)
+    assert sender.encode(other, (), Options(model="m"), UNKNOWN) == alone
+
+
+def test_what_was_said_before_is_not_encoded_again() -> None:
+    dialect, rules = DIALECTS["anthropic"], TARGETS["anthropic"]
+    sender = Sender(dialect)
+    transcript = render(_example(), None, rules)
+    sender.encode(transcript, (), Options(model="m"), UNKNOWN)
+    kept = [id(said) for said in sender._said]
+    sender.encode(transcript, (), Options(model="m"), UNKNOWN)
+    assert [id(said) for said in sender._said] == kept != []
+
+
+def _example() -> Conversation:
+    return Conversation(system="Be brief.").append(
+        Message("user", (Text("Hi"),)),
+        Message("model", (ToolCall("", "read", {"n": 1}),)),
+        Message("tool", (ToolResult("c0", "read", "one"),)),
+        Message("model", (Text("Done."),)),
+        Message("user", (Text("More."),)),
+    )

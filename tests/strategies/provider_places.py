@@ -1,0 +1,81 @@
+"""Every wire at its emulator: what the tests of providers ask."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NamedTuple
+
+from segue.conversation.events import Event, Failed, Finished
+from segue.conversation.message import Conversation, user
+from segue.conversation.tools import ToolSpec
+from segue.emulators.model_reply import Reply
+from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.server import Served
+from segue.errors import SegueError
+from segue.providers.adapter import ChatRequest
+from segue.providers.auth import Secret
+from segue.providers.config import ProviderConfig
+from segue.providers.factory import connect
+from segue.providers.provider import Provider
+from segue.transports.transport import Timeouts
+
+KEY = "a-key-nobody-may-see"
+WEATHER = ToolSpec(
+    "get_weather",
+    "The weather of a city.",
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+)
+
+
+class Place(NamedTuple):
+    """A provider, what its base URL adds to its emulator's, and a model."""
+
+    name: str
+    path: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.model}"
+
+
+PLACES = (
+    Place("openai", "/v1", "gpt-4.1"),
+    Place("openai", "/v1", "gpt-5.5"),
+    Place("anthropic", "", "claude-sonnet-4-6"),
+    Place("gemini", "/v1beta", "gemini-3.5-flash"),
+    Place("mistral", "/v1", "mistral-large-latest"),
+    Place("kimi", "/v1", "kimi-k2.6"),
+    Place("deepseek", "", "deepseek-v4-flash"),
+    Place("ollama", "", "qwen3"),
+)
+
+
+def provider_at(served: Served, place: Place, timeouts: Timeouts = Timeouts()) -> Provider:  # noqa: B008
+    config = ProviderConfig(
+        base_url=served.url(place.name) + place.path, api_key=Secret(KEY), timeouts=timeouts
+    )
+    return connect(place.name, config, environ={}, keyring=False)
+
+
+def asking(place: Place, text: str = "Hello.", **fields: Any) -> ChatRequest:
+    said = fields.pop("conversation", None) or Conversation().append(user(text))
+    return ChatRequest(model=place.model, conversation=said, **fields)
+
+
+def say(served: Served, *replies: Reply) -> None:
+    assert isinstance(served.emulator.brain, ScriptedBrain)
+    served.emulator.brain.say(*replies)
+
+
+def events_of(provider: Provider, request: ChatRequest) -> list[Event]:
+    async def main() -> list[Event]:
+        return [event async for event in provider.chat_stream(request)]
+
+    return asyncio.run(main())
+
+
+def failure_of(provider: Provider, request: ChatRequest) -> SegueError:
+    events = events_of(provider, request)
+    assert sum(isinstance(event, Finished | Failed) for event in events) == 1
+    assert isinstance(events[-1], Failed), events
+    return events[-1].error

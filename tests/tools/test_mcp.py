@@ -1,0 +1,380 @@
+"""Tools of real MCP servers: child processes over stdio, and servers on a port of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.errors import SegueError, TransportError, UsageError
+from segue.tools.mcp.config import Http, Stdio, read_servers
+from segue.tools.mcp.servers import McpServers, tool_name
+from segue.tools.tool import Output, Tool
+from tools.tool_runs import perform
+
+SERVER = str(Path(__file__).with_name("mcp_server.py"))
+PAGED = str(Path(__file__).with_name("paged_mcp_server.py"))
+pytestmark = pytest.mark.timeout(60)
+
+
+def child(*args: str, **fields: Any) -> dict[str, Any]:
+    return {"command": sys.executable, "args": list(args), **fields}
+
+
+def with_tools(
+    servers: dict[str, Any],
+    story: Callable[[dict[str, Tool], McpServers], Awaitable[None]],
+    outputs: Path | None = None,
+) -> None:
+    async def main() -> None:
+        async with McpServers.from_json({"mcpServers": servers}, outputs=outputs) as opened:
+            await story({tool.name: tool for tool in await opened.tools()}, opened)
+
+    asyncio.run(main())
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def served(port: int) -> Iterator[str]:
+    """The server on a port, killed at the end."""
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, SERVER, "http", str(port)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.02)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def _every_kind_of_answer(tools: dict[str, Tool], servers: McpServers) -> None:
+    assert servers.problems == {}
+    add = tools["mcp__s__add"]
+    assert add.spec.description == "Add two numbers."
+    assert add.spec.parameters is not None
+    assert set(add.spec.parameters["properties"]) == {"a", "b"}
+    assert (await perform(add, {"a": 1, "b": 2})).value == "3"
+    assert "valid integer" in str((await perform(add, {"a": "one", "b": 2})).error)
+    failed = await perform(tools["mcp__s__fail"], {})
+    assert failed.error is not None
+    assert "fail" in failed.error
+    picture = await perform(tools["mcp__s__picture"], {})
+    assert (picture.value, picture.media[0].kind, picture.media[0].mime) == (
+        "a picture",
+        "image",
+        "image/png",
+    )
+    mixed = await perform(tools["mcp__s__mixed"], {})
+    assert mixed.value == (
+        "text\na.txt <file:///a.txt> text/plain\ninside\n"
+        '<file:///d.bin> application/octet-stream, 3 bytes\n\n{"data":[1,2]}'
+    )
+    assert [(media.kind, media.name) for media in mixed.media] == [("audio", ""), ("document", "c.pdf")]
+    long = await perform(tools["mcp__s__long"], {})
+    assert len(long.value) < 31_000
+    assert "left out" in long.value
+    unknown = await servers._connections[0].call("no_such_tool", {}, _context())
+    assert "no_such_tool" in str(unknown.error)
+    told: list[str] = []
+    slow = tools["mcp__s__slow"]
+    assert (await perform(slow, {"seconds": 0.1, "note": os.devnull}, told)).value == "done"
+    assert told[0] == "1/10 working"
+    assert len(told) == 10
+
+
+def _context() -> Any:
+    from tools.tool_runs import a_context
+
+    return a_context()
+
+
+def test_a_child_answers_in_every_way_and_gets_only_the_environment_it_is_given(tmp_path: Path) -> None:
+    async def story(tools: dict[str, Tool], servers: McpServers) -> None:
+        assert (tools["mcp__s__add"].effect, tools["mcp__s__fail"].effect) == ("read", "other")
+        await _every_kind_of_answer(tools, servers)
+        names = (await perform(tools["mcp__s__environment"], {})).value.split("\n")
+        assert "GIVEN" in names
+        assert set(names) <= {"GIVEN", "HOME", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
+
+    with_tools({"s": child(SERVER, "stdio", env={"GIVEN": "1"}, trust=True)}, story, tmp_path)
+
+
+def test_a_server_at_an_address_answers_in_every_way(tmp_path: Path) -> None:
+    with served(free_port()) as url:
+        with_tools(
+            {"s": {"type": "http", "url": url, "headers": {"X-Mine": "1"}}}, _every_kind_of_answer, tmp_path
+        )
+
+
+async def _until(path: Path, words: str) -> None:
+    async with asyncio.timeout(10):
+        while not path.exists() or path.read_text() != words:
+            await asyncio.sleep(0.02)
+
+
+async def _stopping(tools: dict[str, Tool], note: Path) -> None:
+    slow, add = tools["mcp__s__slow"], tools["mcp__s__add"]
+    late = await perform(slow, {"seconds": 30, "note": str(note)})
+    assert late.error == "The tool did not answer within 1 seconds and was cancelled."
+    await _until(note, "cancelled")
+    note.unlink()
+    call = asyncio.ensure_future(perform(slow, {"seconds": 30, "note": str(note)}))
+    await asyncio.sleep(0.3)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await _until(note, "cancelled")
+    assert (await perform(add, {"a": 1, "b": 2})).value == "3"
+
+
+def test_a_child_hears_of_timeouts_and_cancels_and_goes_on(tmp_path: Path) -> None:
+    with_tools(
+        {"s": child(SERVER, "stdio", timeout=1000)},
+        lambda tools, _: _stopping(tools, tmp_path / "note"),
+        tmp_path,
+    )
+
+
+def test_a_server_at_an_address_hears_of_timeouts_and_cancels_and_goes_on(tmp_path: Path) -> None:
+    with served(free_port()) as url:
+        with_tools(
+            {"s": {"url": url, "timeout": 1000}},
+            lambda tools, _: _stopping(tools, tmp_path / "note"),
+            tmp_path,
+        )
+
+
+def test_a_child_that_dies_is_started_again_for_the_next_call_and_no_call_runs_twice(tmp_path: Path) -> None:
+    async def story(tools: dict[str, Tool], _servers: McpServers) -> None:
+        first = int((await perform(tools["mcp__s__process"], {})).value)
+        with pytest.raises(TransportError, match="was lost while the call ran, which may have had effects"):
+            await perform(tools["mcp__s__count"], {"path": str(tmp_path / "ran")})
+        second = int((await perform(tools["mcp__s__process"], {})).value)
+        assert (tmp_path / "ran").read_text() == "ran\n"
+        os.kill(second, signal.SIGKILL)
+        await asyncio.sleep(0.2)
+        # It died while nobody was looking: the next call is the first to notice, and it runs.
+        pids = await asyncio.gather(*(perform(tools["mcp__s__process"], {}) for _ in range(3)))
+        third = {int(output.value) for output in pids}
+        assert len(third | {first, second}) == 3
+
+    with_tools({"s": child(SERVER, "stdio")}, story, tmp_path)
+
+
+def test_a_server_at_an_address_may_go_and_come_back(tmp_path: Path) -> None:
+    port = free_port()
+    process = served(port)
+    url = process.__enter__()
+
+    async def story(tools: dict[str, Tool], _servers: McpServers) -> None:
+        add = tools["mcp__s__add"]
+        assert (await perform(add, {"a": 1, "b": 2})).value == "3"
+        process.__exit__(None, None, None)
+        with pytest.raises(SegueError, match='"s"'):
+            await perform(add, {"a": 1, "b": 2})
+        with served(port):
+            assert (await perform(add, {"a": 2, "b": 2})).value == "4"
+
+    with_tools({"s": {"type": "http", "url": url}}, story, tmp_path)
+
+
+def test_what_is_broken_is_told_and_takes_nobody_else_down(tmp_path: Path) -> None:
+    async def story(tools: dict[str, Tool], servers: McpServers) -> None:
+        assert {name.split("__")[1] for name in tools} == {"good"}
+        # Nobody said that it is trusted, so its word that it only reads counts for nothing.
+        assert tools["mcp__good__add"].effect == "other"
+        told = {name: str(problem) for name, problem in servers.problems.items()}
+        assert set(told) == {"missing", "broken", "silent", "gone", "unset", "empty"}
+        assert "No such file" in told["missing"]
+        assert "It said: cannot start with …: no disk" in told["broken"]
+        assert "did not answer within 1 seconds" in told["silent"]
+        assert "connection attempts failed" in told["gone"]
+        assert "SEGUE_NOT_SET" in told["unset"]
+        assert not any("ExceptionGroup" in words or "sesame" in words for words in told.values())
+        assert (await perform(tools["mcp__good__add"], {"a": 1, "b": 2})).value == "3"
+
+    with_tools(
+        {
+            "good": child(SERVER, "stdio"),
+            "missing": {"command": str(tmp_path / "nothing")},
+            "broken": child(SERVER, "broken", env={"SECRET_OF_MINE": "open sesame"}),
+            "silent": child(SERVER, "silent", startup_timeout_sec=1),
+            "gone": {"type": "http", "url": f"http://127.0.0.1:{free_port()}/mcp"},
+            "unset": {"command": "${SEGUE_NOT_SET}/bin/server"},
+            "empty": {},
+            "off": {"command": "never", "disabled": True},
+        },
+        story,
+        tmp_path,
+    )
+
+
+def test_servers_may_be_closed_while_they_are_connected_to() -> None:
+    async def main() -> None:
+        servers = McpServers.from_json({"mcpServers": {"s": child(SERVER, "silent", startup_timeout_sec=30)}})
+        asked = asyncio.ensure_future(servers.tools())
+        while servers._connections[0]._open is None:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.1)
+        began = time.monotonic()
+        await servers.close()
+        assert await asked == ()
+        assert set(servers.problems) == {"s"}
+        assert time.monotonic() - began < 10
+
+    asyncio.run(main())
+
+
+def test_tools_are_listed_page_by_page_and_a_circle_ends() -> None:
+    async def story(tools: dict[str, Tool], _servers: McpServers) -> None:
+        assert [name for name in tools if "paged" in name] == [
+            f"mcp__paged__{name}" for name in ("one", "two", "three", "four", "five")
+        ]
+        assert "mcp__circle__two" in tools
+
+    with_tools({"paged": child(PAGED, "pages"), "circle": child(PAGED, "circle")}, story)
+
+
+def test_nothing_is_imported_or_started_before_it_is_needed() -> None:
+    program = (
+        "import sys; from segue.tools.mcp.servers import McpServers; "
+        "McpServers.from_json({'mcpServers': {'x': {'command': 'y'}}}); sys.exit('mcp' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603
+
+
+ENVIRONMENT = {"TOKEN": "sesame", "HOME": "/home/me"}
+
+
+@pytest.mark.parametrize(
+    ("source", "address"),
+    [
+        (
+            {"mcpServers": {"s": {"command": "npx", "args": ["-y", "x"], "env": {"A": "${TOKEN}", "N": 3}}}},
+            Stdio(command="npx", args=("-y", "x"), env={"A": "sesame", "N": "3"}),
+        ),
+        (
+            {
+                "mcpServers": {
+                    "s": {"command": "${HOME}/run", "args": ["${PORT:-80}", "${NONE:-}"], "cwd": "${HOME}"}
+                }
+            },
+            Stdio(command="/home/me/run", args=("80", ""), cwd="/home/me"),
+        ),
+        (
+            {
+                "mcpServers": {
+                    "s": {"type": "http", "url": "https://x/mcp", "headers": {"A": "Bearer ${TOKEN}"}}
+                }
+            },
+            Http(url="https://x/mcp", headers={"A": "Bearer sesame"}),
+        ),
+        ({"mcpServers": {"s": {"httpUrl": "https://x/mcp"}}}, Http(url="https://x/mcp")),
+        (
+            {"mcpServers": {"s": {"type": "sse", "url": "https://x/sse"}}},
+            Http(url="https://x/sse", is_old=True),
+        ),
+        (
+            {
+                "mcp": {
+                    "s": {"type": "local", "command": ["bun", "x", "y"], "environment": {"A": "{env:TOKEN}"}}
+                }
+            },
+            Stdio(command="bun", args=("x", "y"), env={"A": "sesame"}),
+        ),
+        ({"mcp": {"s": {"type": "remote", "url": "https://x", "enabled": True}}}, Http(url="https://x")),
+        ({"servers": {"s": {"type": "stdio", "command": "x"}}}, Stdio(command="x")),
+    ],
+)
+def test_the_files_of_other_programs_are_read(source: dict[str, Any], address: Stdio | Http) -> None:
+    (server,), problems = read_servers(source, ENVIRONMENT)
+    assert problems == {}
+    assert server.address == address
+    assert "sesame" not in repr(server)
+
+
+def test_files_are_read_as_json_or_toml_and_a_bad_one_is_named(tmp_path: Path) -> None:
+    toml = tmp_path / "config.toml"
+    toml.write_text('[mcp_servers.s]\ncommand = "x"\ntool_timeout_sec = 5\nstartup_timeout_sec = 7\n')
+    (server,), _ = read_servers(toml, {})
+    assert (server.address, server.call_seconds, server.start_seconds) == (Stdio(command="x"), 5, 7)
+    plain = tmp_path / ".mcp.json"
+    plain.write_text('{"mcpServers": {"s": {"command": "x", "timeout": 1500}}}')
+    assert read_servers(str(plain), {})[0][0].call_seconds == 1.5
+    for text in ("{", "[]", '{"other": {}}', '{"mcpServers": 3}'):
+        plain.write_text(text)
+        with pytest.raises(UsageError, match="list of MCP servers") as raised:
+            read_servers(plain, {})
+        assert ".mcp.json" in raised.value.path
+    with pytest.raises(UsageError):
+        read_servers(tmp_path / "missing.json", {})
+
+
+BAD_ENTRIES: list[Any] = [
+    3,
+    {},
+    {"command": []},
+    {"command": 3},
+    {"command": "x", "args": "y"},
+    {"command": "x", "args": [{}]},
+    {"command": "x", "env": {"A": None}},
+    {"url": 3},
+    {"url": "x", "headers": "y"},
+]
+
+
+@pytest.mark.parametrize("entry", BAD_ENTRIES)
+def test_a_badly_described_server_is_told_by_its_name(entry: Any) -> None:
+    servers, problems = read_servers({"mcpServers": {"odd": entry, "fine": {"command": "x"}}}, {})
+    assert [server.name for server in servers] == ["fine"]
+    assert '"odd"' in str(problems["odd"])
+
+
+_names = st.text(st.sampled_from("ab_-./ é\ud800"), min_size=1, max_size=80)
+
+
+@given(_names, _names, _names, _names)
+def test_names_are_legal_everywhere_and_stay_distinct(
+    server: str, tool: str, server2: str, tool2: str
+) -> None:
+    first, second = tool_name(server, tool), tool_name(server2, tool2)
+    assert len(first) <= 64
+    assert first.isascii()
+    assert first.replace("_", "").replace("-", "").isalnum() or first.strip("_-mcp") == ""
+    if f"mcp__{server}__{tool}" != f"mcp__{server2}__{tool2}":
+        assert first != second
+
+
+def test_an_output_that_is_no_text_is_left_as_it_is() -> None:
+    from mcp_types import CallToolResult, TextContent
+
+    from segue.tools.mcp.results import output_of_result
+
+    assert output_of_result(CallToolResult(content=[], structured_content={"a": 1})) == Output({"a": 1})
+    assert output_of_result(
+        CallToolResult(content=[TextContent(text="[1]")], structured_content={"result": [1]})
+    ) == (Output("[1]"))
+    assert output_of_result(CallToolResult(content=[], is_error=True)).error
