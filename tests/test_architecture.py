@@ -16,7 +16,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 DIALECTS = [
     folder
     for folder in sorted((SOURCE / "dialects").iterdir())
-    if folder.is_dir() and folder.name != "__pycache__"
+    if folder.is_dir() and (folder / "wire.py").exists()
 ]
 SIX = {"wire.py", "rules.py", "request.py", "stream.py", "reply.py", "errors.py"}
 

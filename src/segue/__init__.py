@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from segue.chat.blocking import BlockingChat
     from segue.chat.budget import Budget
     from segue.chat.chat import Chat
-    from segue.chat.compaction.trigger import Compacting
+    from segue.chat.compaction.trigger import CompactionSettings
     from segue.chat.session import Answer
     from segue.chat.subagent import subagent_tool
     from segue.conversation.blocks import Code, Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
@@ -43,7 +43,7 @@ _HOMES = {
     "Chat": "segue.chat.chat",
     "ChatRequest": "segue.providers.adapter",
     "Code": "segue.conversation.blocks",
-    "Compacting": "segue.chat.compaction.trigger",
+    "CompactionSettings": "segue.chat.compaction.trigger",
     "Conversation": "segue.conversation.message",
     "Interaction": "segue.conversation.interaction",
     "JsonlStore": "segue.sessions.stores.jsonl",
@@ -88,7 +88,7 @@ __all__ = [
     "Chat",
     "ChatRequest",
     "Code",
-    "Compacting",
+    "CompactionSettings",
     "Conversation",
     "Interaction",
     "JsonlStore",

@@ -70,7 +70,7 @@ def test_after_a_crash_anywhere_a_turn_goes_on_to_its_end_and_repeats_nothing_th
         async with world.chat(store) as chat:
             whole = chat.conversation.messages[-1].text == "done"
             if not whole:
-                assert (await chat.go_on()).finish == "complete"
+                assert (await chat.resume()).finish == "complete"
             assert chat.conversation.messages[-1].text == "done"
             assert len(world.done) == len(set(world.done))
             assert len(world.done) <= 3 - len(begun)
@@ -83,7 +83,7 @@ def test_after_a_crash_anywhere_a_turn_goes_on_to_its_end_and_repeats_nothing_th
             assert chat.conversation.messages[-1].text == "done"
         with pytest.raises(UsageError, match="whole answer"):
             async with world.chat(store) as chat:
-                await chat.go_on()
+                await chat.resume()
 
     asyncio.run(main())
 
@@ -93,7 +93,7 @@ def test_a_turn_that_failed_is_tried_again_without_repeating_the_question() -> N
         provider = ScriptedProvider([[InvalidRequestError("no", status=400)], says("hello")], name="a")
         async with Chat("a/m", providers={"a": provider}) as chat:
             assert (await chat.send("hi")).finish == "error"
-            events = [event async for event in chat.stream_on()]
+            events = [event async for event in chat.stream_resumed()]
             assert type(events[-1]) is Finish
             assert chat.answer is not None
             assert chat.answer.text == "hello"
@@ -110,7 +110,7 @@ def test_a_reply_that_was_cut_off_is_continued_after_a_note_that_is_not_the_user
         provider = ScriptedProvider([says("Once upon", finish="length"), says(" a time")], name="a")
         async with Chat("a/m", providers={"a": provider}) as chat:
             assert (await chat.send("tell")).finish == "length"
-            assert (await chat.go_on()).text == " a time"
+            assert (await chat.resume()).text == " a time"
             assert [message.instruction for message in chat.conversation.messages] == [
                 False,
                 False,
@@ -129,7 +129,7 @@ def test_a_cancelled_turn_goes_on_and_its_cancelled_calls_stay_cancelled() -> No
                 if type(event) is ToolCallStart:
                     chat.cancel()
             before = [m for m in chat.conversation.messages if m.speaker == "tool"]
-            assert (await chat.go_on()).finish == "complete"
+            assert (await chat.resume()).finish == "complete"
             results = [b for m in before for b in m.blocks if isinstance(b, ToolResult)]
             assert [chat.ledger[result.call_id].result for result in results] == results
 
@@ -141,7 +141,7 @@ def test_a_turn_at_its_limit_gets_as_many_exchanges_again() -> None:
         store, world = MemoryStore(), World()
         async with world.chat(store, max_turns=2) as chat:
             assert (await chat.send("go")).finish == "max_turns"
-            assert (await chat.go_on()).text == "done"
+            assert (await chat.resume()).text == "done"
             assert world.done == [1, 2, 3]
             ends = [record.entry for record in await store.read("s") if isinstance(record.entry, TurnEnded)]
             assert [end.finish for end in ends] == ["max_turns", "complete"]
@@ -154,11 +154,11 @@ def test_there_is_nothing_to_go_on_with_in_a_new_chat_and_while_a_turn_runs() ->
         provider = ScriptedProvider([[Pause(30)]], name="a")
         async with Chat("a/m", providers={"a": provider}) as chat:
             with pytest.raises(UsageError, match="whole answer"):
-                await chat.go_on()
+                await chat.resume()
             running = asyncio.create_task(chat.send("hi"))
             await asyncio.sleep(0.02)
             with pytest.raises(UsageError, match="A turn is running"):
-                await chat.go_on()
+                await chat.resume()
             chat.cancel()
             assert (await running).finish == "cancelled"
 
@@ -174,7 +174,7 @@ def test_another_model_may_take_up_what_one_could_not_finish() -> None:
         async with Chat("a/m", tools=[look], providers={"a": a, "b": b}) as chat:
             assert (await chat.send("go")).finish == "error"
             await chat.switch("b/m")
-            answer = await chat.go_on()
+            answer = await chat.resume()
             assert (answer.text, answer.model) == ("seen by b", "b/m")
             assert [m.speaker for m in b.requests[0].conversation.messages] == ["user", "model", "tool"]
 
@@ -189,6 +189,6 @@ def test_a_chat_without_a_loop_goes_on_too() -> None:
     provider = ScriptedProvider([[InvalidRequestError("no", status=400)], says("hello")], name="a")
     with Chat("a/m", providers={"a": provider}).blocking() as chat:
         assert chat.send("hi").finish == "error"
-        assert [event.type for event in chat.stream_on()][-1] == "finish"
+        assert [event.type for event in chat.stream_resumed()][-1] == "finish"
         assert chat.chat.answer is not None
         assert chat.chat.answer.text == "hello"

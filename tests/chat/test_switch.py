@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from segue.chat.chat import Chat
-from segue.chat.compaction.trigger import Compacting
+from segue.chat.compaction.trigger import CompactionSettings
 from segue.conversation.events import Finished, TextDelta
 from segue.errors import (
     ContextLengthError,
@@ -284,7 +284,7 @@ def test_what_stays_too_long_is_an_error_and_not_a_loop() -> None:
 def test_a_conversation_is_shortened_before_it_fills_the_window_by_the_model_that_knows_it() -> None:
     async def main() -> None:
         pair = Pair([*[says("word " * 300) for _ in range(4)], says("in short")], [says("I see")])
-        async with pair.chat(compaction=Compacting(strategy="summarise")) as chat:
+        async with pair.chat(compaction=CompactionSettings(strategy="summarise")) as chat:
             for n in range(4):
                 await chat.send(f"tell {n}")
             await chat.switch(Route(provider="b", model="m", context=900))
@@ -450,7 +450,7 @@ def test_near_the_limit_there_is_a_warning() -> None:
     async def main() -> None:
         provider = Counting([says("fine")], tokens=950)
         route = Route(provider="a", model="m", context=1000)
-        settings = Compacting(automatic=False)
+        settings = CompactionSettings(automatic=False)
         async with Chat(route, providers={"a": provider}, compaction=settings) as chat:
             events = await hear(chat, "long " * 900)
             assert [event.code for event in events if type(event) is Warned] == ["near_limit"]

@@ -15,7 +15,7 @@ from msgspec import Struct
 from segue.cli.main import main
 from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Piece, Reply, Say
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 from segue.emulators.server import Served
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
@@ -119,7 +119,7 @@ class Cloud:
         """What the next model that is asked says."""
         said = tuple(Say(piece) if isinstance(piece, str) else piece for piece in pieces)
         brain = self.emulator.brain
-        assert isinstance(brain, ScriptedBrain)
+        assert isinstance(brain, ScriptedModel)
         brain.say(Reply(pieces=said, finish=finish, delay=delay))
 
     def fail(self, **fault: Any) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from msgspec import Struct
 
 from segue.conversation import json_safe as subject
-from segue.conversation.json_safe import is_plain, is_sayable, plain, sayable
+from segue.conversation.json_safe import encodable, is_encodable, is_json_safe, json_safe
 from strategies.histories import CYCLE, plain_values, values
 
 
@@ -45,32 +45,32 @@ def nested(depth: int) -> Any:
 @pytest.mark.requirement("REQ-915-038")
 @given(values)
 def test_anything_at_all_becomes_json(value: Any) -> None:
-    json.dumps(plain(value), allow_nan=False).encode()
+    json.dumps(json_safe(value), allow_nan=False).encode()
 
 
 @given(plain_values)
 def test_what_json_can_say_stays_as_it_is(value: Any) -> None:
-    if is_plain(value):
-        assert plain(value) == value
+    if is_json_safe(value):
+        assert json_safe(value) == value
 
 
 @pytest.mark.requirement("REQ-915-038")
 @given(values)
 def test_a_copy_is_always_plain(value: Any) -> None:
-    assert is_plain(plain(value))
+    assert is_json_safe(json_safe(value))
 
 
 @pytest.mark.requirement("REQ-915-038")
 def test_a_cycle_is_cut_and_the_original_left_alone() -> None:
     before = repr(CYCLE)
-    assert plain(CYCLE) == {"name": "cycle", "itself": "(circular)"}
-    assert not is_plain(CYCLE)
+    assert json_safe(CYCLE) == {"name": "cycle", "itself": "(circular)"}
+    assert not is_json_safe(CYCLE)
     assert repr(CYCLE) == before
 
 
 def test_the_same_value_twice_is_no_cycle() -> None:
     shared = [1]
-    assert plain([shared, shared]) == [[1], [1]]
+    assert json_safe([shared, shared]) == [[1], [1]]
 
 
 @pytest.mark.parametrize(
@@ -98,53 +98,53 @@ def test_the_same_value_twice_is_no_cycle() -> None:
     ],
 )
 def test_strange_values_are_named_or_copied(value: Any, said: Any) -> None:
-    assert plain(value) == said
+    assert json_safe(value) == said
 
 
 @pytest.mark.requirement("REQ-915-038")
 def test_a_number_too_long_for_decimals_is_written_in_hexadecimals() -> None:
     huge = -(2**100_000)
-    assert not is_plain(huge)
-    assert plain([huge, {huge: 1}]) == [hex(huge), {json.dumps(hex(huge)): 1}]
+    assert not is_json_safe(huge)
+    assert json_safe([huge, {huge: 1}]) == [hex(huge), {json.dumps(hex(huge)): 1}]
 
 
 def test_depth_is_cut() -> None:
     deep = nested(5000)
-    assert not is_plain(deep)
-    assert "(nested too deeply)" in json.dumps(plain(deep))
-    assert is_plain(nested(subject.MAX_DEPTH))
+    assert not is_json_safe(deep)
+    assert "(nested too deeply)" in json.dumps(json_safe(deep))
+    assert is_json_safe(nested(subject.MAX_DEPTH))
 
 
 def test_size_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "MAX_VALUES", 10)
     wide = list(range(50))
-    assert not is_plain(wide)
-    assert plain(wide)[-1] == "(too large)"
-    assert is_plain([1, 2, 3])
+    assert not is_json_safe(wide)
+    assert json_safe(wide)[-1] == "(too large)"
+    assert is_json_safe([1, 2, 3])
 
 
 def test_a_part_that_is_shared_is_written_each_time() -> None:
     value: Any = ["leaf"]
     for _ in range(8):
         value = [value, value]
-    assert is_plain(value)
-    assert plain(value) == value
+    assert is_json_safe(value)
+    assert json_safe(value) == value
 
 
 def test_lone_surrogates_are_told_apart_from_text() -> None:
-    assert is_sayable("plain")
-    assert is_sayable("naïve 🙂")
-    assert not is_sayable("\ud800")
-    assert sayable("a\ud800b") == "a\ufffdb"
+    assert is_encodable("plain")
+    assert is_encodable("naïve 🙂")
+    assert not is_encodable("\ud800")
+    assert encodable("a\ud800b") == "a\ufffdb"
     text = "naïve"
-    assert sayable(text) is text
+    assert encodable(text) is text
 
 
 def test_a_surrogate_counts_as_plain_only_where_escapes_are_written() -> None:
-    assert not is_plain({"key": "\ud800"})
-    assert is_plain({"key": "\ud800"}, any_text=True)
-    assert not is_plain({"\ud800": 1})
-    assert is_plain({"ключ": 1})
-    assert not is_plain({1: 1})
-    assert not is_plain([float("nan")])
-    assert not is_plain([b"x"])
+    assert not is_json_safe({"key": "\ud800"})
+    assert is_json_safe({"key": "\ud800"}, any_text=True)
+    assert not is_json_safe({"\ud800": 1})
+    assert is_json_safe({"ключ": 1})
+    assert not is_json_safe({1: 1})
+    assert not is_json_safe([float("nan")])
+    assert not is_json_safe([b"x"])

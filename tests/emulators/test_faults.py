@@ -10,17 +10,17 @@ from segue.emulators import providers
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Reply, Say
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 
 CHAT = "/openai/v1/chat/completions"
 HI: dict[str, Any] = {"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}]}
 STREAM = {**HI, "stream": True}
 
 
-def spoiled(fault: Fault, body: dict[str, Any] = HI, url: str = CHAT) -> Answer:
-    app = App(Emulator(brain=ScriptedBrain([Reply(pieces=(Say("Hello there, how are you?"),))] * 2)))
+def spoiled(fault: Fault, body: dict[str, Any] = HI, url: str = CHAT) -> EmulatorResponse:
+    app = App(Emulator(brain=ScriptedModel([Reply(pieces=(Say("Hello there, how are you?"),))] * 2)))
     app.emulator.faults.append(fault)
     answer = ask_now(app, "POST", url, json=body)
     assert app.emulator.log[-1].verdict == "fault"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.emulators.model_reply import Call, Offer, Prompt, Reply, Say, Think, calls_of, limited, portions
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 from segue.emulators.tool_model import Agent
 
 WEATHER = Offer(
@@ -104,7 +104,7 @@ def test_the_agent_survives_any_schema(schema: dict[str, Any]) -> None:
 
 def test_queued_replies_come_first_then_rules_then_the_agent() -> None:
     queued, ruled = Reply(pieces=(Say("queued"),)), Reply(pieces=(Say("ruled"),))
-    brain = ScriptedBrain([queued], [("weather", ruled)])
+    brain = ScriptedModel([queued], [("weather", ruled)])
     about = Prompt(provider="p", text="the weather?")
     assert [brain.reply(about), brain.reply(about)] == [queued, ruled]
     assert brain.reply(Prompt(provider="p", text="other")) not in (queued, ruled)

@@ -8,7 +8,7 @@ import pytest
 from segue.dialects.registry import DIALECTS
 from segue.errors import InvalidRequestError, ProtocolError
 from segue.providers.endpoint import Endpoint
-from segue.transports.asgi import LoopbackTransport
+from segue.transports.asgi import AsgiTransport
 
 KEY = "a-key-nobody-may-see"
 
@@ -25,7 +25,7 @@ def endpoint(status: int, body: bytes, seen: list[Any] | None = None, **fields: 
         dialect=DIALECTS["openai_chat"],
         base_url="http://host.test/v1",
         headers=lambda: {"authorization": f"Bearer {KEY}"},
-        transport=LoopbackTransport(application),
+        transport=AsgiTransport(application),
         **fields,
     )
 

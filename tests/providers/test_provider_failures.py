@@ -20,7 +20,7 @@ from segue.providers.adapter import ChatRequest, Sent
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.providers.provider import Provider
-from segue.transports.asgi import LoopbackTransport
+from segue.transports.asgi import AsgiTransport
 from segue.transports.transport import Timeouts
 from strategies.provider_places import (
     KEY,
@@ -41,9 +41,7 @@ OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA = PLACES
 def local(application: Any, name: str = "openai-compatible", **settings: Any) -> Provider:
     """A provider whose server is a function in this process."""
     config = ProviderConfig(base_url="http://loopback/v1", **settings)
-    return connect(
-        name, config, api_key=KEY, environ={}, keyring=False, transport=LoopbackTransport(application)
-    )
+    return connect(name, config, api_key=KEY, environ={}, keyring=False, transport=AsgiTransport(application))
 
 
 def answering(status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> Any:

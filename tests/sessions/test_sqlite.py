@@ -135,18 +135,18 @@ def test_the_epoch_is_compared_inside_the_transaction_that_writes(tmp_path: Path
         file = tmp_path / "sessions.db"
         slow, other = SQLiteStore(file), SQLiteStore(file)
         stale = await slow.create("s", SessionStarted(), this_process())
-        entered, go_on = threading.Event(), threading.Event()
+        entered, resume = threading.Event(), threading.Event()
 
         def stall() -> int:
             # The stale owner is about to write, and waits outside any transaction.
             entered.set()
-            go_on.wait(5)
+            resume.wait(5)
             return slow._append(stale, [SAID])
 
         writing = asyncio.ensure_future(slow._run(stall))
         await asyncio.to_thread(entered.wait, 5)
         lease = await other.claim("s", this_process(), take_over=True)
-        go_on.set()
+        resume.set()
         with pytest.raises(JournalError, match="taken over"):
             await writing
         assert await other.append(lease, [SAID]) == 2

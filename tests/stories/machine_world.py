@@ -37,7 +37,7 @@ from segue.routing.route import parse_route
 from segue.sessions.stores.store import Store
 from segue.tools.approval import Approval
 from segue.tools.tool import Context, Tool
-from segue.transports.asgi import LoopbackTransport
+from segue.transports.asgi import AsgiTransport
 from stories.machine_plans import Act, Fault, Reply, Silence, Words
 
 PATHS: Final = {
@@ -193,7 +193,7 @@ class World:
         config = ProviderConfig(
             base_url=f"http://emulated{PATHS[name]}", api_key=Secret("sk-emulated-0123456789")
         )
-        return connect(name, config, environ={}, keyring=False, transport=LoopbackTransport(self.app))
+        return connect(name, config, environ={}, keyring=False, transport=AsgiTransport(self.app))
 
     def router(self, target: str) -> SingleRouter | RoundRobin | Failover:
         facts = facts_from(self.providers)

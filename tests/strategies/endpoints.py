@@ -10,7 +10,7 @@ from segue.dialects.registry import DIALECTS
 from segue.emulators.server import Served
 from segue.providers.endpoint import Endpoint
 from segue.transports.http import HttpTransport
-from segue.transports.transport import Answer, Transport, WireRequest
+from segue.transports.transport import Transport, WireRequest, WireResponse
 
 T = TypeVar("T")
 
@@ -76,10 +76,10 @@ def saying(body: bytes) -> Transport:
     """A transport that brings the same answer to whatever is asked."""
 
     @asynccontextmanager
-    async def answer() -> AsyncIterator[Answer]:
+    async def answer() -> AsyncIterator[WireResponse]:
         yield Said(body)
 
-    def transport(request: WireRequest) -> AbstractAsyncContextManager[Answer]:
+    def transport(request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
         del request
         return answer()
 

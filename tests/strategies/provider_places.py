@@ -9,7 +9,7 @@ from segue.conversation.events import Event, Failed, Finished
 from segue.conversation.message import Conversation, user
 from segue.conversation.tools import ToolSpec
 from segue.emulators.model_reply import Reply
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 from segue.emulators.server import Served
 from segue.errors import SegueError
 from segue.providers.adapter import ChatRequest
@@ -63,7 +63,7 @@ def asking(place: Place, text: str = "Hello.", **fields: Any) -> ChatRequest:
 
 
 def say(served: Served, *replies: Reply) -> None:
-    assert isinstance(served.emulator.brain, ScriptedBrain)
+    assert isinstance(served.emulator.brain, ScriptedModel)
     served.emulator.brain.say(*replies)
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
 from segue.conversation.blocks import Media, ToolCall
-from segue.conversation.json_safe import is_plain
+from segue.conversation.json_safe import is_json_safe
 from segue.errors import UsageError
 from segue.tools.arguments import problem_with
 from segue.tools.function_tools import as_tool, tool
@@ -349,9 +349,9 @@ def test_a_result_that_holds_itself_is_cut() -> None:
     circle: dict[str, Any] = {"nan": float("nan"), "text": "\ud800", "bytes": b"\xff"}
     circle["self"] = circle
     output = output_of(Output(circle, error="\udc00"))
-    assert is_plain(output.value)
+    assert is_json_safe(output.value)
     assert output.value["self"] == "(circular)"
-    assert is_plain(output.error)
+    assert is_json_safe(output.error)
 
 
 _leaves = (
@@ -364,4 +364,4 @@ _leaves = (
 )
 def test_whatever_a_tool_returns_can_be_told(value: Any) -> None:
     output = output_of(value)
-    assert is_plain(output.value)
+    assert is_json_safe(output.value)

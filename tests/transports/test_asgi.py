@@ -8,9 +8,9 @@ import pytest
 
 from segue.emulators.app import App
 from segue.emulators.model_reply import Reply, Say
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 from segue.errors import TransportError
-from segue.transports.asgi import AHEAD, LoopbackTransport
+from segue.transports.asgi import AHEAD, AsgiTransport
 from segue.transports.transport import Timeouts, WireRequest
 
 CHAT = msgspec.json.encode(
@@ -19,7 +19,7 @@ CHAT = msgspec.json.encode(
 
 
 def say(app: App, reply: Reply) -> None:
-    assert isinstance(app.emulator.brain, ScriptedBrain)
+    assert isinstance(app.emulator.brain, ScriptedModel)
     app.emulator.brain.say(reply)
 
 
@@ -36,7 +36,7 @@ def test_an_application_in_this_process_answers_as_a_server_would(segue_emulator
     say(segue_emulator, Reply(pieces=(Say("Hello there, all of you."),)))
 
     async def main() -> list[bytes]:
-        async with LoopbackTransport(segue_emulator)(chat()) as answer:
+        async with AsgiTransport(segue_emulator)(chat()) as answer:
             assert answer.status == 200
             assert answer.headers["content-type"].startswith("text/event-stream")
             return [portion async for portion in answer.portions()]
@@ -51,7 +51,7 @@ def test_leaving_before_the_end_is_a_hang_up(segue_emulator: App) -> None:
     say(segue_emulator, Reply(pieces=(Say("word " * 500),), delay=0.01))
 
     async def main() -> None:
-        async with LoopbackTransport(segue_emulator)(chat()) as answer:
+        async with AsgiTransport(segue_emulator)(chat()) as answer:
             await anext(answer.portions())
 
     asyncio.run(main())
@@ -69,7 +69,7 @@ def test_an_application_is_not_far_ahead_of_its_reader() -> None:
             sent += 1
 
     async def main() -> None:
-        async with LoopbackTransport(endless)(chat()) as answer:
+        async with AsgiTransport(endless)(chat()) as answer:
             await anext(answer.portions())
             await asyncio.sleep(0.05)
             assert sent <= AHEAD + 2
@@ -86,7 +86,7 @@ def test_an_application_that_raises_breaks_the_connection(started: bool) -> None
         raise LookupError("secret")
 
     async def main() -> None:
-        async with LoopbackTransport(failing)(chat()) as answer:
+        async with AsgiTransport(failing)(chat()) as answer:
             await answer.read()
 
     with pytest.raises(TransportError) as caught:
@@ -101,7 +101,7 @@ def test_an_application_that_says_nothing_times_out() -> None:
         assert (await receive())["type"] == "http.disconnect"
 
     async def main() -> None:
-        async with LoopbackTransport(silent)(chat(timeouts=Timeouts(first_byte=0.05))):
+        async with AsgiTransport(silent)(chat(timeouts=Timeouts(first_byte=0.05))):
             pass
 
     with pytest.raises(TransportError) as caught:

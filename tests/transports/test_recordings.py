@@ -10,9 +10,9 @@ from msgspec import structs
 from segue.emulators.app import App
 from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Reply, Say
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 from segue.errors import TransportError, UsageError
-from segue.transports.asgi import LoopbackTransport
+from segue.transports.asgi import AsgiTransport
 from segue.transports.recordings import RecordingTransport, ReplayingTransport
 from segue.transports.transport import Transport, WireRequest
 
@@ -20,7 +20,7 @@ KEY = "sk-0123456789abcdefghij"
 
 
 def say(app: App, reply: Reply) -> None:
-    assert isinstance(app.emulator.brain, ScriptedBrain)
+    assert isinstance(app.emulator.brain, ScriptedModel)
     app.emulator.brain.say(reply)
 
 
@@ -45,7 +45,7 @@ def test_what_was_recorded_is_played_back_portion_by_portion_and_holds_no_key(
     path = tmp_path / "exchanges.jsonl"
 
     async def main() -> None:
-        recording = RecordingTransport(LoopbackTransport(segue_emulator), path)
+        recording = RecordingTransport(AsgiTransport(segue_emulator), path)
         say(segue_emulator, Reply(pieces=(Say(f"Your key is {KEY}, and ünïcode ✓."),)))
         first = await told(recording, request("one"))
         segue_emulator.emulator.faults.append(Fault(status=429))
@@ -75,7 +75,7 @@ def test_a_key_that_does_not_look_like_one_is_blotted_out_wherever_it_is_repeate
 
     async def main() -> None:
         say(segue_emulator, Reply(pieces=(Say(f"{headers['api-key']} and {token}."),)))
-        recorded = await told(RecordingTransport(LoopbackTransport(segue_emulator), path), asked)
+        recorded = await told(RecordingTransport(AsgiTransport(segue_emulator), path), asked)
         played = await told(ReplayingTransport(path), asked)
         assert played[0] == recorded[0]
 
@@ -95,7 +95,7 @@ def test_an_answer_that_broke_off_breaks_off_again(segue_emulator: App, tmp_path
 
     async def main() -> None:
         segue_emulator.emulator.faults.append(Fault(kind="cut", at_byte=100))
-        recording = RecordingTransport(LoopbackTransport(segue_emulator), path)
+        recording = RecordingTransport(AsgiTransport(segue_emulator), path)
         codes = [await code_of(recording)]
         codes += [await code_of(ReplayingTransport(path, in_real_time=slow)) for slow in (False, True)]
         assert codes == ["connection_broken"] * 3
@@ -109,7 +109,7 @@ def test_each_exchange_is_played_once_and_a_changed_request_finds_none(
     path = tmp_path / "exchanges.jsonl"
 
     async def main() -> None:
-        await told(RecordingTransport(LoopbackTransport(segue_emulator), path), request())
+        await told(RecordingTransport(AsgiTransport(segue_emulator), path), request())
         replaying = ReplayingTransport(path)
         await told(replaying, request())
         for asked in (request(), request("something else")):
@@ -129,7 +129,7 @@ def test_bytes_that_are_no_text_survive(tmp_path: Path) -> None:
         await send({"type": "http.response.body", "body": b"\xff\x00\xfe"})
 
     async def main() -> None:
-        transport = RecordingTransport(LoopbackTransport(binary), path)
+        transport = RecordingTransport(AsgiTransport(binary), path)
         assert await told(transport, request()) == (200, [b"\xff\x00\xfe"])
         assert await told(ReplayingTransport(path), request()) == (200, [b"\xff\x00\xfe"])
 

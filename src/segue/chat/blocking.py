@@ -73,11 +73,11 @@ class BlockingChat:
         """What happens while it does. Who stops listening cancels the turn."""
         return self._heard(self.chat.stream(*said))
 
-    def go_on(self) -> Answer:
-        return self._wait(self.chat.go_on())
+    def resume(self) -> Answer:
+        return self._wait(self.chat.resume())
 
-    def stream_on(self) -> Iterator[ChatEvent]:
-        return self._heard(self.chat.stream_on())
+    def stream_resumed(self) -> Iterator[ChatEvent]:
+        return self._heard(self.chat.stream_resumed())
 
     def _heard(self, stream: EventStream) -> Iterator[ChatEvent]:
         events: SimpleQueue[ChatEvent | None] = SimpleQueue()

@@ -18,12 +18,12 @@ from msgspec import structs
 
 from segue.chat.attempt import unexpected
 from segue.chat.budget import Budget
-from segue.chat.compaction.trigger import Compacting
+from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.opened import Model, Opened
 from segue.chat.opening import Settings, checked_tools, own_functions_only
 from segue.chat.running import EventStream, RunningTurn, spoken
 from segue.chat.turn import MAX_EXCHANGES
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.conversation.options import Options
 from segue.errors import SegueError, UsageError
 from segue.events import ChatEvent, Finish, Switch, Warned
@@ -67,7 +67,7 @@ class Chat(Opened):
         budget: Budget | None = None,
         approval: Approves | None = None,
         policy: Policy = Policy(),  # noqa: B008 - a frozen value
-        compaction: Compacting = Compacting(),  # noqa: B008 - a frozen value
+        compaction: CompactionSettings = CompactionSettings(),  # noqa: B008 - a frozen value
         title: str = "",
         directory: str = "",
         parent: Link | None = None,
@@ -80,7 +80,7 @@ class Chat(Opened):
         """
         settings = Settings(
             tools=checked_tools(as_tool(tool) for tool in tools),
-            system=sayable(system),
+            system=encodable(system),
             session=session,
             store=store,
             providers=providers,
@@ -89,7 +89,7 @@ class Chat(Opened):
             approval=approval,
             policy=policy,
             compaction=compaction,
-            title=sayable(title),
+            title=encodable(title),
             directory=directory,
             parent=parent,
             take_over=take_over,
@@ -123,14 +123,14 @@ class Chat(Opened):
         """
         return EventStream(lambda emit: self._begin(said, emit))
 
-    async def go_on(self) -> Answer:
+    async def resume(self) -> Answer:
         """Take the last turn up where it stopped: by a crash, an error, a limit, or because it was cancelled.
 
         Calls that ran are not run again; of those that a crash cut short the model reads that nobody knows.
         """
         return await self._answer(None)
 
-    def stream_on(self) -> EventStream:
+    def stream_resumed(self) -> EventStream:
         """The same, heard while it happens."""
         return EventStream(lambda emit: self._begin(None, emit))
 
@@ -144,7 +144,7 @@ class Chat(Opened):
     ) -> RunningTurn:
         message = None if said is None else spoken(said)
         session = await self._at_rest("say something")
-        if message is None and not session.can_go_on():
+        if message is None and not session.can_resume():
             raise UsageError(
                 "The last turn has its whole answer.",
                 code="nothing_to_go_on_with",
@@ -239,7 +239,7 @@ class Chat(Opened):
 
     async def rename(self, title: str) -> None:
         await self.open()
-        await self.journal.rename(sayable(title))
+        await self.journal.rename(encodable(title))
 
     async def compact(self, strategy: Strategy | None = None) -> Compaction | None:
         """Make the conversation shorter now; nothing if there is nothing to leave out."""

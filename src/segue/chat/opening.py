@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 from msgspec import Struct
 
 from segue.chat.budget import Budget
-from segue.chat.compaction.trigger import Compacting, Shortening
+from segue.chat.compaction.trigger import CompactionSettings, Shortening
 from segue.chat.exchange import Terms
 from segue.chat.session import Session
 from segue.conversation.options import Options
@@ -40,7 +40,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     budget: Budget = Budget()
     approval: Approves | None = None
     policy: Policy = Policy()
-    compaction: Compacting = Compacting()
+    compaction: CompactionSettings = CompactionSettings()
     title: str = ""
     directory: str = ""
     parent: Link | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 from segue.chat.session import Answer
 from segue.conversation.blocks import Text
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.conversation.message import Message, user
 from segue.errors import UsageError
 from segue.events import ChatEvent, Finish
@@ -105,7 +105,7 @@ class EventStream:
 
 def spoken(said: tuple[str | Block, ...]) -> Message:
     """What a user says, as a message."""
-    blocks = [Text(sayable(block)) if isinstance(block, str) else block for block in said]
+    blocks = [Text(encodable(block)) if isinstance(block, str) else block for block in said]
     if not any(type(block) is not Text or block.text.strip() for block in blocks):
         raise UsageError(
             "Nothing was said.", code="empty_prompt", hint="Give a text, an image or a document."

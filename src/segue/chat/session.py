@@ -88,7 +88,7 @@ class Session:
         self.scheduler.approval = approval
         self.terms.tools = tuple(tool.spec for tool in tools)
 
-    def can_go_on(self) -> bool:
+    def can_resume(self) -> bool:
         """Whether the last turn ended before its answer was whole."""
         state = self.journal.state
         messages = state.conversation.messages

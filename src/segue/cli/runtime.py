@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
-from segue.chat.compaction.trigger import Compacting
+from segue.chat.compaction.trigger import CompactionSettings
 from segue.cli.commands.sessions import find_session
 from segue.cli.instructions import system_prompt
 from segue.cli.mcp_file import open_servers, untrusted_mcp_file
@@ -138,7 +138,7 @@ class Surroundings:
             options=self.options,
             budget=self.budget,
             approval=self.approval,
-            compaction=Compacting(share=self.config.limits.compact_at),
+            compaction=CompactionSettings(share=self.config.limits.compact_at),
             directory=str(self.directory),
             take_over=self._arguments.take_over,
         )

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from segue.conversation.blocks import Block, ToolCall, ToolResult
 from segue.conversation.interaction import Interaction, Ledger
-from segue.conversation.json_safe import is_plain, plain
+from segue.conversation.json_safe import is_json_safe, json_safe
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
@@ -194,4 +194,4 @@ def plain_result(result: ToolResult) -> ToolResult:
 
 
 def _plain(value: Any) -> Any:
-    return value if is_plain(value, any_text=True) else plain(value)
+    return value if is_json_safe(value, any_text=True) else json_safe(value)

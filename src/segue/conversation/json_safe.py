@@ -19,7 +19,7 @@ MAX_BITS = 10_000
 """Of an integer: Python itself refuses to write much longer ones in decimals."""
 
 
-def is_sayable(text: str) -> bool:
+def is_encodable(text: str) -> bool:
     """Whether a text can be written as UTF-8 at all: lone surrogates cannot."""
     if text.isascii():
         return True
@@ -30,13 +30,13 @@ def is_sayable(text: str) -> bool:
     return True
 
 
-def sayable(text: str) -> str:
+def encodable(text: str) -> str:
     """The text with every lone surrogate replaced, and untouched if it has none."""
-    return text if is_sayable(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text if is_encodable(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def is_plain(value: Any, *, any_text: bool = False) -> bool:
-    """Whether JSON says this value exactly. `any_text`: lone surrogates count as sayable, in escapes."""
+def is_json_safe(value: Any, *, any_text: bool = False) -> bool:
+    """Whether JSON says this value exactly. `any_text`: lone surrogates count as encodable, in escapes."""
     waiting = [(value, 0)]
     for _ in range(MAX_VALUES):
         if not waiting:
@@ -44,7 +44,7 @@ def is_plain(value: Any, *, any_text: bool = False) -> bool:
         held, depth = waiting.pop()
         kind = type(held)
         if kind is str:
-            if not any_text and not is_sayable(held):
+            if not any_text and not is_encodable(held):
                 return False
         elif kind in (dict, list, tuple) and depth < MAX_DEPTH:
             if kind is dict:
@@ -65,7 +65,7 @@ def _is_plain_scalar(value: Any) -> bool:
     return math.isfinite(value) if kind is float else kind in (bool, type(None))
 
 
-def plain(value: Any) -> Any:
+def json_safe(value: Any) -> Any:
     """A copy that JSON can say: cycles, depths and sizes are cut, strange values are named."""
     return _Copy().of(value, ())
 
@@ -83,7 +83,7 @@ class _Copy:
         if type(value) is int:
             return value if value.bit_length() <= MAX_BITS else hex(value)
         if isinstance(value, str):
-            return sayable(str(value))
+            return encodable(str(value))
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else repr(float(value))
         if isinstance(value, (bytes, bytearray, memoryview)):
@@ -105,7 +105,7 @@ class _Copy:
         return [self.of(held, inner) for held in members]
 
     def key(self, key: Any) -> str:
-        return sayable(key) if isinstance(key, str) else json.dumps(self.of(key, ()))
+        return encodable(key) if isinstance(key, str) else json.dumps(self.of(key, ()))
 
     def named(self, value: Any, path: tuple[int, ...]) -> Any:
         """Structs, dataclasses, enums, dates and the like as msgspec sees them; else the name of the class."""
@@ -119,4 +119,4 @@ class _Copy:
 
 
 def _order(value: Any) -> str:
-    return json.dumps(plain(value), sort_keys=True)
+    return json.dumps(json_safe(value), sort_keys=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Text
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.errors import TranscriptError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def misread(path: str, wanted: str, value: Any, *, hint: str = "") -> Transcript
 def unknown(path: str, what: str, value: Any, known: str) -> TranscriptError:
     """The error for a word that this wire does not have."""
     return TranscriptError(
-        f'There is no {what} "{sayable(str(value))[:80]}" on this wire.',
+        f'There is no {what} "{encodable(str(value))[:80]}" on this wire.',
         code="bad_request_body",
         path=path,
         hint=f"Known are: {known}.",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from segue.emulators.context import Context
 from segue.emulators.model_facts import facts_for
 from segue.emulators.prompt_cache import PromptCache, size
-from segue.emulators.scripted_model import Brain, ScriptedBrain
+from segue.emulators.scripted_model import Brain, ScriptedModel
 from segue.emulators.signatures import SECRET, digest
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Emulator:
     ) -> None:
         self.strict = strict
         self.extra_rules = frozenset(extra_rules)
-        self.brain = brain or ScriptedBrain()
+        self.brain = brain or ScriptedModel()
         self.clock = clock
         self.secret = secret
         self.keys = None if keys is None else frozenset(keys)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 KEY = {"authorization": "Bearer sk-emulated", "content-type": "application/json"}
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class EmulatorResponse(Struct, frozen=True, kw_only=True):
     """What came back. `complete` is False when the connection was cut."""
 
     status: int
@@ -41,7 +41,7 @@ async def ask(
     body: bytes | None = None,
     headers: Mapping[str, str] = KEY,
     hang_up_after: int | None = None,
-) -> Answer:
+) -> EmulatorResponse:
     """Send one request to the app. `hang_up_after`: disconnect once so many portions have arrived."""
     sent = body if body is not None else (b"" if json is None else msgspec.json.encode(json))
     parts = urlsplit(url)
@@ -76,7 +76,7 @@ async def ask(
         "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
     }
     await app(scope, receive, send)
-    return Answer(
+    return EmulatorResponse(
         status=start["status"],
         headers={name.decode(): value.decode() for name, value in start["headers"]},
         portions=tuple(portions),
@@ -84,6 +84,6 @@ async def ask(
     )
 
 
-def ask_now(app: App, method: str, url: str, **options: Any) -> Answer:
+def ask_now(app: App, method: str, url: str, **options: Any) -> EmulatorResponse:
     """`ask` for code without an event loop."""
     return asyncio.run(ask(app, method, url, **options))

@@ -10,7 +10,7 @@ from msgspec import Struct
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Reply
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 
 
 class PromptRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,8 +51,8 @@ def read_file(path: Path) -> Script:
 def perform(script: Script, emulator: Emulator) -> None:
     if script.replies or script.rules:
         brain = emulator.brain
-        if not isinstance(brain, ScriptedBrain):
-            raise ScriptError("this emulator's brain takes no script: use a ScriptedBrain")
+        if not isinstance(brain, ScriptedModel):
+            raise ScriptError("this emulator's brain takes no script: use a ScriptedModel")
         for rule in script.rules:
             try:
                 brain.when(rule.pattern, rule.reply)

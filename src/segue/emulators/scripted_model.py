@@ -23,7 +23,7 @@ class Brain(Protocol):
         """Go back to the state at the start."""
 
 
-class ScriptedBrain:
+class ScriptedModel:
     """Queued replies first, then the first rule whose pattern is found in the prompt, then the agent."""
 
     def __init__(

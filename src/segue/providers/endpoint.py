@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from segue.dialects.dialect import Dialect
 from segue.errors import ProtocolError, ProviderError, SegueError
-from segue.transports.transport import SHORTEST_SECRET, Answer, Timeouts, Transport, WireRequest
+from segue.transports.transport import SHORTEST_SECRET, Timeouts, Transport, WireRequest, WireResponse
 
 
 @final
@@ -42,7 +42,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         *,
         timeouts: Timeouts | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[WireResponse]:
         """Send a request. A status other than 2xx is raised as the error that the dialect reads in it."""
         request = WireRequest(
             method=method,

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.conversation.blocks import Block, Code, Media, Reasoning, Text, ToolCall, ToolResult
-from segue.conversation.json_safe import plain
+from segue.conversation.json_safe import json_safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -209,7 +209,7 @@ def json_text(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError):
-        return msgspec.json.encode(plain(value))
+        return msgspec.json.encode(json_safe(value))
 
 
 def estimate_request(request: ChatRequest, family: Family) -> int:

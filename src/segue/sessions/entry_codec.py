@@ -20,7 +20,7 @@ from segue.conversation.document import (
     plain_options,
     plain_result,
 )
-from segue.conversation.json_safe import plain
+from segue.conversation.json_safe import json_safe
 from segue.conversation.options import Options
 from segue.sessions import errors
 from segue.sessions.entries import (
@@ -112,7 +112,7 @@ def _sayable(entry: Entry) -> Entry:
         case SessionStarted(options=options) | SettingsChanged(options=Options() as options):
             changed["options"] = _journalled(options)
         case TurnEnded(error=dict() as error):
-            changed["error"] = plain(error)
+            changed["error"] = json_safe(error)
         case _:
             return entry
     return structs.replace(entry, **changed)

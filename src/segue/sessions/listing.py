@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct, structs
 
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.sessions.entries import (
     Adopted,
     Entry,
@@ -69,7 +69,7 @@ def news_in(entries: Iterable[Entry]) -> News:
             case _:
                 pass
     return News(
-        title=None if title is None else sayable(title),
+        title=None if title is None else encodable(title),
         model=model,
         turns=turns,
         first_words=first_words,
@@ -100,8 +100,8 @@ def is_shown(info: SessionInfo, parent: str) -> bool:
 
 def fold_text(text: str) -> str:
     """A text as it is searched: without regard to case."""
-    return sayable(text).casefold()
+    return encodable(text).casefold()
 
 
 def _first_words(message: Message) -> str:
-    return " ".join(sayable(message.text[: 4 * FIRST_WORDS]).split())[:FIRST_WORDS]
+    return " ".join(encodable(message.text[: 4 * FIRST_WORDS]).split())[:FIRST_WORDS]

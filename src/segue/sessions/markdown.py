@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, assert_never
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.transcript.media import describe
 from segue.transcript.value_text import arguments_of, text_of
 
@@ -25,7 +25,7 @@ def as_markdown(state: State, *, max_output: int = MAX_OUTPUT) -> str:
     if state.model:
         parts.append(f"*{_line(state.model)}*")
     if state.conversation.system:
-        parts += ["## System", sayable(state.conversation.system)]
+        parts += ["## System", encodable(state.conversation.system)]
     for message in state.conversation.messages:
         if message.speaker != "tool":
             parts.append(f"## {_heading(message)}")
@@ -42,9 +42,9 @@ def _heading(message: Message) -> str:
 def _block(block: Block, max_output: int) -> str:
     match block:
         case Text(text):
-            return sayable(text)
+            return encodable(text)
         case Reasoning(text):
-            return "\n".join(f"> {line}" for line in sayable(text).splitlines())
+            return "\n".join(f"> {line}" for line in encodable(text).splitlines())
         case ToolCall():
             return f"**{_line(block.name)}** ({_line(block.id)})\n\n{_fenced(arguments_of(block)[0], 'json')}"
         case ToolResult():
@@ -52,7 +52,7 @@ def _block(block: Block, max_output: int) -> str:
         case Media():
             return f"*{_shown(block)}*"
         case Code(code, language):
-            return _fenced(sayable(code), language)
+            return _fenced(encodable(code), language)
         case _:
             assert_never(block)
 
@@ -63,7 +63,7 @@ def _result(result: ToolResult, max_output: int) -> str:
         told += f": {result.reason.replace('_', ' ')}"
     elif result.error is not None:
         told += ": failed"
-    text = "\n".join(part for part in (sayable(result.error or ""), text_of(result.output)) if part)
+    text = "\n".join(part for part in (encodable(result.error or ""), text_of(result.output)) if part)
     if len(text) > max_output:
         text = f"{text[:max_output]}\n… {len(text) - max_output} more characters"
     parts = [told, _fenced(text) if text else "", *(f"*{_shown(media)}*" for media in result.media)]
@@ -82,4 +82,4 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(sayable(text).split())
+    return " ".join(encodable(text).split())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from segue.conversation.json_safe import is_plain, plain, sayable
+from segue.conversation.json_safe import encodable, is_json_safe, json_safe
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -34,7 +34,7 @@ def problem_with(call: ToolCall, spec: ToolSpec) -> str:
     validator = _validator(spec.parameters) if spec.parameters else None
     if validator is None:
         return ""
-    sayable_arguments = arguments if is_plain(arguments) else plain(arguments)
+    sayable_arguments = arguments if is_json_safe(arguments) else json_safe(arguments)
     told: list[str] = []
     more = False
     for error in validator.iter_errors(sayable_arguments):
@@ -92,5 +92,5 @@ def _fetch_nothing(address: str) -> Any:
 
 
 def _short(text: str) -> str:
-    text = sayable(text)
+    text = encodable(text)
     return text if len(text) <= _MAX_WIDTH else f"{text[:_MAX_WIDTH]}…"

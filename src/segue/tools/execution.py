@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import ToolCall, ToolResult
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.events import Emit, ToolProgress
 from segue.tools.arguments import problem_with
 from segue.tools.outputs import output_of
@@ -94,7 +94,7 @@ def _failed(call: ToolCall, why: str) -> ToolResult:
 
 def _told(error: BaseException) -> str:
     try:
-        return sayable(str(error)) or type(error).__name__
+        return encodable(str(error)) or type(error).__name__
     except Exception:  # an error that cannot even tell itself
         return type(error).__name__
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, final, overload
 import msgspec
 from msgspec import Struct, structs
 
-from segue.conversation.json_safe import is_plain
+from segue.conversation.json_safe import is_json_safe
 from segue.conversation.tools import ToolSpec
 from segue.errors import UsageError
 from segue.tools.docstrings import explain
@@ -175,7 +175,7 @@ def _default(value: Any) -> dict[str, Any]:
         builtin = msgspec.to_builtins(value)
     except (TypeError, ValueError, RecursionError):
         return {}
-    return {"default": builtin} if is_plain(builtin) else {}
+    return {"default": builtin} if is_json_safe(builtin) else {}
 
 
 def _runner(function: Callable[..., Any], arguments: type[Struct], injected: tuple[str, ...]) -> Runner:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from segue.conversation.blocks import Media
-from segue.conversation.json_safe import is_plain, plain, sayable
+from segue.conversation.json_safe import encodable, is_json_safe, json_safe
 from segue.tools.tool import Output
 
 
@@ -27,14 +27,14 @@ def media_of(data: bytes, name: str = "") -> Media | None:
     else:
         return None
     kind = "image" if mime.startswith("image/") else "document"
-    return Media(kind, mime, b64encode(data).decode("ascii"), name=sayable(name))  # type: ignore[arg-type]
+    return Media(kind, mime, b64encode(data).decode("ascii"), name=encodable(name))  # type: ignore[arg-type]
 
 
 def output_of(value: Any) -> Output:
     """Any value a tool may return: text, JSON, dataclasses, Structs, media, the bytes of an image, or an Output."""
     if type(value) is Output:
         rest = _split(value.value)
-        error = None if value.error is None else sayable(value.error)
+        error = None if value.error is None else encodable(value.error)
         return structs.replace(rest, media=(*rest.media, *value.media), error=error)
     return _split(value)
 
@@ -63,5 +63,5 @@ def _plain(value: Any) -> Any:
         try:
             return bytes(value).decode()
         except UnicodeDecodeError:
-            return plain(value)
-    return value if is_plain(value) else plain(value)
+            return json_safe(value)
+    return value if is_json_safe(value) else json_safe(value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 from msgspec import Struct
 
 from segue.conversation.blocks import Media, Text
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.transcript.closure import WORDING
 from segue.transcript.media import caption, describe, sort_media
 from segue.transcript.repairs import Kind
@@ -47,7 +47,7 @@ def spell(result: ToolResult, name: str, wire_id: str, rules: Rules) -> Spelling
 
 def _failure(result: ToolResult, output: str) -> str:
     """What the model reads of a call that did not succeed."""
-    error = sayable(result.error) if result.error is not None else ""
+    error = encodable(result.error) if result.error is not None else ""
     if error and output:
         return f"{error}\n{output}"
     if error or output:

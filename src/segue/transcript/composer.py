@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from segue.conversation.blocks import Code, Media, Reasoning, Seal, Text, ToolCall
-from segue.conversation.json_safe import is_sayable, sayable
+from segue.conversation.json_safe import encodable, is_encodable
 from segue.transcript.closure import recover_call, settle
 from segue.transcript.completion import spell
 from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, tell
@@ -259,7 +259,7 @@ class Composer:
     def tell_stand_in(self, message: int, call: AnsweredCall) -> None:
         ids = (call.id,)
         dialect, path = self.rules.target.dialect, f"messages[{message}]"
-        self.repairs.append(Repair("call_seal_filled", dialect, path, (sayable(call.call_id),), ids, ids))
+        self.repairs.append(Repair("call_seal_filled", dialect, path, (encodable(call.call_id),), ids, ids))
 
     # Calls and completions
 
@@ -318,14 +318,14 @@ class Composer:
         if change:
             self._note(change, *at, draft, decision="in the arguments")
         if name != call.name:
-            self._note("name_replaced", *at, draft, decision=f'"{sayable(call.name)}" is sent as "{name}"')
+            self._note("name_replaced", *at, draft, decision=f'"{encodable(call.name)}" is sent as "{name}"')
         if native_id and draft.wire_id != native_id:
             self.note_other_id(native_id, draft, *at)
 
     def note_other_id(self, native_id: str, call: CallDraft | AnsweredCall, message: int, block: int) -> None:
         """The target's own id could not be given back to it; where ids are numbers, that is no news."""
         if self.rules.ids.form != "indexed":
-            decision = f'"{sayable(native_id)}" is taken or not legal'
+            decision = f'"{encodable(native_id)}" is taken or not legal'
             self._note("id_replaced", message, block, call, decision)
 
     def _complete(
@@ -356,7 +356,7 @@ class Composer:
         """The text as the target takes it; nothing if it is blank and the target refuses blanks."""
         text, seal = block.text, block.seal
         if seal is not None:
-            if opens(seal, self.rules.target) and is_sayable(text):
+            if opens(seal, self.rules.target) and is_encodable(text):
                 return block
             self._note("seal_dropped", message)
             block = Text(text)
@@ -365,10 +365,10 @@ class Composer:
                 return block
             self._note("blank_text", message, decision="left out")
             return None
-        if is_sayable(text):
+        if is_encodable(text):
             return block
         self._note("value_made_safe", message)
-        return Text(sayable(text))
+        return Text(encodable(text))
 
     def _note(
         self,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.transcript.repairs import Kind, Repair
 from segue.transcript.steps import AnsweredCall
 
@@ -162,5 +162,5 @@ def tell(note: Note, dialect: str) -> Repair:
         call_id, wire_id = call.call.id or call.key, call.wire_id
     emitted = (wire_id,) if wire_id else ()
     return Repair(
-        note.kind, dialect, note.path, (sayable(call_id),), emitted, emitted, note.decision, note.reason
+        note.kind, dialect, note.path, (encodable(call_id),), emitted, emitted, note.decision, note.reason
     )

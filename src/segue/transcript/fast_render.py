@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.conversation.blocks import Text, ToolCall, ToolResult
-from segue.conversation.json_safe import is_sayable
+from segue.conversation.json_safe import is_encodable
 from segue.transcript.pairing import same_outcome
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Said
 from segue.transcript.value_text import OBJECT
@@ -49,7 +49,7 @@ def _plain_texts(blocks: tuple[Block, ...]) -> list[Text] | None:
         if type(block) is not Text or block.seal is not None:
             return None
         text = block.text
-        if not text or text.isspace() or not (text.isascii() or is_sayable(text)):
+        if not text or text.isspace() or not (text.isascii() or is_encodable(text)):
             return None
         texts.append(block)
     return texts or None
@@ -123,7 +123,7 @@ def _pairs(
             type(output) is not str
             or not output
             or output.isspace()
-            or not (output.isascii() or is_sayable(output))
+            or not (output.isascii() or is_encodable(output))
             or (ledger is not None and _knows_better(ledger, call, result))
         ):
             return None

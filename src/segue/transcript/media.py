@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.conversation.blocks import Code, Media, Text
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.transcript.rules import accepts_media, media_type
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def describe(media: Media) -> Text:
     """A sentence in place of what cannot be shown."""
-    name = f' "{sayable(media.name)}"' if media.name else ""
+    name = f' "{encodable(media.name)}"' if media.name else ""
     if media.data:
         extent = f", {len(media.data) * 3 // 4} bytes"
     elif media.url:
@@ -27,7 +27,7 @@ def describe(media: Media) -> Text:
     else:
         extent = ", empty"
     return Text(
-        f"[{media.kind}{name}, {sayable(media_type(media))}{extent}: not shown, this model cannot see it here]"
+        f"[{media.kind}{name}, {encodable(media_type(media))}{extent}: not shown, this model cannot see it here]"
     )
 
 

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from segue.conversation.ids import MINTED
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 
 if TYPE_CHECKING:
     from segue.transcript.rules import IdGrammar, NameGrammar
@@ -156,7 +156,7 @@ class NameProjection:
     def _respelled(self, name: str) -> str:
         """The readable part of the name, and a digest of all of it."""
         digest_length, attempt = 8, 0
-        readable = "".join(letter if letter in self._rest else "_" for letter in sayable(name)) or UNNAMED
+        readable = "".join(letter if letter in self._rest else "_" for letter in encodable(name)) or UNNAMED
         if readable[0] not in self._first:
             readable = f"_{readable}" if "_" in self._first else f"t{readable}"
         if not name and readable not in self._used:

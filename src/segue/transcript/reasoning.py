@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.conversation.blocks import Origin, Reasoning, Seal
-from segue.conversation.json_safe import is_sayable
+from segue.conversation.json_safe import is_encodable
 from segue.transcript.steps import AnsweredCall, ModelStep, Step
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def opens(seal: Seal | None, target: Origin) -> bool:
-    return seal is not None and seal.origin == target and is_sayable(seal.payload)
+    return seal is not None and seal.origin == target and is_encodable(seal.payload)
 
 
 def why_not(thought: Reasoning, speaker: Origin | None, rules: Rules, policy: Policy) -> str:
@@ -34,7 +34,7 @@ def why_not(thought: Reasoning, speaker: Origin | None, rules: Rules, policy: Po
         return "the policy leaves reasoning out"
     if rules.reasoning.replay == "none":
         return "the target takes no reasoning back"
-    if not is_sayable(thought.text):
+    if not is_encodable(thought.text):
         return "it holds text that cannot be written"
     if rules.reasoning.replay == "sealed":
         if thought.seal is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from segue.conversation.blocks import Text, ToolCall
 from segue.conversation.interaction import Interaction, Ledger
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.errors import TranscriptError
 from segue.transcript.composer import Composer
 from segue.transcript.drafts import Note
@@ -277,7 +277,7 @@ _HARMLESS = frozenset({"reasoning_dropped", "ended"})
 
 
 def _place_system(conversation: Conversation, composer: Composer) -> str:
-    system = sayable(conversation.system)
+    system = encodable(conversation.system)
     if system.isspace() and not composer.rules.blank_text:
         composer.notes.append(Note("blank_text", 0, decision="the system prompt is left out"))
         return ""

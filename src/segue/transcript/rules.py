@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, structs
 
 from segue.conversation.blocks import Media, MediaKind, Origin
-from segue.conversation.json_safe import is_sayable
+from segue.conversation.json_safe import is_encodable
 
 SAFE_CHARACTERS = string.ascii_letters + string.digits + "_-"
 
@@ -123,7 +123,9 @@ def _kind_of(mime: str) -> MediaKind:
 
 def accepts_media(allowed: frozenset[str], rules: MediaRules, media: Media) -> bool:
     """Whether this very image, document or sound can be shown there."""
-    sayable = media.data.isascii() and media.mime.isascii() and media.url.isascii() and is_sayable(media.name)
+    sayable = (
+        media.data.isascii() and media.mime.isascii() and media.url.isascii() and is_encodable(media.name)
+    )
     if not allowed or not sayable:
         return False
     found = media_type(media)

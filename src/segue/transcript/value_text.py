@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from segue.conversation.json_safe import is_plain, is_sayable, plain, sayable
+from segue.conversation.json_safe import encodable, is_encodable, is_json_safe, json_safe
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall
@@ -31,14 +31,14 @@ def say(value: Any) -> tuple[str, bool]:
     Text stays as it is, nothing is the empty text, anything else is JSON.
     """
     if type(value) is str:
-        if is_sayable(value):
+        if is_encodable(value):
             return value, True
-        return sayable(value), False
+        return encodable(value), False
     if value is None:
         return "", True
-    if is_plain(value):
+    if is_json_safe(value):
         return _json(value)
-    copy = plain(value)
+    copy = json_safe(value)
     return (copy if type(copy) is str else _json(copy)[0]), False
 
 
@@ -53,9 +53,9 @@ def json_of(value: Any) -> str:
 
 def _json(value: Any) -> tuple[str, bool]:
     # msgspec writes NaN as null and bytes as text without a word: only plain data takes this way.
-    if is_plain(value):
+    if is_json_safe(value):
         return _ENCODER.encode(value).decode(), True
-    return _ENCODER.encode(plain(value)).decode(), False
+    return _ENCODER.encode(json_safe(value)).decode(), False
 
 
 WRAPPED = "raw_arguments"

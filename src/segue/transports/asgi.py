@@ -17,7 +17,7 @@ from segue.errors import TransportError
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from segue.transports.transport import Answer, WireRequest
+    from segue.transports.transport import WireRequest, WireResponse
 
 Message: TypeAlias = MutableMapping[str, Any]
 Application: TypeAlias = Callable[
@@ -31,17 +31,17 @@ GRACE_SECONDS: Final = 1.0
 
 
 @final
-class LoopbackTransport:
+class AsgiTransport:
     """Carries requests to an application in this process."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
 
-    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[Answer]:
+    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
         return self._ask(request)
 
     @asynccontextmanager
-    async def _ask(self, request: WireRequest) -> AsyncIterator[Answer]:
+    async def _ask(self, request: WireRequest) -> AsyncIterator[WireResponse]:
         exchange = _Exchange(request)
         running = asyncio.ensure_future(exchange.run(self._application))
         try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, TraceConfig
     from yarl import URL
 
-    from segue.transports.transport import Answer, Timeouts, WireRequest
+    from segue.transports.transport import Timeouts, WireRequest, WireResponse
 
 LARGE_BODY: Final = 2**20
 """Bytes above which a body is sent in portions: written in one go it would hold up all other requests."""
@@ -49,7 +49,7 @@ class HttpTransport:
             asyncio.AbstractEventLoop, tuple[ClientSession, AsyncGenerator[ClientSession, None]]
         ] = WeakKeyDictionary()
 
-    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[Answer]:
+    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
         return self._ask(request)
 
     async def close(self) -> None:
@@ -59,7 +59,7 @@ class HttpTransport:
             await kept[1].aclose()
 
     @asynccontextmanager
-    async def _ask(self, request: WireRequest) -> AsyncIterator[Answer]:
+    async def _ask(self, request: WireRequest) -> AsyncIterator[WireResponse]:
         waits = _Waits(request)
         response = await self._send(request, waits)
         try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from segue.transports.transport import Answer, Transport, WireRequest
+    from segue.transports.transport import Transport, WireRequest, WireResponse
 
 _HARMLESS: Final = frozenset(
     {
@@ -74,11 +74,11 @@ class RecordingTransport:
         self._transport = transport
         self._path = path
 
-    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[Answer]:
+    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
         return self._ask(request)
 
     @asynccontextmanager
-    async def _ask(self, request: WireRequest) -> AsyncIterator[Answer]:
+    async def _ask(self, request: WireRequest) -> AsyncIterator[WireResponse]:
         async with self._transport(request) as answer:
             blot = _blotting(request)
             listening = _Listening(answer, blot)
@@ -105,7 +105,7 @@ class RecordingTransport:
 class _Listening:
     """An answer that remembers what it told."""
 
-    def __init__(self, answer: Answer, blot: Blot) -> None:
+    def __init__(self, answer: WireResponse, blot: Blot) -> None:
         self.status = answer.status
         self.headers = answer.headers
         self.heard: list[tuple[float, str]] = []
@@ -139,11 +139,11 @@ class ReplayingTransport:
         self._in_real_time = in_real_time
         self._left = _read(path)
 
-    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[Answer]:
+    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
         return self._ask(request)
 
     @asynccontextmanager
-    async def _ask(self, request: WireRequest) -> AsyncIterator[Answer]:
+    async def _ask(self, request: WireRequest) -> AsyncIterator[WireResponse]:
         yield _Replay(self._take(request), request.place, in_real_time=self._in_real_time)
 
     def _take(self, request: WireRequest) -> Recorded:

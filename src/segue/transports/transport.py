@@ -1,4 +1,4 @@
-"""What carries a request to a provider: one function from a `WireRequest` to an `Answer`.
+"""What carries a request to a provider: one function from a `WireRequest` to an `WireResponse`.
 
 A transport knows nothing of dialects. Leaving the context of an answer gives its connection back, or closes it at once
 when the body was not read to its end: that is how a reply is cancelled.
@@ -51,7 +51,7 @@ class WireRequest(Struct, frozen=True, kw_only=True):
         return f"WireRequest({self.method} {self.place}, {len(self.body)} bytes)"
 
 
-class Answer(Protocol):
+class WireResponse(Protocol):
     """What came back: the head at once, the body as it arrives."""
 
     @property
@@ -74,4 +74,4 @@ class Answer(Protocol):
 class Transport(Protocol):
     """Carries one request, brings one answer; raises TransportError when nobody answers."""
 
-    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[Answer]: ...
+    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]: ...

@@ -25,6 +25,7 @@ from emulators.anthropic.requests import (
     text,
     user,
 )
+from segue.emulators.anthropic import model_features
 
 REQUEST_CASES = [
     # --- shape

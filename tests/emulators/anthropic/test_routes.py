@@ -12,9 +12,9 @@ from segue.emulators.anthropic import limits
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 
 HEADERS = {"x-api-key": "sk-ant", "anthropic-version": "2023-06-01", "content-type": "application/json"}
 PIECES = (
@@ -26,14 +26,14 @@ PIECES = (
 
 
 def app_saying(*pieces: Piece, **reply: Any) -> App:
-    return App(Emulator(brain=ScriptedBrain([Reply(pieces=pieces, **reply)] * 4)))
+    return App(Emulator(brain=ScriptedModel([Reply(pieces=pieces, **reply)] * 4)))
 
 
-def post(app: App, body: object, path: str = "/v1/messages", **headers: str) -> Answer:
+def post(app: App, body: object, path: str = "/v1/messages", **headers: str) -> EmulatorResponse:
     return ask_now(app, "POST", f"/anthropic{path}", json=body, headers={**HEADERS, **headers})
 
 
-def events(answer: Answer) -> list[tuple[str, Any]]:
+def events(answer: EmulatorResponse) -> list[tuple[str, Any]]:
     frames = answer.body.decode().removesuffix("\n\n").split("\n\n")
     pairs = [frame.split("\n") for frame in frames]
     return [
@@ -42,7 +42,7 @@ def events(answer: Answer) -> list[tuple[str, Any]]:
     ]
 
 
-def folded(answer: Answer) -> list[dict[str, Any]]:
+def folded(answer: EmulatorResponse) -> list[dict[str, Any]]:
     """The content of a stream, put together as an SDK does."""
     blocks: list[dict[str, Any]] = []
     written: dict[int, str] = {}
@@ -183,7 +183,7 @@ def test_tokens_are_counted_without_a_limit_and_as_the_reply_counts_them() -> No
 
 @pytest.mark.rule("ANT-95")
 def test_models_are_listed_page_by_page_and_shown_one_by_one() -> None:
-    def get(path: str) -> Answer:
+    def get(path: str) -> EmulatorResponse:
         return ask_now(App(), "GET", f"/anthropic{path}", headers=HEADERS)
 
     first = get("/v1/models?limit=2").json()

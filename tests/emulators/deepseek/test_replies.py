@@ -10,9 +10,9 @@ import pytest
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 
 CALLS = Reply(pieces=(Think("Two lookups."), Call("get_weather", {"city": "Paris"}), Call("now")))
 WORDS = Reply(pieces=(Think("Simple."), Say("Paris is warm.")), chunk_size=6)
@@ -23,12 +23,12 @@ def chat(**extra: Any) -> dict[str, Any]:
     return {"model": "deepseek-v4-flash", "messages": [USER], **extra}
 
 
-def post(body: object, *replies: Reply, path: str = "/chat/completions") -> Answer:
-    app = App(Emulator(brain=ScriptedBrain(replies)))
+def post(body: object, *replies: Reply, path: str = "/chat/completions") -> EmulatorResponse:
+    app = App(Emulator(brain=ScriptedModel(replies)))
     return ask_now(app, "POST", f"/deepseek{path}", json=body)
 
 
-def chunks(answer: Answer) -> list[dict[str, Any]]:
+def chunks(answer: EmulatorResponse) -> list[dict[str, Any]]:
     frames = answer.body.decode().split("\n\n")
     assert frames[-2:] == ["data: [DONE]", ""]
     return [msgspec.json.decode(frame.removeprefix("data: ")) for frame in frames[:-2]]
@@ -64,7 +64,7 @@ def test_a_stream_thinks_first_and_counts_in_its_last_chunk() -> None:
 
 
 def test_what_the_emulator_says_can_be_sent_back_to_it() -> None:
-    app = App(Emulator(brain=ScriptedBrain([CALLS])))
+    app = App(Emulator(brain=ScriptedModel([CALLS])))
     message = ask_now(app, "POST", "/deepseek/chat/completions", json=chat()).json()["choices"][0]["message"]
     results = [
         {"role": "tool", "tool_call_id": made["id"], "content": "18C"} for made in message["tool_calls"]

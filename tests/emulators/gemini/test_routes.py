@@ -11,9 +11,9 @@ from emulators.gemini.requests import NEWEST, OLD, THREE, ask, model, response, 
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 
 HEADERS = {"x-goog-api-key": "AIza", "content-type": "application/json"}
 PIECES = (
@@ -27,17 +27,17 @@ SHOWN = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
 
 
 def app_saying(*pieces: Piece, **reply: Any) -> App:
-    return App(Emulator(brain=ScriptedBrain([Reply(pieces=pieces, **reply)] * 4)))
+    return App(Emulator(brain=ScriptedModel([Reply(pieces=pieces, **reply)] * 4)))
 
 
 def post(
     app: App, body: object, method: str = "generateContent", name: str = NEWEST, **headers: str
-) -> Answer:
+) -> EmulatorResponse:
     path = f"/gemini/v1beta/models/{name}:{method}"
     return ask_now(app, "POST", path, json=body, headers={**HEADERS, **headers})
 
 
-def events(answer: Answer) -> list[Any]:
+def events(answer: EmulatorResponse) -> list[Any]:
     frames = answer.body.decode().removesuffix("\r\n\r\n").split("\r\n\r\n")
     return [msgspec.json.decode(frame.removeprefix("data: ")) for frame in frames]
 
@@ -223,7 +223,7 @@ def test_texts_are_embedded_one_by_one_and_at_most_a_hundred_at_once() -> None:
 
 @pytest.mark.rule("GEM-45")
 def test_models_are_listed_page_by_page_and_shown_one_by_one() -> None:
-    def get(path: str) -> Answer:
+    def get(path: str) -> EmulatorResponse:
         return ask_now(App(), "GET", f"/gemini/v1beta{path}", headers=HEADERS)
 
     first = get("/models?pageSize=3").json()

@@ -10,9 +10,9 @@ import pytest
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 
 CALLS = Reply(pieces=(Think("Two lookups."), Call("get_weather", {"city": "Paris"}), Call("now")))
 WORDS = Reply(pieces=(Think("Simple."), Say("Paris is warm.")), chunk_size=6)
@@ -51,12 +51,12 @@ def chat(**extra: Any) -> dict[str, Any]:
     return {"model": "kimi-k2.6", "messages": [USER], "tools": [TOOL], **extra}
 
 
-def post(body: object, *replies: Reply) -> Answer:
-    app = App(Emulator(brain=ScriptedBrain(replies)))
+def post(body: object, *replies: Reply) -> EmulatorResponse:
+    app = App(Emulator(brain=ScriptedModel(replies)))
     return ask_now(app, "POST", "/kimi/v1/chat/completions", json=body)
 
 
-def chunks(answer: Answer) -> list[dict[str, Any]]:
+def chunks(answer: EmulatorResponse) -> list[dict[str, Any]]:
     frames = answer.body.decode().split("\n\n")
     assert frames[-2:] == ["data: [DONE]", ""]
     return [msgspec.json.decode(frame.removeprefix("data: ")) for frame in frames[:-2]]

@@ -12,9 +12,9 @@ from emulators.mistral.requests import TOOL, assistant, call, chat, system, tool
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 
 CALLS = Reply(
     pieces=(
@@ -27,18 +27,18 @@ WORDS = Reply(pieces=(Think("Simple."), Say("Paris is warm.")), chunk_size=6)
 NINE = re.compile(r"[a-zA-Z0-9]{9}")
 
 
-def post(body: object, *replies: Reply, path: str = "/v1/chat/completions") -> Answer:
-    app = App(Emulator(brain=ScriptedBrain(replies)))
+def post(body: object, *replies: Reply, path: str = "/v1/chat/completions") -> EmulatorResponse:
+    app = App(Emulator(brain=ScriptedModel(replies)))
     return ask_now(app, "POST", f"/mistral{path}", json=body)
 
 
-def chunks(answer: Answer) -> list[dict[str, Any]]:
+def chunks(answer: EmulatorResponse) -> list[dict[str, Any]]:
     frames = answer.body.decode().split("\n\n")
     assert frames[-2:] == ["data: [DONE]", ""]
     return [msgspec.json.decode(frame.removeprefix("data: ")) for frame in frames[:-2]]
 
 
-def deltas(answer: Answer) -> list[dict[str, Any]]:
+def deltas(answer: EmulatorResponse) -> list[dict[str, Any]]:
     return [chunk["choices"][0]["delta"] for chunk in chunks(answer)]
 
 
@@ -146,7 +146,7 @@ def test_an_answer_that_is_cut_off_says_so() -> None:
 
 
 def test_what_the_emulator_says_can_be_sent_back_to_it() -> None:
-    app = App(Emulator(brain=ScriptedBrain([CALLS])))
+    app = App(Emulator(brain=ScriptedModel([CALLS])))
     history = [user()]
     body = chat(*history, tools=[TOOL], model="magistral-medium-latest")
     message = ask_now(app, "POST", "/mistral/v1/chat/completions", json=body).json()["choices"][0]["message"]

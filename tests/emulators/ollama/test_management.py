@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from segue.emulators.app import App
-from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.in_process import EmulatorResponse, ask_now
 
 
-def ask(app: App, method: str, path: str, **body: Any) -> Answer:
+def ask(app: App, method: str, path: str, **body: Any) -> EmulatorResponse:
     return ask_now(app, method, f"/ollama{path}", json=body or None)
 
 

@@ -12,23 +12,23 @@ from emulators.ollama.requests import MODEL, TOOL, chat, user
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 
 CALLS = Reply(pieces=(Think("Two lookups."), Call("get_weather", {"city": "Paris"}), Call("now")))
 WORDS = Reply(pieces=(Think("Simple."), Say("Paris is warm.")), chunk_size=6)
 
 
 def serve(*replies: Reply) -> App:
-    return App(Emulator(brain=ScriptedBrain(replies), clock=lambda: 1_790_000_000.0))
+    return App(Emulator(brain=ScriptedModel(replies), clock=lambda: 1_790_000_000.0))
 
 
-def post(body: object, *replies: Reply) -> Answer:
+def post(body: object, *replies: Reply) -> EmulatorResponse:
     return ask_now(serve(*replies), "POST", "/ollama/api/chat", json=body)
 
 
-def lines(answer: Answer) -> list[dict[str, Any]]:
+def lines(answer: EmulatorResponse) -> list[dict[str, Any]]:
     assert answer.body.endswith(b"\n")
     return [msgspec.json.decode(line) for line in answer.body.splitlines()]
 

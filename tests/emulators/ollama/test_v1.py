@@ -12,11 +12,11 @@ from segue.emulators.app import App
 from segue.emulators.context import Context
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_facts import facts_for
 from segue.emulators.model_reply import Call, Reply, Say, Think
 from segue.emulators.ollama.v1.checks import complaints, translated
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 
 CALLS = Reply(pieces=(Think("Two lookups."), Call("get_weather", {"city": "Paris"}), Call("now")))
 WORDS = Reply(pieces=(Think("Simple."), Say("Paris is warm.")), chunk_size=6)
@@ -37,12 +37,12 @@ def refusals(body: dict[str, Any]) -> list[tuple[str, int, str]]:
     return [(refusal.rule, refusal.status, refusal.message) for refusal in complaints(body, context)]
 
 
-def post(body: object, *replies: Reply) -> Answer:
-    app = App(Emulator(brain=ScriptedBrain(replies)))
+def post(body: object, *replies: Reply) -> EmulatorResponse:
+    app = App(Emulator(brain=ScriptedModel(replies)))
     return ask_now(app, "POST", "/ollama/v1/chat/completions", json=body)
 
 
-def chunks(answer: Answer) -> list[dict[str, Any]]:
+def chunks(answer: EmulatorResponse) -> list[dict[str, Any]]:
     frames = answer.body.decode().split("\n\n")
     assert frames[-2:] == ["data: [DONE]", ""]
     return [msgspec.json.decode(frame.removeprefix("data: ")) for frame in frames[:-2]]
@@ -180,7 +180,7 @@ def test_streamed_calls_are_whole() -> None:
 
 
 def test_what_the_emulator_says_can_be_sent_back_to_it() -> None:
-    app = App(Emulator(brain=ScriptedBrain([CALLS])))
+    app = App(Emulator(brain=ScriptedModel([CALLS])))
     first = ask_now(app, "POST", "/ollama/v1/chat/completions", json=chat(tools=[TOOL])).json()
     message = first["choices"][0]["message"]
     results = [
@@ -192,7 +192,7 @@ def test_what_the_emulator_says_can_be_sent_back_to_it() -> None:
 
 @pytest.mark.rule("OLL-37")
 def test_an_error_in_the_stream_is_lost() -> None:
-    app = App(Emulator(brain=ScriptedBrain([WORDS])))
+    app = App(Emulator(brain=ScriptedModel([WORDS])))
     app.emulator.faults.append(Fault(kind="error_mid_stream", status=500))
     answer = ask_now(app, "POST", "/ollama/v1/chat/completions", json=chat(stream=True))
     assert b"[DONE]" not in answer.body

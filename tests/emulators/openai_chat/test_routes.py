@@ -8,20 +8,20 @@ import pytest
 
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
-from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Reply, Say
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 
 CHAT = "/openai/v1/chat/completions"
 EMBED = "/openai/v1/embeddings"
 HI: dict[str, Any] = {"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}]}
 
 
-def embed(value: object, **more: Any) -> Answer:
+def embed(value: object, **more: Any) -> EmulatorResponse:
     return ask_now(App(), "POST", EMBED, json={"model": "text-embedding-3-small", "input": value, **more})
 
 
-def error(answer: Answer) -> dict[str, Any]:
+def error(answer: EmulatorResponse) -> dict[str, Any]:
     found: dict[str, Any] = answer.json()["error"]
     assert set(found) == {"message", "type", "param", "code"}
     return found
@@ -81,7 +81,7 @@ def test_models_are_listed_and_shown() -> None:
 
 @pytest.mark.rule("OAI-01")
 def test_a_prompt_that_continues_an_earlier_one_is_read_from_the_cache() -> None:
-    app = App(Emulator(brain=ScriptedBrain([Reply(pieces=(Say("ok"),))] * 4)))
+    app = App(Emulator(brain=ScriptedModel([Reply(pieces=(Say("ok"),))] * 4)))
     long = {"role": "user", "content": "x" * 8000}
     first = {**HI, "messages": [long]}
     second = {

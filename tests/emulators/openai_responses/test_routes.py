@@ -7,9 +7,9 @@ import pytest
 
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
-from segue.emulators.in_process import Answer, ask_now
+from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedBrain
+from segue.emulators.scripted_model import ScriptedModel
 
 URL = "/openai/v1/responses"
 THOUGHT = Reply(
@@ -31,10 +31,10 @@ ASKED: dict[str, Any] = {
 
 @pytest.fixture
 def app() -> App:
-    return App(Emulator(brain=ScriptedBrain([THOUGHT, DONE, DONE])))
+    return App(Emulator(brain=ScriptedModel([THOUGHT, DONE, DONE])))
 
 
-def ask(app: App, **changes: Any) -> Answer:
+def ask(app: App, **changes: Any) -> EmulatorResponse:
     return ask_now(app, "POST", URL, json={**ASKED, **changes})
 
 
@@ -46,12 +46,12 @@ def outputs(response: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def message(answer: Answer) -> str:
+def message(answer: EmulatorResponse) -> str:
     found: str = answer.json()["error"]["message"]
     return found
 
 
-def events(answer: Answer) -> list[dict[str, Any]]:
+def events(answer: EmulatorResponse) -> list[dict[str, Any]]:
     found = []
     for frame in answer.body.decode().strip().split("\n\n"):
         kind, data = frame.split("\n")
@@ -169,7 +169,7 @@ def test_a_stored_item_may_be_referred_to(app: App) -> None:
 
 @pytest.mark.rule("RESP-62")
 def test_a_reply_that_does_not_fit_is_incomplete(app: App) -> None:
-    app.emulator.brain = ScriptedBrain([Reply(pieces=(Say("x" * 400),))])
+    app.emulator.brain = ScriptedModel([Reply(pieces=(Say("x" * 400),))])
     response = ask(app, max_output_tokens=16).json()
     assert (response["status"], response["incomplete_details"]) == (
         "incomplete",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Compacting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CompactionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How and when a conversation is made shorter."""
 
     strategy: Strategy = "summarise"
@@ -51,7 +51,7 @@ class Compacting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Shortening:
     """Fits one session into the windows of the models it goes to."""
 
-    def __init__(self, journal: Journal, terms: Terms, settings: Compacting) -> None:
+    def __init__(self, journal: Journal, terms: Terms, settings: CompactionSettings) -> None:
         self.settings = settings
         self.narrator: Route | None = None
         """The route that answered last: it has read the conversation, so it can also tell it in short."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from msgspec import Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.conversation.message import Message
 from segue.conversation.tools import ToolSpec
 from segue.dialects.anthropic_messages import wire
@@ -153,7 +153,7 @@ def _encode_media(media: Media) -> wire.Image | wire.Document:
     mime = media_type(media)
     if mime.startswith("image/"):
         return wire.Image(_encode_source(media, mime))
-    return wire.Document(_encode_source(media, mime), sayable(media.name))
+    return wire.Document(_encode_source(media, mime), encodable(media.name))
 
 
 def _encode_source(media: Media, mime: str) -> wire.Source:

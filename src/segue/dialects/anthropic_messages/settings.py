@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Reasoning
-from segue.conversation.json_safe import is_plain, plain, sayable
+from segue.conversation.json_safe import encodable, is_json_safe, json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.request_fields import flag, items, number, record, text, whole
@@ -70,7 +70,7 @@ class _Settings:
         self.options = options
         self.card = card
         extra = options.extra or {}
-        self.extra = extra if is_plain(extra) else plain(extra)
+        self.extra = extra if is_json_safe(extra) else json_safe(extra)
         self.repairs: list[Repair] = []
         self.level = ""
         """The effort to send."""
@@ -127,7 +127,7 @@ class _Settings:
         if isinstance(native, dict):
             output |= {key: value for key, value in native.items() if key != "effort"}
         if schema is not None and "output_format" not in self.extra:
-            shape = {"type": "json_schema", "schema": schema if is_plain(schema) else plain(schema)}
+            shape = {"type": "json_schema", "schema": schema if is_json_safe(schema) else json_safe(schema)}
             output.setdefault("format", shape)
         return output
 
@@ -229,7 +229,7 @@ class _Settings:
             self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
         spelled: dict[str, Any] = {"name": name}
         if tool.description:
-            spelled["description"] = sayable(tool.description)
+            spelled["description"] = encodable(tool.description)
         spelled["input_schema"] = schema
         if tool.strict:
             if schema.get("additionalProperties") is False:

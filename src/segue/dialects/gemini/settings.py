@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.conversation.json_safe import is_plain, plain, sayable
+from segue.conversation.json_safe import encodable, is_json_safe, json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.gemini.wire import camel, field
@@ -42,7 +42,7 @@ def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
     given = options.extra or {}
-    extra = dict(given if is_plain(given) else plain(given))
+    extra = dict(given if is_json_safe(given) else json_safe(given))
     settings = _Settings(transcript, options, card)
     settings.tools(tools)
     settings.generation(_taken(extra, "generationConfig", "thinkingConfig"))
@@ -114,7 +114,7 @@ class _Settings:
     def _declaration(self, index: int, tool: ToolSpec) -> dict[str, Any]:
         declaration: dict[str, Any] = {"name": self.transcript.names.get(tool.name, tool.name)}
         if tool.description:
-            declaration["description"] = sayable(tool.description)
+            declaration["description"] = encodable(tool.description)
         say = flavours.object_root if self.card.json_schema else flavours.gemini
         schema, lost = say(tool.parameters)
         if lost:
@@ -172,7 +172,7 @@ class _Settings:
     def _format(self, config: dict[str, Any], schema: dict[str, Any]) -> None:
         config["responseMimeType"] = "application/json"
         if self.card.json_schema:
-            config["responseJsonSchema"] = schema if is_plain(schema) else plain(schema)
+            config["responseJsonSchema"] = schema if is_json_safe(schema) else json_safe(schema)
             return
         said, lost = flavours.gemini(schema)
         if lost:

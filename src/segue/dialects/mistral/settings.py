@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.conversation.json_safe import is_plain, plain, sayable
+from segue.conversation.json_safe import encodable, is_json_safe, json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.request_fields import flag, items, number, record, text, unknown, whole
@@ -50,7 +50,7 @@ class _Settings:
         self.options = options
         self.card = card
         extra = options.extra or {}
-        self.extra = dict(extra if is_plain(extra) else plain(extra))
+        self.extra = dict(extra if is_json_safe(extra) else json_safe(extra))
         self.body: dict[str, Any] = {}
         self.repairs: list[Repair] = []
 
@@ -82,7 +82,7 @@ class _Settings:
             schema.pop(name, None)
         function: dict[str, Any] = {
             "name": self.transcript.names.get(tool.name, tool.name),
-            "description": sayable(tool.description),
+            "description": encodable(tool.description),
             "parameters": schema,
         }
         if tool.strict is not None:
@@ -154,7 +154,7 @@ class _Settings:
         schema = self.options.response_schema
         if schema is None or "response_format" in self.extra:
             return
-        told = schema if is_plain(schema) else plain(schema)
+        told = schema if is_json_safe(schema) else json_safe(schema)
         shape = {"name": "response", "schema": told, "strict": True}
         self.body["response_format"] = {"type": "json_schema", "json_schema": shape}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.conversation.json_safe import is_plain, plain, sayable
+from segue.conversation.json_safe import encodable, is_json_safe, json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.request_fields import flag, items, number, record, text, whole
@@ -38,7 +38,7 @@ def encode_settings(
     settings.engine()
     if options.response_schema is not None:  # OLL-18
         schema = options.response_schema
-        settings.body["format"] = schema if is_plain(schema) else plain(schema)
+        settings.body["format"] = schema if is_json_safe(schema) else json_safe(schema)
     for key, value in settings.extra.items():
         if key not in ("model", "messages", "tools", "options") and key not in _ENGINE:
             settings.body.setdefault(key, value)
@@ -51,7 +51,7 @@ class _Settings:
         self.options = options
         self.card = card
         extra = options.extra or {}
-        self.extra = extra if is_plain(extra) else plain(extra)
+        self.extra = extra if is_json_safe(extra) else json_safe(extra)
         # OLL-20: unasked, the server streams.
         self.body: dict[str, Any] = {"stream": options.stream}
         self.repairs: list[Repair] = []
@@ -89,7 +89,7 @@ class _Settings:
             self.note("option_not_sent", f"tools[{index}].strict")
         function = {
             "name": self.transcript.names.get(tool.name, tool.name),
-            "description": sayable(tool.description),
+            "description": encodable(tool.description),
             "parameters": schema,
         }
         return {"type": "function", "function": function}

@@ -79,7 +79,7 @@ class ReplyDecoder:
         if self._hearing.introduced:
             portion = decode_portion(data)
             if portion is not None:
-                self._hearing.go_on(portion, events)
+                self._hearing.resume(portion, events)
                 return True
         chunk = decode_chunk(data)
         if chunk is None:

@@ -91,9 +91,9 @@ class Hearing:
                 self._id, self._model = self._id or chunk.id or "", self._model or chunk.model or ""
                 events.append(ReplyStarted(self._id, self._model))
             self.introduced = bool(self._id and self._model)
-        self.go_on(chunk, events, whole=whole)
+        self.resume(chunk, events, whole=whole)
 
-    def go_on(self, portion: Chunk | Portion, events: list[Event], *, whole: bool = False) -> None:
+    def resume(self, portion: Chunk | Portion, events: list[Event], *, whole: bool = False) -> None:
         if self.over:
             return
         if portion.error:

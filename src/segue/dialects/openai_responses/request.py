@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.events import parse_arguments
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.conversation.message import Message
 from segue.conversation.tools import ToolSpec
 from segue.dialects.data_urls import media_from, url_of
@@ -115,7 +115,7 @@ def _encode_media(media: Media) -> wire.Part:
         return wire.InputImage(url_of(media))
     if not media.data:
         return wire.InputFile(file_url=media.url)
-    return wire.InputFile(sayable(media.name) or "document.pdf", url_of(media))
+    return wire.InputFile(encodable(media.name) or "document.pdf", url_of(media))
 
 
 # The other way

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.conversation.json_safe import is_plain, plain, sayable
+from segue.conversation.json_safe import encodable, is_json_safe, json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.card import UNKNOWN
@@ -56,7 +56,7 @@ class _Settings:
         self.options = options
         self.card = card
         extra = options.extra or {}
-        self.extra = extra if is_plain(extra) else plain(extra)
+        self.extra = extra if is_json_safe(extra) else json_safe(extra)
         self.repairs: list[Repair] = []
         self.body: dict[str, Any] = {"model": options.model or transcript.target.model}
         if options.stream:
@@ -119,7 +119,7 @@ class _Settings:
         schema, native = self.options.response_schema, self.extra.get("text")
         config = dict(native) if isinstance(native, dict) else {}
         if schema is not None and "format" not in config:
-            said = schema if is_plain(schema) else plain(schema)
+            said = schema if is_json_safe(schema) else json_safe(schema)
             config["format"] = {
                 "type": "json_schema",
                 "name": "answer",
@@ -156,7 +156,7 @@ class _Settings:
             "name": self.transcript.names.get(tool.name, tool.name),
         }
         if tool.description:
-            spelled["description"] = sayable(tool.description)
+            spelled["description"] = encodable(tool.description)
         # RESP-31: left unsaid, the provider would try to be strict.
         return {**spelled, "parameters": schema, "strict": strict}
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from segue.providers.embedded.engine import Engine
     from segue.providers.embedded.forms import Delta, Form, FormName, Reader
-    from segue.transports.transport import Answer, WireRequest
+    from segue.transports.transport import WireRequest, WireResponse
 
 _ENCODER = msgspec.json.Encoder()
 _DONE = sse.encode(b"[DONE]")
@@ -37,7 +37,7 @@ class EngineTransport:
         self._form = FORMS[form]
 
     @asynccontextmanager
-    async def __call__(self, request: WireRequest) -> AsyncIterator[Answer]:
+    async def __call__(self, request: WireRequest) -> AsyncIterator[WireResponse]:
         asked = msgspec.json.decode(request.body)
         offer = offered(asked)
         pieces = self._engine_for(asked["model"]).chat(

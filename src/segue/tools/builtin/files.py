@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import Meta
 
-from segue.conversation.json_safe import is_sayable
+from segue.conversation.json_safe import is_encodable
 from segue.errors import UsageError
 from segue.tools.builtin.text_files import FileText, read_text, with_newlines, with_returns
 from segue.tools.builtin.workspace import Steps, Workspace
@@ -177,7 +177,7 @@ def _lines_of(text: str, wanted: str) -> list[int]:
 
 
 def _sayable(text: str) -> str:
-    if not is_sayable(text):
+    if not is_encodable(text):
         raise UsageError(
             "The text holds half of a character (a lone surrogate).",
             code="not_text",

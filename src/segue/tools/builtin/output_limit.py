@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ class Outputs:
             return text
         path, file = self.begin(context)
         with file:
-            file.write(sayable(text).encode()[:MAX_KEPT])
+            file.write(encodable(text).encode()[:MAX_KEPT])
         half = self.limit // 2
         return f"{text[:half]}{left_out(len(text) - 2 * half, path)}{text[-half:]}"
 

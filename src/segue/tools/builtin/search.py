@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from segue.conversation.json_safe import is_sayable
+from segue.conversation.json_safe import is_encodable
 from segue.errors import UsageError
 from segue.tools.builtin.file_walk import walk
 from segue.tools.builtin.search_process import Question
@@ -66,7 +66,7 @@ def looking_tools(
         limit: Annotated[int, Meta(ge=1, le=2_000, description="How many lines to find.")] = 200,
     ) -> Output:
         """Search the text files of the workspace, without what git ignores. Answers with path:line: text."""
-        if not all(is_sayable(text) for text in (pattern, path, files)):
+        if not all(is_encodable(text) for text in (pattern, path, files)):
             raise UsageError("The pattern is no text.", code="bad_pattern", hint="Leave out lone surrogates.")
         workspace.steps(path)
         question = Question(str(workspace.root), path, pattern, files, ignore_case, limit)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from msgspec import Struct
 
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.errors import UsageError
 from segue.tools.builtin.file_walk import walk
 from segue.tools.builtin.gitignore import glob_expression
@@ -94,11 +94,11 @@ def main() -> None:
     out = sys.stdout.buffer
     try:
         for line in find(question):
-            out.write(f"{sayable(line)}\n".encode())
+            out.write(f"{encodable(line)}\n".encode())
             out.flush()
     except re.error as error:
         out.write(f"The pattern is no regular expression: {error}.".encode())
         sys.exit(2)
     except (UsageError, RecursionError, OverflowError) as error:
-        out.write(sayable(str(error)).encode())
+        out.write(encodable(str(error)).encode())
         sys.exit(2)

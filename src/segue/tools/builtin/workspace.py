@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -218,5 +218,5 @@ def _entry(held: os.DirEntry[str]) -> Entry:
 
 
 def _refused(path: str, what: str, hint: str) -> UsageError:
-    shown = sayable(path if len(path) <= 300 else f"{path[:300]}…")
+    shown = encodable(path if len(path) <= 300 else f"{path[:300]}…")
     return UsageError(f'"{shown}" {what}.', code="bad_path", hint=hint)

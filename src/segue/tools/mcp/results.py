@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Media
-from segue.conversation.json_safe import sayable
+from segue.conversation.json_safe import encodable
 from segue.tools.tool import Output
 from segue.transcript.value_text import json_of
 
@@ -25,7 +25,7 @@ def output_of_result(result: CallToolResult) -> Output:
         if isinstance(said, Media):
             media.append(said)
         else:
-            texts.append(sayable(said))
+            texts.append(encodable(said))
     text = "\n".join(texts)
     if result.is_error:
         return Output(media=tuple(media), error=text or "The tool failed and did not say why.")
