@@ -15,7 +15,7 @@ from msgspec import Struct
 from segue.cli.main import main
 from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Piece, Reply, Say
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 from segue.emulators.server import Served
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
@@ -118,9 +118,9 @@ class Cloud:
     def say(self, *pieces: Piece | str, finish: Any = "auto", delay: float = 0.0) -> None:
         """What the next model that is asked says."""
         said = tuple(Say(piece) if isinstance(piece, str) else piece for piece in pieces)
-        brain = self.emulator.brain
-        assert isinstance(brain, ScriptedModel)
-        brain.say(Reply(pieces=said, finish=finish, delay=delay))
+        responder = self.emulator.responder
+        assert isinstance(responder, ScriptedResponder)
+        responder.add(Reply(pieces=said, finish=finish, delay=delay))
 
     def fail(self, **fault: Any) -> None:
         self.emulator.faults.append(Fault(**fault))

@@ -22,7 +22,7 @@ from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import ask_now
 from segue.emulators.model_reply import Call, Say, Think
 from segue.emulators.model_reply import Reply as Scripted
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 from segue.providers.models.cards import card_for_model
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
@@ -55,7 +55,7 @@ class Talk:
         self.card = card_for_model(model, dialect)
         self.rules = fit_rules(self.dialect.rules.at(provider="p", endpoint="e", model=model), self.card)
         self.options = Options(model=model, stream=stream, effort="high", max_tokens=20_000)
-        self.app = App(Emulator(brain=ScriptedModel(list(REPLIES))))
+        self.app = App(Emulator(responder=ScriptedResponder(list(REPLIES))))
         self.conversation = Conversation(system="Be brief.")
 
     def ask(self) -> Reply:

@@ -11,7 +11,7 @@ from segue.emulators.emulator import Emulator
 from segue.emulators.http import find_route
 from segue.emulators.in_process import ask, ask_now
 from segue.emulators.model_reply import Reply, Say
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 
 CHAT = "/openai/v1/chat/completions"
 HI: dict[str, Any] = {"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}]}
@@ -96,7 +96,7 @@ def test_patterns_catch_names_and_paths() -> None:
 
 def test_a_client_that_hangs_up_ends_the_stream_at_once() -> None:
     reply = Reply(pieces=(Say("x" * 1000),), chunk_size=1, delay=0.05)
-    app = App(Emulator(brain=ScriptedModel([reply])))
+    app = App(Emulator(responder=ScriptedResponder([reply])))
     started = time.monotonic()
     answer = asyncio.run(ask(app, "POST", CHAT, json={**HI, "stream": True}, hang_up_after=2))
     assert time.monotonic() - started < 2

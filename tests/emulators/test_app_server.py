@@ -15,8 +15,8 @@ import pytest
 
 from segue.emulators.emulator import Emulator
 from segue.emulators.model_reply import Reply, Say
+from segue.emulators.responder import ScriptedResponder
 from segue.emulators.script import ScriptError
-from segue.emulators.scripted_model import ScriptedModel
 from segue.emulators.server import Served, run, serve
 
 HI: dict[str, Any] = {"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}]}
@@ -52,7 +52,7 @@ def test_the_emulators_listen_on_a_port(segue_emulator_server: Served) -> None:
 def test_a_server_ends_although_a_stream_is_still_running() -> None:
     reply = Reply(pieces=(Say("x" * 1000),), chunk_size=1, delay=0.2)
     started = time.monotonic()
-    with serve(emulator=Emulator(brain=ScriptedModel([reply]))) as served:
+    with serve(emulator=Emulator(responder=ScriptedResponder([reply]))) as served:
         request = urllib.request.Request(  # noqa: S310
             served.url("openai") + "/v1/chat/completions",
             msgspec.json.encode({**HI, "stream": True}),
@@ -66,8 +66,8 @@ def test_a_server_ends_although_a_stream_is_still_running() -> None:
 
 def test_a_client_that_hangs_up_on_the_wire_ends_the_stream() -> None:
     reply = Reply(pieces=(Say("x" * 1000),), chunk_size=1, delay=0.02)
-    brain = ScriptedModel([reply])
-    with serve(emulator=Emulator(brain=brain)) as served:
+    responder = ScriptedResponder([reply])
+    with serve(emulator=Emulator(responder=responder)) as served:
         host, _, port = served.base_url.removeprefix("http://").partition(":")
         body = msgspec.json.encode({"model": "gpt-4.1", "input": "hi", "stream": True})
         with socket.create_connection((host, int(port)), timeout=5) as client:

@@ -12,7 +12,7 @@ from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Reply, Say
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 
 CHAT = "/openai/v1/chat/completions"
 HI: dict[str, Any] = {"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}]}
@@ -20,7 +20,7 @@ STREAM = {**HI, "stream": True}
 
 
 def spoiled(fault: Fault, body: dict[str, Any] = HI, url: str = CHAT) -> EmulatorResponse:
-    app = App(Emulator(brain=ScriptedModel([Reply(pieces=(Say("Hello there, how are you?"),))] * 2)))
+    app = App(Emulator(responder=ScriptedResponder([Reply(pieces=(Say("Hello there, how are you?"),))] * 2)))
     app.emulator.faults.append(fault)
     answer = ask_now(app, "POST", url, json=body)
     assert app.emulator.log[-1].verdict == "fault"

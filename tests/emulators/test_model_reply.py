@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.emulators.model_reply import Call, Offer, Prompt, Reply, Say, Think, calls_of, limited, portions
-from segue.emulators.scripted_model import ScriptedModel
-from segue.emulators.tool_model import Agent
+from segue.emulators.responder import ScriptedResponder
+from segue.emulators.tool_calling import ToolCallingResponder
 
 WEATHER = Offer(
     "get_weather",
@@ -29,7 +29,7 @@ WEATHER = Offer(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_agent_calls_with_arguments_that_the_schema_accepts(seed: int) -> None:
-    reply = Agent(seed).reply(Prompt(provider="p", text="Weather?", tools=(WEATHER,)))
+    reply = ToolCallingResponder(seed).reply(Prompt(provider="p", text="Weather?", tools=(WEATHER,)))
     calls = calls_of(reply)
     assert calls
     for call in calls:
@@ -38,7 +38,7 @@ def test_the_agent_calls_with_arguments_that_the_schema_accepts(seed: int) -> No
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_agent_finishes(seed: int) -> None:
-    agent = Agent(seed)
+    agent = ToolCallingResponder(seed)
     results: tuple[str, ...] = ()
     for _ in range(10):
         reply = agent.reply(Prompt(provider="p", text="Weather?", tools=(WEATHER,), results=results))
@@ -50,14 +50,16 @@ def test_the_agent_finishes(seed: int) -> None:
 
 def test_the_same_seed_says_the_same() -> None:
     prompt = Prompt(provider="p", text="Weather?", tools=(WEATHER,))
-    assert [Agent(7).reply(prompt) for _ in range(2)] == [Agent(7).reply(prompt)] * 2
+    assert [ToolCallingResponder(7).reply(prompt) for _ in range(2)] == [
+        ToolCallingResponder(7).reply(prompt)
+    ] * 2
 
 
 def test_the_agent_calls_when_it_must_and_thinks_when_it_may() -> None:
     prompt = Prompt(
         provider="p", text="?", tools=(WEATHER,), must_call=True, results=("1",) * 9, thinking=True
     )
-    reply = Agent().reply(prompt)
+    reply = ToolCallingResponder().reply(prompt)
     assert isinstance(reply.pieces[0], Think)
     assert calls_of(reply)
 
@@ -65,7 +67,7 @@ def test_the_agent_calls_when_it_must_and_thinks_when_it_may() -> None:
 def test_without_parallel_calls_there_is_one() -> None:
     offers = tuple(Offer(f"t{n}") for n in range(5))
     for seed in range(10):
-        reply = Agent(seed).reply(Prompt(provider="p", tools=offers, parallel=False))
+        reply = ToolCallingResponder(seed).reply(Prompt(provider="p", tools=offers, parallel=False))
         assert len(calls_of(reply)) == 1
 
 
@@ -98,20 +100,20 @@ json_values = st.recursive(
     )
 )
 def test_the_agent_survives_any_schema(schema: dict[str, Any]) -> None:
-    reply = Agent().reply(Prompt(provider="p", tools=(Offer("t", schema),)))
+    reply = ToolCallingResponder().reply(Prompt(provider="p", tools=(Offer("t", schema),)))
     assert all(isinstance(call.arguments, dict) for call in calls_of(reply))
 
 
 def test_queued_replies_come_first_then_rules_then_the_agent() -> None:
     queued, ruled = Reply(pieces=(Say("queued"),)), Reply(pieces=(Say("ruled"),))
-    brain = ScriptedModel([queued], [("weather", ruled)])
+    responder = ScriptedResponder([queued], [("weather", ruled)])
     about = Prompt(provider="p", text="the weather?")
-    assert [brain.reply(about), brain.reply(about)] == [queued, ruled]
-    assert brain.reply(Prompt(provider="p", text="other")) not in (queued, ruled)
+    assert [responder.reply(about), responder.reply(about)] == [queued, ruled]
+    assert responder.reply(Prompt(provider="p", text="other")) not in (queued, ruled)
     after_results = Prompt(provider="p", text="the weather?", results=("18",))
-    assert brain.reply(after_results) != ruled
-    brain.reset()
-    assert brain.reply(about) == queued
+    assert responder.reply(after_results) != ruled
+    responder.reset()
+    assert responder.reply(about) == queued
 
 
 @given(st.text(), st.integers(0, 50))

@@ -8,12 +8,12 @@ import pytest
 
 from segue.emulators.emulator import Emulator
 from segue.emulators.server import Served, serve
-from stories.world import StoryBrain, World
+from stories.world import StoryResponder, World
 
 
 @pytest.fixture(scope="session")
 def strict_server() -> Iterator[Served]:
-    with serve(emulator=Emulator(strict=True, brain=StoryBrain(), log_size=100_000)) as served:
+    with serve(emulator=Emulator(strict=True, responder=StoryResponder(), log_size=100_000)) as served:
         yield served
 
 

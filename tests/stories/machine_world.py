@@ -99,7 +99,7 @@ _NEVER: Final = 60.0
 
 
 class Model:
-    """The brain behind every emulator: says what the plan has next, then something short."""
+    """The responder behind every emulator: says what the plan has next, then something short."""
 
     def __init__(self, words: Callable[[str], str]) -> None:
         self.plan: deque[Reply] = deque()
@@ -177,7 +177,7 @@ class World:
         self._words = words
         self._on_deed = on_deed
         self.model = Model(self.word)
-        self.emulator = Emulator(strict=True, brain=self.model, log_size=1_000_000)
+        self.emulator = Emulator(strict=True, responder=self.model, log_size=1_000_000)
         self.app = App(self.emulator)
         self.providers: dict[str, Provider] = {name: self._provider(name) for name in PATHS}
         self.deeds = Deeds()

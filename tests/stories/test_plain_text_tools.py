@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from segue.emulators.model_reply import Prompt, Reply, Say
-from stories.world import NAMES, StoryBrain, World, cancelled_fan_out, good_turn
+from stories.world import NAMES, StoryResponder, World, cancelled_fan_out, good_turn
 
 WITHOUT_TOOLS = "ollama/gemma3:4b"
 
 
-class Wordy(StoryBrain):
+class Wordy(StoryResponder):
     """Calls a tool in words when it is told of tools in words."""
 
     def reply(self, prompt: Prompt) -> Reply:
@@ -29,7 +29,7 @@ class Wordy(StoryBrain):
 @pytest.mark.requirement("REQ-915-004")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_session_goes_from_native_calls_to_calls_in_words_and_back(world: World, name: str) -> None:
-    world.emulator.brain = Wordy()
+    world.emulator.responder = Wordy()
 
     async def main() -> None:
         async with world.chat(name) as chat:
@@ -47,5 +47,5 @@ def test_a_session_goes_from_native_calls_to_calls_in_words_and_back(world: Worl
     try:
         asyncio.run(main())
     finally:
-        world.emulator.brain = StoryBrain()
+        world.emulator.responder = StoryResponder()
     assert world.refusals() == []

@@ -23,7 +23,7 @@ NAMES = tuple(f"{place.name}/{place.model}" for place in WIRES)
 PAIRS = [(one, other) for one in NAMES for other in NAMES if one != other]
 
 
-class StoryBrain:
+class StoryResponder:
     """Looks at two cities, fans out, or just talks, as the last words of the user say."""
 
     def reply(self, prompt: Prompt) -> Reply:

@@ -9,7 +9,7 @@ from segue.conversation.events import Event, Failed, Finished
 from segue.conversation.message import Conversation, user
 from segue.conversation.tools import ToolSpec
 from segue.emulators.model_reply import Reply
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 from segue.emulators.server import Served
 from segue.errors import SegueError
 from segue.providers.adapter import ChatRequest
@@ -63,8 +63,8 @@ def asking(place: Place, text: str = "Hello.", **fields: Any) -> ChatRequest:
 
 
 def say(served: Served, *replies: Reply) -> None:
-    assert isinstance(served.emulator.brain, ScriptedModel)
-    served.emulator.brain.say(*replies)
+    assert isinstance(served.emulator.responder, ScriptedResponder)
+    served.emulator.responder.add(*replies)
 
 
 def events_of(provider: Provider, request: ChatRequest) -> list[Event]:

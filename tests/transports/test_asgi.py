@@ -8,7 +8,7 @@ import pytest
 
 from segue.emulators.app import App
 from segue.emulators.model_reply import Reply, Say
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 from segue.errors import TransportError
 from segue.transports.asgi import AHEAD, AsgiTransport
 from segue.transports.transport import Timeouts, WireRequest
@@ -19,8 +19,8 @@ CHAT = msgspec.json.encode(
 
 
 def say(app: App, reply: Reply) -> None:
-    assert isinstance(app.emulator.brain, ScriptedModel)
-    app.emulator.brain.say(reply)
+    assert isinstance(app.emulator.responder, ScriptedResponder)
+    app.emulator.responder.add(reply)
 
 
 def chat(**fields: Any) -> WireRequest:

@@ -10,7 +10,7 @@ from msgspec import structs
 from segue.emulators.app import App
 from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Reply, Say
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 from segue.errors import TransportError, UsageError
 from segue.transports.asgi import AsgiTransport
 from segue.transports.recordings import RecordingTransport, ReplayingTransport
@@ -20,8 +20,8 @@ KEY = "sk-0123456789abcdefghij"
 
 
 def say(app: App, reply: Reply) -> None:
-    assert isinstance(app.emulator.brain, ScriptedModel)
-    app.emulator.brain.say(reply)
+    assert isinstance(app.emulator.responder, ScriptedResponder)
+    app.emulator.responder.add(reply)
 
 
 def request(text: str = "Hi.") -> WireRequest:

@@ -7,7 +7,7 @@ Every provider is a folder of the same shape:
 
 - `checks`: `complaints(body, context)` yields every broken rule in the provider's order; each rule is one function
   under `@rule("CHAT-10", "H")` (rules.py).
-- `replies`: `whole(reply, request, context)` and `stream(reply, request, context)` put a brain's reply on the wire.
+- `replies`: `whole(reply, request, context)` and `stream(reply, request, context)` put a responder's reply on the wire.
 - `errors`: `envelope(refusal, context)` is the error body. Optional beside it: `headers(refusal, context)`;
   `fault(fault, context)`, the `Refusal` for a queued `Fault` of kind "status" in the provider's words; and
   `stream_error(refusal, context)`, the bytes of an error inside a stream that has begun.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from segue.emulators.context import Context
 from segue.emulators.model_facts import facts_for
 from segue.emulators.prompt_cache import PromptCache, size
-from segue.emulators.scripted_model import Brain, ScriptedModel
+from segue.emulators.responder import Responder, ScriptedResponder
 from segue.emulators.signatures import SECRET, digest
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Emulator:
         *,
         strict: bool = False,
         extra_rules: Iterable[str] = (),
-        brain: Brain | None = None,
+        responder: Responder | None = None,
         clock: Callable[[], float] = time.time,
         secret: bytes = SECRET,
         keys: Iterable[str] | None = None,
@@ -38,7 +38,7 @@ class Emulator:
     ) -> None:
         self.strict = strict
         self.extra_rules = frozenset(extra_rules)
-        self.brain = brain or ScriptedModel()
+        self.responder = responder or ScriptedResponder()
         self.clock = clock
         self.secret = secret
         self.keys = None if keys is None else frozenset(keys)
@@ -95,7 +95,7 @@ class Emulator:
         self.cache.store((provider, context.account, context.model), segments)
 
     def reply(self, prompt: Prompt) -> Reply:
-        return self.brain.reply(prompt)
+        return self.responder.reply(prompt)
 
     def reset(self) -> None:
         """Forget everything that requests and scripts have left behind."""
@@ -105,7 +105,7 @@ class Emulator:
         self.cache.clear()
         self._memory.clear()
         self._issued = 0
-        self.brain.reset()
+        self.responder.reset()
 
 
 def key_of(request: Request) -> str:

@@ -21,7 +21,7 @@ class Think(Struct, frozen=True, tag="think"):
 
 
 class Call(Struct, frozen=True, tag="call"):
-    """A wish to call one of the offered tools."""
+    """A call of one of the offered tools."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Offer(Struct, frozen=True):
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """What a brain may know of a request: each provider's module fills it from its own wire."""
+    """What a responder may know of a request: each provider's module fills it from its own wire."""
 
     provider: str
     model: str = ""
@@ -63,11 +63,11 @@ class Prompt(Struct, frozen=True, kw_only=True):
     """The request demands a tool call (required, any, or a named tool; then `tools` holds only that one)."""
     parallel: bool = True
     thinking: bool = False
-    """The model reasons in this request, so a brain may say `Think` pieces."""
+    """The model reasons in this request, so a responder may send `Think` pieces."""
 
 
 def limited(reply: Reply, most: int | None) -> Reply:
-    """The reply as a model breaks it off after `most` tokens: text is cut, a call that does not fit is left out."""
+    """The reply as a model breaks it off after `most` tokens: text is cut, a call that does not fit is dropped."""
     if most is None:
         return reply
     kept: list[Piece] = []

@@ -10,7 +10,7 @@ from msgspec import Struct
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Reply
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 
 
 class PromptRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,7 +29,7 @@ class Script(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptError(ValueError):
-    """The script cannot be read, or the emulator's brain takes none."""
+    """The script cannot be read, or the emulator's responder takes none."""
 
 
 def read(data: bytes) -> Script:
@@ -50,13 +50,13 @@ def read_file(path: Path) -> Script:
 
 def perform(script: Script, emulator: Emulator) -> None:
     if script.replies or script.rules:
-        brain = emulator.brain
-        if not isinstance(brain, ScriptedModel):
-            raise ScriptError("this emulator's brain takes no script: use a ScriptedModel")
+        responder = emulator.responder
+        if not isinstance(responder, ScriptedResponder):
+            raise ScriptError("this emulator's responder takes no script: use a ScriptedResponder")
         for rule in script.rules:
             try:
-                brain.when(rule.pattern, rule.reply)
+                responder.when(rule.pattern, rule.reply)
             except re.error as error:
                 raise ScriptError(f"the pattern {rule.pattern!r} cannot be used: {error}") from error
-        brain.say(*script.replies)
+        responder.add(*script.replies)
     emulator.faults.extend(script.faults)

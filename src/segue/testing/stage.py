@@ -96,7 +96,7 @@ class EmulatedStage:
 
     @property
     def _brain(self) -> Any:
-        return self.served.emulator.brain
+        return self.served.emulator.responder
 
     def _spoil(self, fault: Fault) -> None:
         self.served.emulator.faults.append(fault)

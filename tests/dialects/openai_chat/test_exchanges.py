@@ -16,7 +16,7 @@ from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault, FaultKind
 from segue.emulators.in_process import EmulatorResponse, ask_now
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 from segue.errors import OverloadError, ProtocolError, ProviderError, RateLimitError
 from segue.providers.models.cards import card_for_model
 from segue.transcript.policy import Policy
@@ -66,7 +66,7 @@ def test_a_turn_with_parallel_calls_is_accepted_to_its_end(name: str, stream: bo
         model_reply.Reply(pieces=(*thought, model_reply.Say("Looking."), *calls)),
         model_reply.Reply(pieces=(*thought, model_reply.Say("Done."))),
     ]
-    app = App(Emulator(strict=True, brain=ScriptedModel(script)))
+    app = App(Emulator(strict=True, responder=ScriptedResponder(script)))
     conversation = Conversation((), "Be brief.").append(user("Read both."))
     first = heard(name, exchange(app, name, conversation, stream=stream), stream=stream)
     assert (first.message.text, first.finish) == ("Looking.", "tool_calls")
@@ -97,7 +97,11 @@ def test_a_turn_with_parallel_calls_is_accepted_to_its_end(name: str, stream: bo
 @pytest.mark.parametrize("name", SERVERS)
 def test_a_stream_that_goes_wrong_is_a_failure(name: str, fault: FaultKind, kind: type[Exception]) -> None:
     app = App(
-        Emulator(brain=ScriptedModel([model_reply.Reply(pieces=(model_reply.Say("Hello, hello, hello."),))]))
+        Emulator(
+            responder=ScriptedResponder(
+                [model_reply.Reply(pieces=(model_reply.Say("Hello, hello, hello."),))]
+            )
+        )
     )
     app.emulator.faults.append(Fault(kind=fault, at_byte=300))
     answer = exchange(app, name, Conversation().append(user("hi")), stream=True)

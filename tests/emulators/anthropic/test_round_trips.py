@@ -13,7 +13,7 @@ from emulators.anthropic.test_routes import folded, post
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 
 MODES: dict[str, dict[str, Any]] = {
     OLD: {"thinking": {"type": "enabled", "budget_tokens": 1024}},
@@ -37,7 +37,7 @@ def replies(draw: st.DrawFn) -> Reply:
 @pytest.mark.parametrize("model", MODES)
 @given(said=st.lists(replies(), min_size=1, max_size=5), streamed=st.booleans())
 def test_every_reply_is_accepted_when_it_comes_back(model: str, said: list[Reply], streamed: bool) -> None:
-    app = App(Emulator(brain=ScriptedModel([*said, Reply(pieces=(Say("Done."),))]), strict=True))
+    app = App(Emulator(responder=ScriptedResponder([*said, Reply(pieces=(Say("Done."),))]), strict=True))
     body = ask(user(), model=model, stream=streamed, **TOOLS, **MODES[model])
     for _ in said:
         answer = post(app, body)

@@ -29,8 +29,8 @@ def client(segue_emulator_server: Served) -> Iterator[Any]:
 
 
 def script(served: Served, *replies: Reply) -> None:
-    brain: Any = served.emulator.brain
-    brain.say(*replies)
+    responder: Any = served.emulator.responder
+    responder.add(*replies)
 
 
 @pytest.mark.rule("ANT-02", "ANT-51", "ANT-57")

@@ -12,7 +12,7 @@ from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 
 CALLS = Reply(pieces=(Think("Two lookups."), Call("get_weather", {"city": "Paris"}), Call("now")))
 WORDS = Reply(pieces=(Think("Simple."), Say("Paris is warm.")), chunk_size=6)
@@ -24,7 +24,7 @@ def chat(**extra: Any) -> dict[str, Any]:
 
 
 def post(body: object, *replies: Reply, path: str = "/chat/completions") -> EmulatorResponse:
-    app = App(Emulator(brain=ScriptedModel(replies)))
+    app = App(Emulator(responder=ScriptedResponder(replies)))
     return ask_now(app, "POST", f"/deepseek{path}", json=body)
 
 
@@ -64,7 +64,7 @@ def test_a_stream_thinks_first_and_counts_in_its_last_chunk() -> None:
 
 
 def test_what_the_emulator_says_can_be_sent_back_to_it() -> None:
-    app = App(Emulator(brain=ScriptedModel([CALLS])))
+    app = App(Emulator(responder=ScriptedResponder([CALLS])))
     message = ask_now(app, "POST", "/deepseek/chat/completions", json=chat()).json()["choices"][0]["message"]
     results = [
         {"role": "tool", "tool_call_id": made["id"], "content": "18C"} for made in message["tool_calls"]

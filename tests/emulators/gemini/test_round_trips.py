@@ -13,7 +13,7 @@ from emulators.gemini.test_routes import events, parts_of, post
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 
 SHOWN = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
 words = st.text(min_size=1, max_size=20)
@@ -39,7 +39,7 @@ def content_of(answer: Any, *, streamed: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("name", [OLD, THREE, NEWEST])
 @given(said=st.lists(replies(), min_size=1, max_size=5), streamed=st.booleans())
 def test_every_reply_is_accepted_when_it_comes_back(name: str, said: list[Reply], streamed: bool) -> None:
-    app = App(Emulator(brain=ScriptedModel([*said, Reply(pieces=(Say("Done."),))]), strict=True))
+    app = App(Emulator(responder=ScriptedResponder([*said, Reply(pieces=(Say("Done."),))]), strict=True))
     body = ask(**tools(), **SHOWN)
     method = "streamGenerateContent?alt=sse" if streamed else "generateContent"
     for _ in said:

@@ -13,7 +13,7 @@ from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 
 HEADERS = {"x-goog-api-key": "AIza", "content-type": "application/json"}
 PIECES = (
@@ -27,7 +27,7 @@ SHOWN = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
 
 
 def app_saying(*pieces: Piece, **reply: Any) -> App:
-    return App(Emulator(brain=ScriptedModel([Reply(pieces=pieces, **reply)] * 4)))
+    return App(Emulator(responder=ScriptedResponder([Reply(pieces=pieces, **reply)] * 4)))
 
 
 def post(

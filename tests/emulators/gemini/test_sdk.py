@@ -37,8 +37,8 @@ def settings() -> Any:
 
 
 def script(served: Served, *replies: Reply) -> None:
-    brain: Any = served.emulator.brain
-    brain.say(*replies)
+    responder: Any = served.emulator.responder
+    responder.add(*replies)
 
 
 def said_by(role: str, *parts: Any) -> Any:

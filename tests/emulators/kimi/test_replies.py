@@ -12,7 +12,7 @@ from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 
 CALLS = Reply(pieces=(Think("Two lookups."), Call("get_weather", {"city": "Paris"}), Call("now")))
 WORDS = Reply(pieces=(Think("Simple."), Say("Paris is warm.")), chunk_size=6)
@@ -52,7 +52,7 @@ def chat(**extra: Any) -> dict[str, Any]:
 
 
 def post(body: object, *replies: Reply) -> EmulatorResponse:
-    app = App(Emulator(brain=ScriptedModel(replies)))
+    app = App(Emulator(responder=ScriptedResponder(replies)))
     return ask_now(app, "POST", "/kimi/v1/chat/completions", json=body)
 
 

@@ -35,8 +35,8 @@ def client_of(served: Served, provider: str, path: str) -> Any:
 def test_a_tool_turn_with_thinking_streamed_and_whole(
     segue_emulator_server: Served, provider: str, path: str, model: str, field: str
 ) -> None:
-    brain: Any = segue_emulator_server.emulator.brain
-    brain.say(CALLS, WORDS)
+    responder: Any = segue_emulator_server.emulator.responder
+    responder.add(CALLS, WORDS)
     with client_of(segue_emulator_server, provider, path) as client:
         with client.chat.completions.stream(model=model, messages=HI, tools=TOOLS) as stream:
             for _ in stream:

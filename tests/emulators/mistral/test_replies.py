@@ -14,7 +14,7 @@ from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 
 CALLS = Reply(
     pieces=(
@@ -28,7 +28,7 @@ NINE = re.compile(r"[a-zA-Z0-9]{9}")
 
 
 def post(body: object, *replies: Reply, path: str = "/v1/chat/completions") -> EmulatorResponse:
-    app = App(Emulator(brain=ScriptedModel(replies)))
+    app = App(Emulator(responder=ScriptedResponder(replies)))
     return ask_now(app, "POST", f"/mistral{path}", json=body)
 
 
@@ -146,7 +146,7 @@ def test_an_answer_that_is_cut_off_says_so() -> None:
 
 
 def test_what_the_emulator_says_can_be_sent_back_to_it() -> None:
-    app = App(Emulator(brain=ScriptedModel([CALLS])))
+    app = App(Emulator(responder=ScriptedResponder([CALLS])))
     history = [user()]
     body = chat(*history, tools=[TOOL], model="magistral-medium-latest")
     message = ask_now(app, "POST", "/mistral/v1/chat/completions", json=body).json()["choices"][0]["message"]

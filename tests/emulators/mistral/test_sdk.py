@@ -33,8 +33,8 @@ def client(segue_emulator_server: Served) -> Iterator[Any]:
 
 
 def script(served: Served, *replies: Reply) -> None:
-    brain: Any = served.emulator.brain
-    brain.say(*replies)
+    responder: Any = served.emulator.responder
+    responder.add(*replies)
 
 
 def options(model: str) -> dict[str, Any]:

@@ -14,14 +14,14 @@ from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 
 CALLS = Reply(pieces=(Think("Two lookups."), Call("get_weather", {"city": "Paris"}), Call("now")))
 WORDS = Reply(pieces=(Think("Simple."), Say("Paris is warm.")), chunk_size=6)
 
 
 def serve(*replies: Reply) -> App:
-    return App(Emulator(brain=ScriptedModel(replies), clock=lambda: 1_790_000_000.0))
+    return App(Emulator(responder=ScriptedResponder(replies), clock=lambda: 1_790_000_000.0))
 
 
 def post(body: object, *replies: Reply) -> EmulatorResponse:

@@ -30,8 +30,8 @@ def client(segue_emulator_server: Served) -> Iterator[Any]:
 
 
 def script(served: Served, *replies: Reply) -> None:
-    brain: Any = served.emulator.brain
-    brain.say(*replies)
+    responder: Any = served.emulator.responder
+    responder.add(*replies)
 
 
 def test_a_tool_turn_with_thinking_whole_and_streamed(segue_emulator_server: Served, client: Any) -> None:

@@ -16,7 +16,7 @@ from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_facts import facts_for
 from segue.emulators.model_reply import Call, Reply, Say, Think
 from segue.emulators.ollama.v1.checks import complaints, translated
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 
 CALLS = Reply(pieces=(Think("Two lookups."), Call("get_weather", {"city": "Paris"}), Call("now")))
 WORDS = Reply(pieces=(Think("Simple."), Say("Paris is warm.")), chunk_size=6)
@@ -38,7 +38,7 @@ def refusals(body: dict[str, Any]) -> list[tuple[str, int, str]]:
 
 
 def post(body: object, *replies: Reply) -> EmulatorResponse:
-    app = App(Emulator(brain=ScriptedModel(replies)))
+    app = App(Emulator(responder=ScriptedResponder(replies)))
     return ask_now(app, "POST", "/ollama/v1/chat/completions", json=body)
 
 
@@ -180,7 +180,7 @@ def test_streamed_calls_are_whole() -> None:
 
 
 def test_what_the_emulator_says_can_be_sent_back_to_it() -> None:
-    app = App(Emulator(brain=ScriptedModel([CALLS])))
+    app = App(Emulator(responder=ScriptedResponder([CALLS])))
     first = ask_now(app, "POST", "/ollama/v1/chat/completions", json=chat(tools=[TOOL])).json()
     message = first["choices"][0]["message"]
     results = [
@@ -192,7 +192,7 @@ def test_what_the_emulator_says_can_be_sent_back_to_it() -> None:
 
 @pytest.mark.rule("OLL-37")
 def test_an_error_in_the_stream_is_lost() -> None:
-    app = App(Emulator(brain=ScriptedModel([WORDS])))
+    app = App(Emulator(responder=ScriptedResponder([WORDS])))
     app.emulator.faults.append(Fault(kind="error_mid_stream", status=500))
     answer = ask_now(app, "POST", "/ollama/v1/chat/completions", json=chat(stream=True))
     assert b"[DONE]" not in answer.body

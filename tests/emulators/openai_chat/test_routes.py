@@ -10,7 +10,7 @@ from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Reply, Say
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 
 CHAT = "/openai/v1/chat/completions"
 EMBED = "/openai/v1/embeddings"
@@ -81,7 +81,7 @@ def test_models_are_listed_and_shown() -> None:
 
 @pytest.mark.rule("OAI-01")
 def test_a_prompt_that_continues_an_earlier_one_is_read_from_the_cache() -> None:
-    app = App(Emulator(brain=ScriptedModel([Reply(pieces=(Say("ok"),))] * 4)))
+    app = App(Emulator(responder=ScriptedResponder([Reply(pieces=(Say("ok"),))] * 4)))
     long = {"role": "user", "content": "x" * 8000}
     first = {**HI, "messages": [long]}
     second = {

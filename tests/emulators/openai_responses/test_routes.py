@@ -9,7 +9,7 @@ from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.scripted_model import ScriptedModel
+from segue.emulators.responder import ScriptedResponder
 
 URL = "/openai/v1/responses"
 THOUGHT = Reply(
@@ -31,7 +31,7 @@ ASKED: dict[str, Any] = {
 
 @pytest.fixture
 def app() -> App:
-    return App(Emulator(brain=ScriptedModel([THOUGHT, DONE, DONE])))
+    return App(Emulator(responder=ScriptedResponder([THOUGHT, DONE, DONE])))
 
 
 def ask(app: App, **changes: Any) -> EmulatorResponse:
@@ -169,7 +169,7 @@ def test_a_stored_item_may_be_referred_to(app: App) -> None:
 
 @pytest.mark.rule("RESP-62")
 def test_a_reply_that_does_not_fit_is_incomplete(app: App) -> None:
-    app.emulator.brain = ScriptedModel([Reply(pieces=(Say("x" * 400),))])
+    app.emulator.responder = ScriptedResponder([Reply(pieces=(Say("x" * 400),))])
     response = ask(app, max_output_tokens=16).json()
     assert (response["status"], response["incomplete_details"]) == (
         "incomplete",

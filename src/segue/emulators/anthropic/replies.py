@@ -44,7 +44,7 @@ def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterat
         for delta in _deltas(block, reply.chunk_size):
             yield _event("content_block_delta", index=index, delta=delta)
         yield _event("content_block_stop", index=index)
-    # Cumulative: it replaces what message_start said (ANT-73).
+    # Cumulative: it replaces what message_start sent (ANT-73).
     total = {**usage, "output_tokens": _output_tokens(reply, blocks)}
     ending = {"stop_reason": _stop_reason(reply, blocks), "stop_sequence": None, "stop_details": None}
     yield _event("message_delta", delta=ending, usage=total)
@@ -141,14 +141,14 @@ def _stop_reason(reply: Reply, blocks: list[dict[str, Any]]) -> str:
 
 def _output_tokens(reply: Reply, blocks: list[dict[str, Any]]) -> int:
     thoughts = sum(tokens.count(piece.text) for piece in reply.pieces if isinstance(piece, Think))
-    said = sum(tokens.count(block["text"]) for block in blocks if block["type"] == "text")
+    text_tokens = sum(tokens.count(block["text"]) for block in blocks if block["type"] == "text")
     called = sum(
         tokens.count(block["name"]) + tokens.count_value(block["input"])
         for block in blocks
         if block["type"] == "tool_use"
     )
     thought = any(block["type"] == "thinking" for block in blocks)
-    return said + called + (thoughts if thought else 0)
+    return text_tokens + called + (thoughts if thought else 0)
 
 
 @rule("ANT-73")

@@ -204,11 +204,11 @@ def stray_result(*, in_batch: bool) -> Iterator[Refusal]:
 @rule("DSK-01")
 def missing_reasoning(body: Message, messages: Sequence[Message], context: Context) -> Iterator[Refusal]:
     """Once tools are in play every assistant message brings its reasoning back; an empty string will do."""
-    spoken = [message for message in messages if message["role"] == "assistant"]
-    in_play = body.get("tools") or any(message.get("tool_calls") for message in spoken)
+    assistant = [message for message in messages if message["role"] == "assistant"]
+    in_play = body.get("tools") or any(message.get("tool_calls") for message in assistant)
     if not in_play or not is_thinking(body, context):
         return
-    if any(not isinstance(message.get("reasoning_content"), str) for message in spoken):
+    if any(not isinstance(message.get("reasoning_content"), str) for message in assistant):
         yield Refusal(
             rule="DSK-01",
             message="The `reasoning_content` in the thinking mode must be passed back to the API.",
@@ -221,11 +221,11 @@ def too_long(body: Message, context: Context) -> Iterator[Refusal]:
     limit = context.facts.get("context")
     wanted = body.get("max_tokens")
     completion = wanted if isinstance(wanted, int) else 0
-    spoken = sum(prompt_tokens(body))
-    if isinstance(limit, int) and spoken + completion > limit:
+    message_tokens = sum(prompt_tokens(body))
+    if isinstance(limit, int) and message_tokens + completion > limit:
         yield Refusal(
             rule="REC-DSK-01",
             message=f"This model's maximum context length is {limit} tokens. However, you requested "
-            f"{spoken + completion} tokens ({spoken} in the messages, {completion} in the completion). "
+            f"{message_tokens + completion} tokens ({message_tokens} in the messages, {completion} in the completion). "
             "Please reduce the length of the messages or completion.",
         )

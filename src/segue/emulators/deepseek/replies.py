@@ -1,4 +1,4 @@
-"""A brain's reply as DeepSeek writes it: reasoning beside the text, usage in the last chunk, cache hits and misses."""
+"""A responder's reply as DeepSeek writes it: reasoning beside the text, usage in the last chunk, cache hits and misses."""
 
 from __future__ import annotations
 

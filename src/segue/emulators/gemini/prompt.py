@@ -1,4 +1,4 @@
-"""A request as the model reads it: segments in the order of the prompt, their size, and what a brain may know."""
+"""A request as the model reads it: segments in the order of the prompt, their size, and what a responder may know."""
 
 from __future__ import annotations
 

@@ -158,16 +158,16 @@ def _sign(parts: list[dict[str, Any]], context: Context) -> None:
     if called is not None:
         called["thoughtSignature"] = thoughts.sign({"function_call": called["functionCall"]}, context)
     elif context.facts.get("generation") == 3:
-        said = next((part for part in reversed(parts) if not part.get("thought")), None)
-        if said is not None:
-            said["thoughtSignature"] = thoughts.sign(said, context)
+        answer = next((part for part in reversed(parts) if not part.get("thought")), None)
+        if answer is not None:
+            answer["thoughtSignature"] = thoughts.sign(answer, context)
 
 
 @rule("GEM-56")
 def _usage(pieces: tuple[Piece, ...], body: typed_contents.Body, context: Context) -> dict[str, Any]:
     read = prompt.size(prompt.segments(body))
     thought = sum(tokens.count(piece.text) for piece in pieces if isinstance(piece, Think))
-    said = sum(tokens.count(piece.text) for piece in pieces if isinstance(piece, Say))
+    text_tokens = sum(tokens.count(piece.text) for piece in pieces if isinstance(piece, Say))
     called = sum(
         tokens.count(piece.name) + tokens.count_value(dict(piece.arguments))
         for piece in pieces
@@ -175,8 +175,8 @@ def _usage(pieces: tuple[Piece, ...], body: typed_contents.Body, context: Contex
     )
     usage: dict[str, Any] = {
         "promptTokenCount": read,
-        "candidatesTokenCount": said + called,
-        "totalTokenCount": read + said + called + thought,
+        "candidatesTokenCount": text_tokens + called,
+        "totalTokenCount": read + text_tokens + called + thought,
         "promptTokensDetails": [{"modality": "TEXT", "tokenCount": read}],
     }
     if thought and prompt.thinks(body, context):

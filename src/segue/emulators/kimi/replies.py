@@ -1,4 +1,4 @@
-"""A brain's reply as Moonshot writes it: ids that count on, reasoning first, usage in an unusual place (KIM-19)."""
+"""A responder's reply as Moonshot writes it: ids that count on, reasoning first, usage in an unusual place (KIM-19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A brain's reply as Mistral writes it: thoughts as chunks, calls with ids of nine characters (MIS-20 … MIS-23)."""
+"""A responder's reply as Mistral writes it: thoughts as chunks, calls with ids of nine characters (MIS-20 … MIS-23)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A brain's reply as `/api/chat` writes it: lines of JSON, calls in one piece, durations in nanoseconds (OLL-20 … 24)."""
+"""A responder's reply as `/api/chat` writes it: lines of JSON, calls in one piece, durations in nanoseconds (OLL-20 … 24)."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
 @rule("OLL-20")
 def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[bytes]:
     reply = shortened(reply, request)
-    for message in spoken(reply, request, context):
+    for message in messages_of(reply, request, context):
         yield _encoded({**_line(context, message), "done": False})
     last = _line(context, {"role": "assistant", "content": ""})
     yield _encoded({**last, **closing(reply, request, context)})
 
 
 @rule("OLL-21")
-def spoken(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[dict[str, Any]]:
+def messages_of(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[dict[str, Any]]:
     """Thoughts, then text, then each call whole in a line of its own."""
     start = {"role": "assistant", "content": ""}
     if is_thinking(request, context) and thoughts_of(reply):

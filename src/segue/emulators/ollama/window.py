@@ -48,11 +48,11 @@ def read(body: Mapping[str, Any], context: Context) -> list[Message]:
 
 
 def cost(message: Message) -> int:
-    said = sum(
+    text_tokens = sum(
         tokens.count(text) for key in ("content", "thinking") if isinstance(text := message.get(key), str)
     )
     calls = message.get("tool_calls")
-    return 4 + said + (tokens.count_value(calls) if calls else 0)
+    return 4 + text_tokens + (tokens.count_value(calls) if calls else 0)
 
 
 def prompt_tokens(messages: Sequence[Message], tools: object) -> int:

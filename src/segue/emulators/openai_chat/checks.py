@@ -237,15 +237,15 @@ def context_too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refu
     most = context.facts.get("context")
     if not isinstance(most, int):
         return
-    spoken, offered = prompt_tokens(body)
-    if spoken + offered <= most:
+    message_tokens, offered = prompt_tokens(body)
+    if message_tokens + offered <= most:
         return
-    split = f" ({spoken} in the messages, {offered} in the functions)" if offered else ""
+    split = f" ({message_tokens} in the messages, {offered} in the functions)" if offered else ""
     remedy = "messages or functions" if offered else "messages"
     yield Refusal(
         rule="CHAT-70",
         message=f"This model's maximum context length is {most} tokens. However, your messages resulted in "
-        f"{spoken + offered} tokens{split}. Please reduce the length of the {remedy}.",
+        f"{message_tokens + offered} tokens{split}. Please reduce the length of the {remedy}.",
         code="context_length_exceeded",
         param="messages",
     )
@@ -254,8 +254,10 @@ def context_too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refu
 def prompt_tokens(body: Mapping[str, Any]) -> tuple[int, int]:
     """Tokens in the messages and in the tools. Pictures, sound and files are not text and count nothing."""
     messages, tools = body.get("messages"), body.get("tools")
-    spoken = sum(_message_tokens(message) for message in messages) if isinstance(messages, list) else 0
-    return spoken, tokens.count_value(tools) if isinstance(tools, list) and tools else 0
+    message_tokens = (
+        sum(_message_tokens(message) for message in messages) if isinstance(messages, list) else 0
+    )
+    return message_tokens, tokens.count_value(tools) if isinstance(tools, list) and tools else 0
 
 
 def _message_tokens(message: object) -> int:

@@ -1,4 +1,4 @@
-"""A brain's reply as a chat completion: whole, or as the chunks of a stream (CHAT-60 … CHAT-65)."""
+"""A responder's reply as a chat completion: whole, or as the chunks of a stream (CHAT-60 … CHAT-65)."""
 
 from __future__ import annotations
 

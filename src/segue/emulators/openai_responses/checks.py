@@ -222,11 +222,11 @@ def input_tokens(body: Mapping[str, Any], context: Context) -> int:
     """Text, calls and tools, with the stored chain. Pictures and files are not text and count nothing."""
     given = body.get("input")
     items = given if isinstance(given, list) else []
-    spoken = sum(_item_tokens(item) for item in [*stored_chain(body, context), *items])
+    message_tokens = sum(_item_tokens(item) for item in [*stored_chain(body, context), *items])
     for extra in (given, body.get("instructions")):
-        spoken += tokens.count(extra) + 3 if isinstance(extra, str) else 0
+        message_tokens += tokens.count(extra) + 3 if isinstance(extra, str) else 0
     tools = body.get("tools")
-    return spoken + (tokens.count_value(tools) if isinstance(tools, list) and tools else 0)
+    return message_tokens + (tokens.count_value(tools) if isinstance(tools, list) and tools else 0)
 
 
 def _item_tokens(item: object) -> int:

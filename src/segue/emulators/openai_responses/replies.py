@@ -1,4 +1,4 @@
-"""A brain's reply as a response: its output items, and the events that build them up (RESP-60 … RESP-65)."""
+"""A responder's reply as a response: its output items, and the events that build them up (RESP-60 … RESP-65)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A brain's reply as `/v1/chat/completions` writes it (OLL-36)."""
+"""A responder's reply as `/v1/chat/completions` writes it (OLL-36)."""
 
 from __future__ import annotations
 

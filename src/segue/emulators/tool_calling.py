@@ -12,7 +12,7 @@ MAX_DEPTH = 8
 WORDS = ("Paris", "Rome", "blue", "seven", "report", "north")
 
 
-class Agent:
+class ToolCallingResponder:
     """Calls one to three tools at the start of a turn, now and then one more, and then answers in words."""
 
     def __init__(self, seed: int = 0) -> None:

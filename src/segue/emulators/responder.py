@@ -6,7 +6,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
-from segue.emulators.tool_model import Agent
+from segue.emulators.tool_calling import ToolCallingResponder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from segue.emulators.model_reply import Prompt, Reply
 
 
-class Brain(Protocol):
+class Responder(Protocol):
     """Anything that can answer a prompt."""
 
     def reply(self, prompt: Prompt) -> Reply: ...
@@ -23,7 +23,7 @@ class Brain(Protocol):
         """Go back to the state at the start."""
 
 
-class ScriptedModel:
+class ScriptedResponder:
     """Queued replies first, then the first rule whose pattern is found in the prompt, then the agent."""
 
     def __init__(
@@ -39,7 +39,7 @@ class ScriptedModel:
         self.rules: list[tuple[re.Pattern[str], Reply]] = []
         self.reset()
 
-    def say(self, *replies: Reply) -> None:
+    def add(self, *replies: Reply) -> None:
         """Queue replies behind those already waiting."""
         self.queue.extend(replies)
 
@@ -54,9 +54,9 @@ class ScriptedModel:
             for pattern, reply in self.rules:
                 if pattern.search(prompt.text):
                     return reply
-        return self._agent.reply(prompt)
+        return self._tool_calling.reply(prompt)
 
     def reset(self) -> None:
         self.queue = deque(self._first_replies)
         self.rules = [(re.compile(pattern, re.DOTALL), reply) for pattern, reply in self._first_rules]
-        self._agent = Agent(self._seed)
+        self._tool_calling = ToolCallingResponder(self._seed)
