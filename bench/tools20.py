@@ -22,7 +22,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.providers.embedded.provider import EmbeddedProvider
 from segue.routing.route import Route
-from segue.tools.tool import Context, Tool
+from segue.tools.definition import Context, Tool
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from segue.sessions.stores.jsonl import JsonlStore
     from segue.sessions.stores.sqlite import SQLiteStore
     from segue.tools.approval import Approval
+    from segue.tools.definition import Tool
     from segue.tools.function_tools import tool
-    from segue.tools.tool import Tool
     from segue.transcript.adopt import adopt, rebuild
     from segue.transcript.policy import Policy
     from segue.transcript.render import render
@@ -64,7 +64,7 @@ _HOMES = {
     "Seal": "segue.conversation.blocks",
     "SegueError": "segue.errors",
     "Text": "segue.conversation.blocks",
-    "Tool": "segue.tools.tool",
+    "Tool": "segue.tools.definition",
     "ToolCall": "segue.conversation.blocks",
     "ToolResult": "segue.conversation.blocks",
     "Transcript": "segue.transcript.steps",

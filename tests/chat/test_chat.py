@@ -44,8 +44,8 @@ from segue.providers.adapter import ChatRequest, ProviderAdapter
 from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
 from segue.sessions.entries import ModelReplied, TurnEnded, UserSaid
 from segue.sessions.stores.memory import MemoryStore
+from segue.tools.definition import Context, Output
 from segue.tools.scheduler import Scheduler
-from segue.tools.tool import Context, Output
 
 
 def weather(city: str) -> str:

@@ -19,8 +19,8 @@ from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
 from segue.routing.route import Route
 from segue.sessions.state import replay
 from segue.sessions.stores.memory import MemoryStore
+from segue.tools.definition import Context
 from segue.tools.function_tools import as_tool
-from segue.tools.tool import Context
 
 
 async def told(chat: Chat, said: str = "go") -> list[ChatEvent]:

@@ -18,8 +18,8 @@ from segue.sessions.stores.jsonl import JsonlStore
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.sqlite import SQLiteStore
 from segue.sessions.stores.store import Store
+from segue.tools.definition import Context, Tool
 from segue.tools.scheduler import Scheduler
-from segue.tools.tool import Context, Tool
 
 
 def five_calls() -> ScriptedProvider:

@@ -19,8 +19,8 @@ from segue.providers.scripted import Line, ScriptedProvider, calls, says
 from segue.sessions.entries import Link, TurnEnded
 from segue.sessions.stores.memory import MemoryStore
 from segue.tools.approval import Approval
+from segue.tools.definition import Context
 from segue.tools.function_tools import tool
-from segue.tools.tool import Context
 
 
 async def slow() -> str:
@@ -160,8 +160,8 @@ def test_a_child_asks_the_approval_of_its_parent() -> None:
 
 
 def test_a_child_without_a_parent_is_possible() -> None:
+    from segue.tools.definition import Host
     from segue.tools.execution import run_tool
-    from segue.tools.tool import Host
 
     async def main() -> None:
         provider = ScriptedProvider([says("alone")], name="small")

@@ -20,8 +20,8 @@ import pytest
 from segue.conversation.blocks import ToolCall
 from segue.errors import SegueError
 from segue.tools.arguments import problem_with
+from segue.tools.definition import Tool
 from segue.tools.mcp.servers import McpServers
-from segue.tools.tool import Tool
 from tools.tool_runs import perform
 
 pytestmark = [

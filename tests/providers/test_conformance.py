@@ -12,7 +12,7 @@ from segue.providers.addresses import AuthStyle, addresses
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.registry import default_registry
-from segue.testing.check_provider import Report, check_provider
+from segue.testing.provider_checks import Report, check_provider
 from segue.testing.stage import EmulatedStage
 
 KEY = "sk-conformance-0123456789"

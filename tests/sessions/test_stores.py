@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.testing.check_store import CHECKS, Check, check_store, run_check
+from segue.testing.store_checks import CHECKS, Check, check_store, run_check
 from sessions.stores_under_test import KINDS, opener
 
 

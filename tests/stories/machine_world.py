@@ -36,7 +36,7 @@ from segue.routing.retry import Patience
 from segue.routing.route import parse_route
 from segue.sessions.stores.store import Store
 from segue.tools.approval import Approval
-from segue.tools.tool import Context, Tool
+from segue.tools.definition import Context, Tool
 from segue.transports.asgi import AsgiTransport
 from stories.machine_plans import Act, Fault, Reply, Silence, Words
 

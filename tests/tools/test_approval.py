@@ -18,8 +18,8 @@ from segue.conversation.tools import ToolSpec
 from segue.errors import UsageError
 from segue.events import Decision
 from segue.tools.approval import Approval, Mode, parse_pattern
+from segue.tools.definition import Context, Effect, Tool
 from segue.tools.shell_syntax import is_simple
-from segue.tools.tool import Context, Effect, Tool
 
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 

@@ -17,7 +17,7 @@ from segue.errors import UsageError
 from segue.tools.builtin import builtin_tools, fetch
 from segue.tools.builtin.html_text import text_of_page
 from segue.tools.builtin.public_addresses import NotPublicError, PublicResolver, is_public
-from segue.tools.tool import Tool
+from segue.tools.definition import Tool
 from tools.tool_runs import run_tool
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 8

@@ -21,7 +21,7 @@ from segue.tools.builtin.gitignore import is_ignored, read_rules
 from segue.tools.builtin.output_limit import Outputs
 from segue.tools.builtin.search import looking_tools
 from segue.tools.builtin.workspace import Workspace
-from segue.tools.tool import Output, Tool
+from segue.tools.definition import Output, Tool
 from tools.tool_runs import perform, run_tool
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 8

@@ -12,7 +12,7 @@ import pytest
 
 from segue.tools.builtin import builtin_tools
 from segue.tools.builtin.shell import without_secrets
-from segue.tools.tool import Tool
+from segue.tools.definition import Tool
 from tools.tool_runs import perform, run_tool
 
 

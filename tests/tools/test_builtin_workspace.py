@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from segue.errors import UsageError
 from segue.tools.builtin import builtin_tools
 from segue.tools.builtin.workspace import Workspace
-from segue.tools.tool import Output, Tool
+from segue.tools.definition import Output, Tool
 from tools.tool_runs import run_tool
 
 UNREADABLE = "what nobody may read"

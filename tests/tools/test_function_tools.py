@@ -23,9 +23,9 @@ from segue.conversation.blocks import Media, ToolCall
 from segue.conversation.json_safe import is_json_safe
 from segue.errors import UsageError
 from segue.tools.arguments import problem_with
+from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
 from segue.tools.outputs import output_of
-from segue.tools.tool import Context, Output, Tool
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 8
 

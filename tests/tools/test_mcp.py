@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.errors import SegueError, TransportError, UsageError
+from segue.tools.definition import Output, Tool
 from segue.tools.mcp.config import Http, Stdio, read_servers
 from segue.tools.mcp.servers import McpServers, tool_name
-from segue.tools.tool import Output, Tool
 from tools.tool_runs import perform
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from segue.conversation.blocks import ToolCall
-from segue.tools.tool import Context, Output, Tool
+from segue.tools.definition import Context, Output, Tool
 
 
 def a_context(

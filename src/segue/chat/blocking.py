@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block
     from segue.conversation.options import Options
     from segue.events import ChatEvent, Compaction, Switch
-    from segue.tools.tool import Tool
+    from segue.tools.definition import Tool
 
 T = TypeVar("T")
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from segue.routing.router import Router
     from segue.sessions.entries import Link
     from segue.sessions.stores.store import Store
-    from segue.tools.tool import Approves, Tool
+    from segue.tools.definition import Approves, Tool
 
 __all__ = ["Chat", "Model"]
 

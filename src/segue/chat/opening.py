@@ -19,8 +19,8 @@ from segue.sessions.journal import Journal
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.store import Store
 from segue.tools.approval import Approval
+from segue.tools.definition import Approves, Host, Tool
 from segue.tools.scheduler import Scheduler
-from segue.tools.tool import Approves, Host, Tool
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:

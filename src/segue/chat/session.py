@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from segue.routing.route import Route
     from segue.routing.router import Router
     from segue.sessions.journal import Journal
+    from segue.tools.definition import Approves, Tool
     from segue.tools.scheduler import Scheduler
-    from segue.tools.tool import Approves, Tool
 
 
 OVER_BUDGET = "over_budget"

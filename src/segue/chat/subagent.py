@@ -15,13 +15,13 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.events import ToolCallStart, Warned
 from segue.sessions.entries import Link
-from segue.tools.tool import Output, Tool
+from segue.tools.definition import Output, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from segue.chat.opened import Model
-    from segue.tools.tool import Approves, Context
+    from segue.tools.definition import Approves, Context
 
 _PARAMETERS: dict[str, Any] = {
     "type": "object",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from segue.config.layers import Settings
     from segue.providers.registry import KnownProviders
     from segue.sessions.stores.store import SessionInfo, Store
-    from segue.tools.tool import Tool
+    from segue.tools.definition import Tool
 
 
 @final

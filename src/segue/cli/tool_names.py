@@ -16,7 +16,7 @@ from segue.errors import SegueError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from segue.tools.tool import Tool
+    from segue.tools.definition import Tool
 
 ALL = "all"
 

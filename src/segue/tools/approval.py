@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import ToolCall
     from segue.events import Decision
-    from segue.tools.tool import Effect, Tool
+    from segue.tools.definition import Effect, Tool
 
 Mode: TypeAlias = Literal["ask", "auto-edit", "yolo", "plan"]
 Ask: TypeAlias = "Callable[[ToolCall, Tool], Awaitable[Decision]]"

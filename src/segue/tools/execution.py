@@ -9,14 +9,14 @@ from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.json_safe import encodable
 from segue.events import Emit, ToolProgress
 from segue.tools.arguments import problem_with
+from segue.tools.definition import Context
 from segue.tools.outputs import output_of
-from segue.tools.tool import Context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.conversation.blocks import Reason
-    from segue.tools.tool import Host, Tool
+    from segue.tools.definition import Host, Tool
 
 GRACE = 1.0
 """Seconds that a tool has to stop when it is told to. Then it is left to itself, and what it says is not heard."""

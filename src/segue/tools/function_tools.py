@@ -20,10 +20,10 @@ from msgspec import Struct, structs
 from segue.conversation.json_safe import is_json_safe
 from segue.conversation.tools import ToolSpec
 from segue.errors import UsageError
+from segue.tools.definition import Context, Effect, Output, Runner, Tool
 from segue.tools.docstrings import explain
 from segue.tools.outputs import output_of
 from segue.tools.threads import in_thread
-from segue.tools.tool import Context, Effect, Output, Runner, Tool
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _SETTINGS = "__segue_tool__"

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from segue.conversation.blocks import Media
 from segue.conversation.json_safe import encodable, is_json_safe, json_safe
-from segue.tools.tool import Output
+from segue.tools.definition import Output
 
 
 def media_of(data: bytes, name: str = "") -> Media | None:

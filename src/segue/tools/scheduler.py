@@ -19,8 +19,8 @@ from segue.events import Emit, ToolCallResult, ToolCallStart
 from segue.providers.models.prices import Bill
 from segue.sessions.entries import CallBegun, CallEnded, CallsScheduled, ToolsAnswered
 from segue.tools.arguments import problem_with
+from segue.tools.definition import Approves, Context, Host, Tool
 from segue.tools.execution import Progress, let_go, never_run, run_call, stop
-from segue.tools.tool import Approves, Context, Host, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from segue.cli.interactive.screen import Screen
     from segue.conversation.blocks import ToolCall
-    from segue.tools.tool import Tool
+    from segue.tools.definition import Tool
 
 MOST_LINES: Final = 24
 """Of a change that is shown before it is made."""

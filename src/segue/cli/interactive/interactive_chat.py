@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from segue.cli.runtime import Surroundings
     from segue.conversation.blocks import ToolCall
     from segue.events import Decision
-    from segue.tools.tool import Tool
+    from segue.tools.definition import Tool
 
 TICK_SECONDS: Final = 0.1
 TWICE_SECONDS: Final = 2.0

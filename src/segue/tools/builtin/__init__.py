@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from segue.tools.tool import Tool
+    from segue.tools.definition import Tool
 
 
 def builtin_tools(

@@ -10,10 +10,10 @@ from msgspec import Meta, Struct
 
 from segue.errors import UsageError
 from segue.tools.builtin.html_text import text_of_page
+from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
 from segue.tools.outputs import media_of
 from segue.tools.threads import in_thread
-from segue.tools.tool import Context, Output, Tool
 
 if TYPE_CHECKING:
     import aiohttp

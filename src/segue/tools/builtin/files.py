@@ -14,9 +14,9 @@ from segue.conversation.json_safe import is_encodable
 from segue.errors import UsageError
 from segue.tools.builtin.text_files import FileText, read_text, with_newlines, with_returns
 from segue.tools.builtin.workspace import Steps, Workspace
+from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
 from segue.tools.outputs import media_of
-from segue.tools.tool import Context, Output, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

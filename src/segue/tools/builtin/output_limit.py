@@ -11,7 +11,7 @@ from segue.conversation.json_safe import encodable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from segue.tools.tool import Context
+    from segue.tools.definition import Context
 
 MAX_CHARACTERS: Final = 30_000
 MAX_KEPT: Final = 50_000_000

@@ -15,8 +15,8 @@ from segue.conversation.json_safe import is_encodable
 from segue.errors import UsageError
 from segue.tools.builtin.file_walk import walk
 from segue.tools.builtin.search_process import Question
+from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
-from segue.tools.tool import Context, Output, Tool
 
 if TYPE_CHECKING:
     from segue.tools.builtin.output_limit import Outputs

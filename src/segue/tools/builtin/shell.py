@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from msgspec import Meta
 
 from segue.tools.builtin.output_limit import MAX_KEPT, left_out
+from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
-from segue.tools.tool import Context, Output, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,11 +12,11 @@ from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from segue.errors import SegueError, TransportError, UsageError
+from segue.tools.definition import Output
 from segue.tools.mcp.config import Http, Server, Stdio
 from segue.tools.mcp.results import output_of_result
 from segue.tools.mcp.stderr import LastWords
 from segue.tools.threads import in_thread
-from segue.tools.tool import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import Tool as ListedTool
 
-    from segue.tools.tool import Context
+    from segue.tools.definition import Context
 
 CLOSE_SECONDS: Final = 10.0
 MAX_PAGES: Final = 100

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Media
 from segue.conversation.json_safe import encodable
-from segue.tools.tool import Output
+from segue.tools.definition import Output
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from msgspec import structs
 from segue.conversation.tools import ToolSpec
 from segue.errors import SegueError
 from segue.tools.builtin.output_limit import Outputs
+from segue.tools.definition import Tool
 from segue.tools.mcp.config import Server, read_servers
 from segue.tools.mcp.connection import Connection
-from segue.tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool as ListedTool
 
-    from segue.tools.tool import Context, Output
+    from segue.tools.definition import Context, Output
 
 MAX_NAME: Final = 64
 

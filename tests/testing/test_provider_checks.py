@@ -11,7 +11,7 @@ from segue.conversation.blocks import Origin
 from segue.conversation.events import Event, Finished, TextDelta
 from segue.providers.adapter import ChatRequest, ProviderAdapter, Sent
 from segue.providers.scripted import ScriptedProvider, says
-from segue.testing.check_provider import Report, check_provider
+from segue.testing.provider_checks import Report, check_provider
 
 
 class Careless(ProviderAdapter):
