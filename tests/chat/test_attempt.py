@@ -10,12 +10,12 @@ from segue.chat.chat import Chat
 from segue.conversation.events import Finished, TextDelta
 from segue.providers.scripted import Line, ScriptedProvider, says
 from segue.routing.policies import SingleRouter
-from segue.routing.retry import Patience
+from segue.routing.retry import RetrySettings
 from segue.routing.route import parse_route
 from segue.routing.router import MemberFacts
 
 ROUTER = SingleRouter(
-    parse_route("scripted/m"), lambda _: MemberFacts(), patience=Patience(attempts=2, first_pause=0)
+    parse_route("scripted/m"), lambda _: MemberFacts(), retry=RetrySettings(attempts=2, first_pause=0)
 )
 
 

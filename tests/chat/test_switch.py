@@ -24,7 +24,7 @@ from segue.providers.adapter import ChatRequest
 from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
 from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
-from segue.routing.retry import Patience
+from segue.routing.retry import RetrySettings
 from segue.routing.route import Route
 from segue.sessions.entries import Compacted, Switched, UserSaid
 
@@ -52,7 +52,7 @@ class Pair:
 
     def router(self, policy: Any, **settings: Any) -> Any:
         profile = Profile(
-            name="both", policy=policy, members=("a/m", "b/m"), patience=Patience(attempts=1), **settings
+            name="both", policy=policy, members=("a/m", "b/m"), retry=RetrySettings(attempts=1), **settings
         )
         return build_router(profile, facts_from(self.providers))
 

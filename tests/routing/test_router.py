@@ -30,7 +30,7 @@ from segue.routing.balancer import Balancer
 from segue.routing.breaker import BreakerSettings
 from segue.routing.policies import SingleRouter
 from segue.routing.profiles import PolicyName, Profile, build_router
-from segue.routing.retry import Patience
+from segue.routing.retry import RetrySettings
 from segue.routing.route import Route, parse_route
 from segue.routing.router import GiveUp, GoTo, MemberFacts, Need, Retry, Router, Routing
 
@@ -506,7 +506,7 @@ def test_newer_latencies_weigh_more_than_older_ones() -> None:
 
 
 def test_a_single_route_tries_again_and_then_tells_the_error_as_it_is() -> None:
-    router = SingleRouter(parse_route(A), World().fact, patience=Patience(attempts=3))
+    router = SingleRouter(parse_route(A), World().fact, retry=RetrySettings(attempts=3))
     routing = router.open(Need())
     assert isinstance(fail(routing), Retry)
     assert isinstance(fail(routing), Retry)

@@ -16,7 +16,7 @@ from segue.providers.adapter import ChatRequest, Sent
 from segue.providers.scripted import Line, ScriptedProvider, calls, says
 from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
-from segue.routing.retry import Patience
+from segue.routing.retry import RetrySettings
 from segue.sessions.entries import Switched
 from segue.transcript.repairs import Repair
 
@@ -36,7 +36,7 @@ def routed(policy: Any, **members: ScriptedProvider | None) -> Chat:
         name="all",
         policy=policy,
         members=tuple(f"{name}/m" for name in members),
-        patience=Patience(attempts=1),
+        retry=RetrySettings(attempts=1),
     )
     providers = {name: provider for name, provider in members.items() if provider is not None}
     return Chat(build_router(profile, facts_from(providers)), providers=providers, tools=[look])

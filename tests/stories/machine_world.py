@@ -32,7 +32,7 @@ from segue.providers.provider import Provider
 from segue.routing.member_facts import facts_from
 from segue.routing.policies import Failover, RoundRobin, SingleRouter
 from segue.routing.profiles import Profile, build_router
-from segue.routing.retry import Patience
+from segue.routing.retry import RetrySettings
 from segue.routing.route import parse_route
 from segue.sessions.stores.store import Store
 from segue.tools.approval import Approval
@@ -94,7 +94,7 @@ WORD: Final = re.compile(r"(?:asked|said|found)\d{4,}")
 PIXEL: Final = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 )
-_PATIENT: Final = Patience(attempts=2, first_pause=0.0)
+_PATIENT: Final = RetrySettings(attempts=2, first_pause=0.0)
 _NEVER: Final = 60.0
 
 
@@ -198,12 +198,12 @@ class World:
     def router(self, target: str) -> SingleRouter | RoundRobin | Failover:
         facts = facts_from(self.providers)
         if target in SINGLE:
-            return SingleRouter(parse_route(target), facts, patience=_PATIENT)
+            return SingleRouter(parse_route(target), facts, retry=_PATIENT)
         if target == "narrow":
             route = structs.replace(parse_route(SEVEN[4]), context=2500)
-            return SingleRouter(route, facts, patience=_PATIENT)
+            return SingleRouter(route, facts, retry=_PATIENT)
         policy, members = ("round_robin", SEVEN) if target == "in turns" else ("failover", SEVEN[2:5])
-        profile = Profile(name=target, policy=policy, members=members, patience=_PATIENT)  # type: ignore[arg-type]
+        profile = Profile(name=target, policy=policy, members=members, retry=_PATIENT)  # type: ignore[arg-type]
         return build_router(profile, facts)  # type: ignore[return-value]
 
     def chat(self, target: str, store: Store, session: str, **settings: Any) -> Chat:

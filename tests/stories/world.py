@@ -14,7 +14,7 @@ from segue.events import ToolCallResult
 from segue.providers.provider import Provider
 from segue.routing.member_facts import facts_from
 from segue.routing.profiles import PolicyName, Profile, build_router
-from segue.routing.retry import Patience
+from segue.routing.retry import RetrySettings
 from strategies.provider_places import PLACES, Place, provider_at
 
 WIRES: tuple[Place, ...] = tuple(place for place in PLACES if place.name != "deepseek")
@@ -82,7 +82,7 @@ class World:
 
     def router(self, policy: PolicyName, *members: str) -> Any:
         profile = Profile(
-            name="story", policy=policy, members=members, patience=Patience(attempts=1, first_pause=0.0)
+            name="story", policy=policy, members=members, retry=RetrySettings(attempts=1, first_pause=0.0)
         )
         return build_router(profile, facts_from(self.providers))
 

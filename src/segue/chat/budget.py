@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, final
 
 from msgspec import Struct
 
-from segue.chat.turn import MAX_EXCHANGES
 from segue.errors import UsageError
+from segue.limits import MAX_EXCHANGES
 
 if TYPE_CHECKING:
     from segue.providers.models.prices import Bill

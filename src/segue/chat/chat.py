@@ -22,11 +22,11 @@ from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.opened import Model, Opened
 from segue.chat.opening import Settings, checked_tools, own_functions_only
 from segue.chat.running import EventStream, RunningTurn, spoken
-from segue.chat.turn import MAX_EXCHANGES
 from segue.conversation.json_safe import encodable
 from segue.conversation.options import Options
 from segue.errors import SegueError, UsageError
 from segue.events import ChatEvent, Finish, Switch, Warned
+from segue.limits import MAX_EXCHANGES
 from segue.routing.member_facts import provider_of
 from segue.sessions.entries import SettingsChanged, Switched
 from segue.tools.function_tools import as_tool

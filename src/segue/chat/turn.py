@@ -14,9 +14,8 @@ from msgspec import Struct
 from segue.conversation.blocks import Reason, ToolCall, ToolResult
 from segue.conversation.events import Finish, Reply
 from segue.conversation.message import Message
+from segue.limits import MAX_EXCHANGES
 from segue.sessions.entries import TurnFinish
-
-MAX_EXCHANGES = 10
 
 
 @final

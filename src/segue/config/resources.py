@@ -86,17 +86,15 @@ def open_router(
     from segue.routing.member_facts import facts_from  # noqa: PLC0415
     from segue.routing.profiles import Profile as Described  # noqa: PLC0415
     from segue.routing.profiles import build_router  # noqa: PLC0415
-    from segue.routing.retry import Patience  # noqa: PLC0415
 
     profile = Described(name=name, members=members)
     if settings is not None:
-        patience = Patience(**structs.asdict(settings.retry))
         weights = {members[settings.members.index(told)]: weight for told, weight in settings.weights.items()}
         profile = structs.replace(
             profile,
             policy=settings.policy,
             weights=weights,
             context=settings.context_limit,
-            patience=patience,
+            retry=settings.retry,
         )
     return build_router(profile, facts_from(providers))

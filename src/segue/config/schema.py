@@ -6,26 +6,15 @@ from typing import Annotated, Any, Literal, TypeAlias, final
 
 from msgspec import Meta, Struct, field
 
+from segue.limits import COMPACT_AT, MAX_EXCHANGES
+from segue.routing.retry import RetrySettings
+
 Policy: TypeAlias = Literal["single", "round_robin", "failover", "weighted", "least_latency"]
 ApprovalMode: TypeAlias = Literal["ask", "auto-edit", "yolo", "plan"]
 Keeping: TypeAlias = Literal["sqlite", "jsonl", "memory"]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
 Share: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
-
-
-@final
-class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a failed request is tried again at the same member."""
-
-    attempts: Count = 3
-    """The first included."""
-    first_pause: Seconds = 0.5
-    """Each further pause is twice as long."""
-    longest_pause: Seconds = 30.0
-    """A provider that asks for more is left for another member."""
-    total: Seconds = 60.0
-    """Of all pauses before one answer."""
 
 
 @final
@@ -39,7 +28,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """For `weighted`, by member; one that is not named weighs 1."""
     context_limit: Count | None = None
     """Tokens that fit; without it the smallest window among the members."""
-    retry: Retry = Retry()
+    retry: RetrySettings = RetrySettings()
 
 
 @final
@@ -114,13 +103,13 @@ class Ui(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a turn is stopped."""
 
-    max_turns: Count = 10
+    max_turns: Count = MAX_EXCHANGES
     """Exchanges with the model within one turn."""
     max_cost: Annotated[float, Meta(gt=0)] | None = None
     """Dollars: an answer that comes to more is stopped."""
     timeout: Seconds | None = None
     """Seconds, for a turn."""
-    compact_at: Share = 0.85
+    compact_at: Share = COMPACT_AT
     """Share of the context window at which the conversation is made shorter."""
 
 

@@ -26,7 +26,7 @@ from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
-from segue.routing.retry import Patience
+from segue.routing.retry import RetrySettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _BREATH = 20
 """So many delays make the pause after a turn."""
-_AT_ONCE = Patience(attempts=1)
+_AT_ONCE = RetrySettings(attempts=1)
 """Of a router that has somebody else to ask: readers need not wait for a second refusal."""
 
 
@@ -140,7 +140,7 @@ class _Play:
         if not others:
             return first
         members = {route.name: route for route in (first, *others)}
-        profile = Profile(name=" or ".join(turn.wires), members=tuple(members), patience=_AT_ONCE)
+        profile = Profile(name=" or ".join(turn.wires), members=tuple(members), retry=_AT_ONCE)
         return build_router(profile, facts_from(self._providers), resolve=members.__getitem__)
 
     async def _take(self, number: int, turn: Turn, chat: Chat) -> SegueError | None:

@@ -12,20 +12,20 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from segue.errors import RouteBusyError, RouteError, RouteTooSmallError, SegueError, UsageError
-from segue.routing.retry import Patience, cure_of, is_transient, pause_before, retry_after_of
+from segue.routing.retry import RetrySettings, is_transient, pause_before, recovery_for, retry_after_of
 from segue.routing.router import GiveUp, GoTo, Need, NextStep, Retry, Routing, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from segue.conversation.usage import Usage
-    from segue.routing.members import Hindrance, Member, Obstacle
+    from segue.routing.members import Member, SkipKind, SkipReason
     from segue.routing.route import Route
     from segue.routing.router import Facts
     from segue.routing.statistics import MemberStatistics
 
 
-_SECOND_CHOICE: Final[tuple[Hindrance, ...]] = ("lacking", "locked_out")
+_SECOND_CHOICE: Final[tuple[SkipKind, ...]] = ("lacking", "locked_out")
 """Better an answer from a member that hears of images and tools in words, or one that got its key since, than none."""
 
 
@@ -39,7 +39,7 @@ class Balancer:
         facts: Facts,
         *,
         context: int | None = None,
-        patience: Patience | None = None,
+        retry: RetrySettings | None = None,
         now: Callable[[], float] = monotonic,
         random: Callable[[], float] | None = None,
     ) -> None:
@@ -48,7 +48,7 @@ class Balancer:
         self.name = name
         self.members = tuple(members)
         self.facts = facts
-        self.patience = patience or Patience(attempts=2)
+        self.retry = retry or RetrySettings(attempts=2)
         self.now = now
         self.random = random or Random().random  # noqa: S311 - spreads requests, guards nothing
         self.lock = Lock()
@@ -77,28 +77,28 @@ class Balancer:
         with self.lock:
             now = self.now()
             free: list[Member] = []
-            obstacles: list[tuple[Member, Obstacle]] = []
+            skips: list[tuple[Member, SkipReason]] = []
             for member in self.members:
-                obstacle = member.obstacle(need, self.facts, now)
-                if obstacle is None:
+                reason = member.skip_reason(need, self.facts, now)
+                if reason is None:
                     free.append(member)
                 else:
-                    obstacles.append((member, obstacle))
+                    skips.append((member, reason))
             for kind in _SECOND_CHOICE:
                 if not free:
-                    free = [member for member, obstacle in obstacles if obstacle.kind == kind]
-                    obstacles = [held for held in obstacles if held[1].kind != kind]
+                    free = [member for member, reason in skips if reason.kind == kind]
+                    skips = [held for held in skips if held[1].kind != kind]
             if not free:
-                raise self.refusal(obstacles, now)
+                raise self.none_available(skips, now)
             candidates = self.order(free)
             self._opened += 1
-            return TurnRouting(self, candidates, obstacles, self._opened)
+            return TurnRouting(self, candidates, skips, self._opened)
 
     def statistics(self) -> tuple[MemberStatistics, ...]:
         with self.lock:
             now = self.now()
             return tuple(
-                member.tally.told(member.name, member.breaker.state(now), self._unusable(member))
+                member.counters.snapshot(member.name, member.breaker.state(now), self._unusable(member))
                 for member in self.members
             )
 
@@ -119,28 +119,28 @@ class Balancer:
     def exhausted(self, turn: TurnRouting) -> None:
         """All members failed."""
 
-    def refusal(self, obstacles: Sequence[tuple[Member, Obstacle]], now: float) -> SegueError:
+    def none_available(self, skips: Sequence[tuple[Member, SkipReason]], now: float) -> SegueError:
         """Why no member can even be asked."""
-        failures = tuple((member.name, obstacle.error) for member, obstacle in obstacles)
+        failures = tuple((member.name, reason.error) for member, reason in skips)
         message = f'No member of "{self.name}" can take this turn: {_listed(failures)}'
-        limits = [obstacle.limit for _, obstacle in obstacles if obstacle.kind == "too_small"]
+        limits = [reason.limit for _, reason in skips if reason.kind == "too_small"]
         if limits:
             return RouteTooSmallError(
                 message, limit=max(limits), hint="Make the conversation shorter.", failures=failures
             )
-        rests = [obstacle.until - now for _, obstacle in obstacles if obstacle.kind == "resting"]
+        rests = [reason.until - now for _, reason in skips if reason.kind == "resting"]
         return _aggregate(message, failures, rests)
 
-    def defeat(self, turn: TurnRouting, last: SegueError, now: float) -> SegueError:
+    def all_failed(self, turn: TurnRouting, last: SegueError, now: float) -> SegueError:
         """Why nobody answered: every reason, and whether and when asking again may help."""
         failures = (
             *((member.name, error) for member, error in turn.failures.items()),
-            *((member.name, obstacle.error) for member, obstacle in turn.obstacles),
+            *((member.name, reason.error) for member, reason in turn.skips),
         )
         too_small = all(error.remedy == "shrink" for _, error in failures)
         if too_small or len(failures) == 1:
             return last
-        rests = [obstacle.until - now for _, obstacle in turn.obstacles if obstacle.kind == "resting"]
+        rests = [reason.until - now for _, reason in turn.skips if reason.kind == "resting"]
         rests += [
             max(retry_after_of(error) or 0.0, member.breaker.ready_at(now) - now)
             for member, error in turn.failures.items()
@@ -156,19 +156,19 @@ class TurnRouting:
         self,
         balancer: Balancer,
         candidates: list[Member],
-        obstacles: list[tuple[Member, Obstacle]],
+        skips: list[tuple[Member, SkipReason]],
         ordinal: int,
     ) -> None:
         self.ordinal = ordinal
         self.member = candidates[0]
-        self.obstacles = obstacles
+        self.skips = skips
         self.failures: dict[Member, SegueError] = {}
         self._balancer = balancer
         self._waiting = candidates[1:]
         self._attempts = 0
         self._waited = 0.0
         self._settled = False
-        self.member.asks(balancer.now())
+        self.member.begin_turn(balancer.now())
 
     @property
     def route(self) -> Route:
@@ -176,47 +176,47 @@ class TurnRouting:
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
-        return tuple(member.skipped(obstacle) for member, obstacle in self.obstacles)
+        return tuple(member.skipped(reason) for member, reason in self.skips)
 
     def failed(self, error: SegueError, *, shown: bool, ran: bool) -> NextStep:
         with self._balancer.lock:
             now = self._balancer.now()
             member = self.member
-            member.fails(error, now)
+            member.record_failure(error, now)
             self.failures[member] = error
             self._attempts += 1
             if shown:
                 return GiveUp(error)
             stays = ran or self._settled
-            cure = cure_of(error)
-            if cure == "again" and (stays or not self._waiting or member.breaker.ready_at(now) <= now):
+            recovery = recovery_for(error)
+            if recovery == "retry" and (stays or not self._waiting or member.breaker.ready_at(now) <= now):
                 pause = self._pause(error)
                 if pause is not None:
                     self._waited += pause
                     return Retry(pause)
-            member.leave(error, now)
-            if stays or cure == "none":
+            member.rest_after(error, now)
+            if stays or recovery == "give_up":
                 return GiveUp(error)
-            return self._go_on(error, now)
+            return self._next_member(error, now)
 
     def _pause(self, error: SegueError) -> float | None:
         balancer = self._balancer
-        return pause_before(self._attempts, error, self._waited, balancer.patience, balancer.random)
+        return pause_before(self._attempts, error, self._waited, balancer.retry, balancer.random)
 
-    def _go_on(self, error: SegueError, now: float) -> NextStep:
-        need = Need() if cure_of(error) != "larger" else Need(tokens=self._outgrown())
+    def _next_member(self, error: SegueError, now: float) -> NextStep:
+        need = Need() if recovery_for(error) != "larger_member" else Need(tokens=self._outgrown())
         while self._waiting:
             member = self._waiting.pop(0)
             # Other sessions may have found it failing since this turn began.
-            obstacle = member.obstacle(need, self._balancer.facts, now)
-            if obstacle is None or obstacle.kind == "locked_out":
+            reason = member.skip_reason(need, self._balancer.facts, now)
+            if reason is None or reason.kind == "locked_out":
                 self.member = member
                 self._attempts, self._waited = 0, 0.0
-                member.asks(now)
+                member.begin_turn(now)
                 return GoTo(member.route)
-            self.obstacles.append((member, obstacle))
+            self.skips.append((member, reason))
         self._balancer.exhausted(self)
-        return GiveUp(self._balancer.defeat(self, error, now))
+        return GiveUp(self._balancer.all_failed(self, error, now))
 
     def _outgrown(self) -> int | None:
         """Tokens that the conversation has at least, after the present member found it too long."""
@@ -232,15 +232,15 @@ class TurnRouting:
         cost: float | None = None,
     ) -> None:
         with self._balancer.lock:
-            self.member.tally.success(usage, first_token_seconds, seconds, cost)
-            self.member.succeeds(first_token_seconds, self._balancer.now())
+            self.member.counters.success(usage, first_token_seconds, seconds, cost)
+            self.member.record_success(first_token_seconds, self._balancer.now())
             self._settled = True
             self._attempts, self._waited = 0, 0.0
             self._balancer.answered(self)
 
     def aborted(self) -> None:
         with self._balancer.lock:
-            self.member.tally.abort()
+            self.member.counters.abort()
             self.member.breaker.give_back()
 
 

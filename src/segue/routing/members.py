@@ -8,15 +8,15 @@ from msgspec import Struct
 
 from segue.errors import RouteBusyError, RouteError, RouteTooSmallError, SegueError, UsageError
 from segue.routing.breaker import Breaker, BreakerSettings
-from segue.routing.retry import cure_of, retry_after_of
+from segue.routing.retry import recovery_for, retry_after_of
 from segue.routing.router import MemberFacts, Skipped
-from segue.routing.statistics import Tally
+from segue.routing.statistics import MemberCounters
 
 if TYPE_CHECKING:
     from segue.routing.route import Route
     from segue.routing.router import Facts, Need
 
-Hindrance: TypeAlias = Literal["unusable", "resting", "locked_out", "too_small", "lacking"]
+SkipKind: TypeAlias = Literal["unusable", "resting", "locked_out", "too_small", "lacking"]
 """`locked_out`: it wanted another key or more money, which it may have by now. `lacking`: it cannot see or call what
 the turn has, so it would have to be told in other words."""
 
@@ -30,10 +30,10 @@ _LOCKS = ("log_in", "pay")
 
 
 @final
-class Obstacle(Struct, frozen=True):
+class SkipReason(Struct, frozen=True):
     """Why a turn should not go to a member."""
 
-    kind: Hindrance
+    kind: SkipKind
     error: SegueError
     until: float = 0.0
     """When it is over, where time is what it takes."""
@@ -56,7 +56,7 @@ class Member:
         self.name = name or (route.name if route is not None else "")
         self.weight = weight
         self.breaker = Breaker(breaker)
-        self.tally = Tally()
+        self.counters = MemberCounters()
         self._unknown = unknown
         self.asked_at: float | None = None
         self._measured: tuple[float, float] | None = None
@@ -80,24 +80,24 @@ class Member:
         known = facts(self.route)
         return known if self.route.context is None else _limited(known, self.route.context)
 
-    def obstacle(self, need: Need, facts: Facts, now: float) -> Obstacle | None:
+    def skip_reason(self, need: Need, facts: Facts, now: float) -> SkipReason | None:
         try:
             known = self.facts(facts)
         except SegueError as error:
-            return Obstacle("unusable", error)
+            return SkipReason("unusable", error)
         ready = max(self._rests_until, self.breaker.ready_at(now))
         if ready > now:
             locked = self._rests_because is not None and self._rests_because.remedy in _LOCKS
-            return Obstacle("locked_out" if locked else "resting", self._resting(ready - now), ready)
+            return SkipReason("locked_out" if locked else "resting", self._resting(ready - now), ready)
         if need.tokens is not None and known.context is not None and need.tokens > known.context:
-            return Obstacle("too_small", self._too_small(need.tokens, known.context), limit=known.context)
+            return SkipReason("too_small", self._too_small(need.tokens, known.context), limit=known.context)
         if need.images and not known.images:
-            return Obstacle("lacking", RouteError("It cannot see images.", code="no_images"))
+            return SkipReason("lacking", RouteError("It cannot see images.", code="no_images"))
         if need.tools and not known.tools:
-            return Obstacle("lacking", RouteError("It knows no tools.", code="no_tools"))
+            return SkipReason("lacking", RouteError("It knows no tools.", code="no_tools"))
         return None
 
-    def asks(self, now: float) -> None:
+    def begin_turn(self, now: float) -> None:
         """A turn goes there."""
         self.asked_at = now
         self.breaker.begin(now)
@@ -106,15 +106,15 @@ class Member:
         """Seconds to the first token of late; the newest measurements weigh most."""
         return self._measured[0] if self._measured and now - self._measured[1] < STALE else None
 
-    def fails(self, error: SegueError, now: float) -> None:
+    def record_failure(self, error: SegueError, now: float) -> None:
         """Learn from a failure. What is wrong with the request alone says nothing about the member."""
-        self.tally.failure(error)
-        if cure_of(error) == "again":
+        self.counters.failure(error)
+        if recovery_for(error) == "retry":
             self.breaker.failed(now)
         else:
             self.breaker.give_back()
 
-    def leave(self, error: SegueError, now: float) -> None:
+    def rest_after(self, error: SegueError, now: float) -> None:
         """The turn goes elsewhere because of this: let the member rest where it is known for how long."""
         asked = retry_after_of(error)
         if error.remedy in _LOCKS:
@@ -123,7 +123,7 @@ class Member:
             self._rests_until = max(self._rests_until, now + min(asked, LONGEST_REST))
             self._rests_because = error
 
-    def succeeds(self, first_token_seconds: float | None, now: float) -> None:
+    def record_success(self, first_token_seconds: float | None, now: float) -> None:
         self.breaker.succeeded()
         if first_token_seconds is not None:
             known = self.latency(now)
@@ -132,7 +132,7 @@ class Member:
         self._rests_until, self._rests_because = 0.0, None
 
     def _resting(self, seconds: float) -> RouteBusyError:
-        cause = self._rests_because or self.tally.last_error
+        cause = self._rests_because or self.counters.last_error
         why = f": {cause.message}" if cause is not None else "."
         return RouteBusyError(
             f"It is left alone for {seconds:.0f} s after it failed{why}", code="resting", retry_after=seconds
@@ -143,8 +143,8 @@ class Member:
             f"Request exceeds token limit: {tokens} > {limit} for model {self.route.model}", limit=limit
         )
 
-    def skipped(self, obstacle: Obstacle) -> Skipped:
-        return Skipped(self.name, obstacle.error.message, self._route, obstacle.error.code)
+    def skipped(self, reason: SkipReason) -> Skipped:
+        return Skipped(self.name, reason.error.message, self._route, reason.error.code)
 
 
 def _limited(known: MemberFacts, context: int) -> MemberFacts:

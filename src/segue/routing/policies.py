@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from segue.routing.balancer import Balancer, TurnRouting
 from segue.routing.breaker import BreakerSettings
 from segue.routing.members import Member
-from segue.routing.retry import Patience
+from segue.routing.retry import RetrySettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from segue.errors import SegueError
-    from segue.routing.members import Obstacle
+    from segue.routing.members import SkipReason
     from segue.routing.route import Route
     from segue.routing.router import Facts
 
@@ -29,20 +29,20 @@ class SingleRouter(Balancer):
         route: Route,
         facts: Facts,
         *,
-        patience: Patience | None = None,
+        retry: RetrySettings | None = None,
         now: Callable[[], float] = monotonic,
         random: Callable[[], float] | None = None,
     ) -> None:
-        member = _Tireless(route, _NEVER_OPENS)
-        super().__init__(route.name, [member], facts, patience=patience or Patience(), now=now, random=random)
+        member = _AlwaysAvailable(route, _NEVER_OPENS)
+        super().__init__(route.name, [member], facts, retry=retry or RetrySettings(), now=now, random=random)
 
-    def refusal(self, obstacles: Sequence[tuple[Member, Obstacle]], now: float) -> SegueError:
+    def none_available(self, skips: Sequence[tuple[Member, SkipReason]], now: float) -> SegueError:
         del now
-        return obstacles[0][1].error
+        return skips[0][1].error
 
 
-class _Tireless(Member):
-    def leave(self, error: SegueError, now: float) -> None:
+class _AlwaysAvailable(Member):
+    def rest_after(self, error: SegueError, now: float) -> None:
         """Stay."""
 
 
@@ -69,7 +69,7 @@ class Failover(Balancer):
 
     def answered(self, turn: TurnRouting) -> None:
         preferred = self.members[self._preferred]
-        gone = {member for member, obstacle in turn.obstacles if obstacle.kind in _GONE}
+        gone = {member for member, reason in turn.skips if reason.kind in _GONE}
         # A member that was passed over because of what this turn has stays preferred for those that have it not.
         if turn.member is preferred or preferred in turn.failures or preferred in gone:
             self._prefer(self.members.index(turn.member), turn)

@@ -11,7 +11,7 @@ from segue.errors import SegueError, UsageError
 from segue.routing.breaker import BreakerSettings
 from segue.routing.members import Member
 from segue.routing.policies import Failover, LeastLatency, RoundRobin, SingleRouter, Weighted
-from segue.routing.retry import Patience
+from segue.routing.retry import RetrySettings
 from segue.routing.route import parse_route
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     """For the policy `weighted`; a member that is not named here weighs 1."""
     context: int | None = None
     """Tokens that fit, where it should not be the smallest window of the members."""
-    patience: Patience | None = None
+    retry: RetrySettings | None = None
     breaker: BreakerSettings = BreakerSettings()
 
 
@@ -84,7 +84,7 @@ def build_router(
         members,
         facts,
         context=profile.context,
-        patience=profile.patience,
+        retry=profile.retry,
         now=now,
         random=random,
     )
@@ -104,7 +104,7 @@ def _single(
             path="members",
             hint="Choose a policy for several members, for example failover.",
         )
-    return SingleRouter(resolve(profile.members[0]), facts, patience=profile.patience, now=now, random=random)
+    return SingleRouter(resolve(profile.members[0]), facts, retry=profile.retry, now=now, random=random)
 
 
 def _member(name: str, profile: Profile, resolve: Callable[[str], Route]) -> Member:

@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.errors import SegueError
 
-Cure: TypeAlias = Literal["again", "elsewhere", "larger", "none"]
-"""Ask the same member again; ask another at once; ask one with a larger window; nothing that asking could help."""
+Recovery: TypeAlias = Literal["retry", "other_member", "larger_member", "give_up"]
+"""Ask the same member again; ask another at once; ask one with a larger window; no request could help."""
 
 _CLOSED = frozenset({401, 402, 403})
 """Nobody gets in by knocking again."""
 
 
-@final
-class Patience(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often and how long one exchange may be tried at one member. Times are seconds."""
+_Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 
-    attempts: int = 3
-    """All of them, the first included."""
-    first_pause: float = 0.5
-    longest_pause: float = 30.0
-    """Also of what a provider asks for: one that wants a longer pause is not waited for."""
-    total: float = 60.0
+
+@final
+class RetrySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a failed request is tried again at the same member."""
+
+    attempts: Annotated[int, Meta(ge=1)] = 3
+    """The first included."""
+    first_pause: _Seconds = 0.5
+    """Each further pause is twice as long."""
+    longest_pause: _Seconds = 30.0
+    """A provider that asks for more is left for another member."""
+    total: _Seconds = 60.0
     """Of all pauses before one answer."""
 
 
-def cure_of(error: SegueError) -> Cure:
+def recovery_for(error: SegueError) -> Recovery:
     if is_transient(error):
-        return "again"
+        return "retry"
     if error.remedy == "shrink":
-        return "larger"
+        return "larger_member"
     # A refusal with a status came from this very provider: the next one gets a request of its own making.
     if error.remedy in ("log_in", "pay") or status_of(error) is not None:
-        return "elsewhere"
-    return "none"
+        return "other_member"
+    return "give_up"
 
 
 def is_transient(error: SegueError) -> bool:
@@ -64,20 +68,20 @@ def retry_after_of(error: SegueError) -> float | None:
 
 
 def pause_before(
-    attempt: int, error: SegueError, waited: float, patience: Patience, random: Callable[[], float]
+    attempt: int, error: SegueError, waited: float, retry: RetrySettings, random: Callable[[], float]
 ) -> float | None:
-    """Seconds to wait after failed attempt number `attempt`, counted from 1; nothing if it was the last.
+    """Seconds to wait after failed attempt number `attempt`, counted from 1; None if it was the last.
 
     Doubling pauses with full jitter above a half, so that many who failed together do not come back together. What a
     provider asks for is the least that is waited.
     """
-    if attempt >= patience.attempts:
+    if attempt >= retry.attempts:
         return None
-    doubled = patience.first_pause * 2.0 ** min(attempt - 1, 30)
-    pause = min(doubled, patience.longest_pause) * (0.5 + random() / 2)
+    doubled = retry.first_pause * 2.0 ** min(attempt - 1, 30)
+    pause = min(doubled, retry.longest_pause) * (0.5 + random() / 2)
     asked = retry_after_of(error)
     if asked is not None:
-        if asked > patience.longest_pause:
+        if asked > retry.longest_pause:
             return None
         pause = max(pause, asked)
-    return pause if waited + pause <= patience.total else None
+    return pause if waited + pause <= retry.total else None

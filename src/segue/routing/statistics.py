@@ -40,7 +40,7 @@ class MemberStatistics(Struct, frozen=True, kw_only=True):
     """Why the member cannot be used at all, if so."""
 
 
-class Tally:
+class MemberCounters:
     """The counters of one member."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Tally:
     def abort(self) -> None:
         self.aborts += 1
 
-    def told(self, name: str, breaker: BreakerState, unusable: str = "") -> MemberStatistics:
+    def snapshot(self, name: str, breaker: BreakerState, unusable: str = "") -> MemberStatistics:
         return MemberStatistics(
             name=name,
             requests=self.successes + self.failures + self.aborts,

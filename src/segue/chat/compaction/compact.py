@@ -11,6 +11,7 @@ from segue.chat.compaction.summary import request_for_summary
 from segue.chat.compaction.truncation import cut, elide, truncate
 from segue.chat.compaction.units import last_prompt, recall, units_of
 from segue.conversation.message import Conversation
+from segue.limits import COMPACT_AT, COMPACT_TO
 
 if TYPE_CHECKING:
     from segue.conversation.interaction import Ledger
@@ -43,13 +44,15 @@ class Shortened(Struct, frozen=True, kw_only=True):
     """Why the strategy asked for could not be used."""
 
 
-def needs_compaction(tokens: int, limit: int | None, output: int | None = None, share: float = 0.85) -> bool:
+def needs_compaction(
+    tokens: int, limit: int | None, output: int | None = None, share: float = COMPACT_AT
+) -> bool:
     """Whether a request of so many tokens fills its share of what a window leaves for input."""
     return limit is not None and tokens > share * _room(limit, output)
 
 
-def budget_for(limit: int, output: int | None = None, share: float = 0.5) -> int:
-    """How many tokens to compact to. It is far below where compaction begins: each time costs the provider's cache."""
+def budget_for(limit: int, output: int | None = None, share: float = COMPACT_TO) -> int:
+    """How many tokens to compact to."""
     return max(1, int(share * _room(limit, output)))
 
 

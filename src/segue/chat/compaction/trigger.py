@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, final
 from msgspec import Struct, structs
 
 from segue.chat.attempt import Attempt
-from segue.chat.compaction import Strategy, compact, needs_compaction
+from segue.chat.compaction import Strategy, budget_for, compact, needs_compaction
 from segue.conversation.blocks import Media, ToolResult
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import SegueError
 from segue.events import Compaction, Warned
+from segue.limits import COMPACT_AT, COMPACT_TO
 from segue.providers.adapter import ChatRequest, CountsTokens, KnowsModels
 from segue.providers.models.prices import Bill, cost_of
 from segue.providers.token_counts import ASKING_SECONDS, WARNING_THRESHOLD, TokenCounter
@@ -41,9 +42,9 @@ class CompactionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """How and when a conversation is made shorter."""
 
     strategy: Strategy = "summarise"
-    share: float = 0.85
+    share: float = COMPACT_AT
     """Of what the window leaves for input: a request that takes more is shortened first."""
-    target: float = 0.5
+    target: float = COMPACT_TO
     """The share that is left of it afterwards."""
     automatic: bool = True
 
@@ -106,7 +107,7 @@ class Shortening:
             state.conversation,
             state.ledger,
             strategy=strategy or self.settings.strategy,
-            budget=max(1, int((limit or count(state.conversation)) * self.settings.target)),
+            budget=budget_for(limit or count(state.conversation), share=self.settings.target),
             count=count,
             summarise=self._summariser(narrator, abort, bill),
             window=self._facts(narrator).context,
