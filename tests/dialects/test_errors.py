@@ -12,9 +12,9 @@ from segue.dialects.errors import (
     excerpt,
     request_id,
     retry_after,
-    without_secrets,
 )
 from segue.errors import ContextLengthError, InvalidRequestError, OverloadError, ProviderError, RateLimitError
+from segue.redaction import redact_text
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_the_wait_is_read_when_it_is_a_number_of_seconds(
         "invalid key sk-ant-hunter2-abcdefgh",
     ],
 )
-def test_keys_are_blotted_out(told: str) -> None:
-    assert "hunter2" not in without_secrets(told)
+def test_keys_are_redacted(told: str) -> None:
+    assert "hunter2" not in redact_text(told)
     assert b"hunter2" not in clean_body(told.encode())
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from segue.tools.builtin import builtin_tools
-from segue.tools.builtin.shell import without_secrets
 from segue.tools.definition import Tool
 from tools.tool_runs import perform, run_tool
 
@@ -164,16 +163,3 @@ def test_no_key_of_ours_reaches_a_command(shell: Tool, monkeypatch: pytest.Monke
     value = run_tool(shell, {"command": "env"}).value
     assert "sesame" not in value
     assert "HARMLESS=fine" in value
-
-
-def test_secrets_are_known_by_their_names_and_by_passwords_in_addresses() -> None:
-    taken = (
-        "OPENAI_API_KEY OPENAIAPIKEY GH_TOKEN AWS_SECRET_ACCESS_KEY DB_PASSWORD PGPASSWORD GITHUB_PAT MY_KEY"
-    )
-    taken += " SIGNING_KEY_2 GOOGLE_APPLICATION_CREDENTIALS SENTRY_DSN NPM_AUTH aws_session_token"
-    harmless = "PATH HOME PWD OLDPWD SSH_AUTH_SOCK MONKEY KEYBOARD XAUTHORITY LANG PATTERN DESKTOP_SESSION"
-    environment = dict.fromkeys([*taken.split(), *harmless.split()], "x") | {
-        "DATABASE_URL": "postgres://me:hidden@db/x",
-        "SITE_URL": "https://example.org:8080/a",
-    }
-    assert set(without_secrets(environment)) == {*harmless.split(), "SITE_URL"}

@@ -209,7 +209,7 @@ def test_what_is_broken_is_told_and_takes_nobody_else_down(tmp_path: Path) -> No
         told = {name: str(problem) for name, problem in servers.problems.items()}
         assert set(told) == {"missing", "broken", "silent", "gone", "unset", "empty"}
         assert "No such file" in told["missing"]
-        assert "It said: cannot start with …: no disk" in told["broken"]
+        assert "It said: cannot start with [redacted]: no disk" in told["broken"]
         assert "did not answer within 1 seconds" in told["silent"]
         assert "connection attempts failed" in told["gone"]
         assert "SEGUE_NOT_SET" in told["unset"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING
 
 from segue.errors import (
@@ -16,6 +15,7 @@ from segue.errors import (
     RateLimitError,
     TranscriptError,
 )
+from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,11 +33,6 @@ _BY_STATUS: Mapping[int, type[ProviderError]] = {
 TOOLS_UNSUPPORTED = "tools_unsupported"
 """The code of the error for tools offered to a model that cannot take any: they can still be told in words."""
 _REQUEST_IDS = ("request-id", "x-request-id", "apim-request-id", "cf-ray")
-
-_SECRETS = re.compile(
-    r"(?P<before>\bkey provided: |\b[Bb]earer |[?&](?:api_)?key=)(?P<told>[^\s\"'&,]+?)(?=[.]?(?:[\s\"'&,]|$))"
-    r"|\b(?:sk|pk|rk|gsk|xai|AIza|hf|key)[-_][\w*-]{12,}|\bAIza[\w-]{20,}"
-)
 
 
 def class_of_status(status: int) -> type[ProviderError]:
@@ -66,21 +61,16 @@ def request_id(headers: Mapping[str, str]) -> str:
     return next((headers[name] for name in _REQUEST_IDS if headers.get(name)), "")
 
 
-def without_secrets(text: str) -> str:
-    """The text with every key blotted out: some providers repeat the key they refuse."""
-    return _SECRETS.sub(lambda found: f"{found['before'] or ''}[key]", text)
-
-
 def clean_body(body: bytes) -> bytes:
     """A refusal's body, fit to be kept."""
     told = body.decode("utf-8", "replace")
-    clean = without_secrets(told)
+    clean = redact_text(told)
     return body if clean == told else clean.encode("utf-8", "replace")
 
 
 def excerpt(body: bytes, status: int) -> str:
     """The message of a refusal whose body is not what this wire says refusals look like."""
-    told = " ".join(without_secrets(body[:2000].decode("utf-8", "replace")).split())
+    told = " ".join(redact_text(body[:2000].decode("utf-8", "replace")).split())
     return told[:300] or f"The provider answered with status {status} and no explanation."
 
 

@@ -13,7 +13,8 @@ from msgspec import Struct, structs
 
 from segue.dialects.dialect import Dialect
 from segue.errors import ProtocolError, ProviderError, SegueError
-from segue.transports.transport import SHORTEST_SECRET, Timeouts, Transport, WireRequest, WireResponse
+from segue.redaction import redact_values
+from segue.transports.transport import Timeouts, Transport, WireRequest, WireResponse
 
 
 @final
@@ -56,7 +57,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
                 error = self.dialect.decode_error(answer.status, answer.headers, await answer.read())
                 if error.retry_after is None:
                     error.retry_after = _seconds_until(answer.headers.get("retry-after", ""))
-                self.blot(error)
+                self.redact(error)
                 raise error
             yield answer
 
@@ -82,19 +83,20 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         joint = "&" if "?" in path else "?"
         return f"{self.base_url}{path}{joint + query if query else ''}"
 
-    def blot(self, error: SegueError) -> None:
+    def redact(self, error: SegueError) -> None:
         """Take the key out of an error: some servers repeat what they were sent."""
         try:
             sent = {**self.query, **self.headers()}
         except Exception:  # without a key there is none to repeat
             return
-        for name, value in sent.items():
-            secret = value.removeprefix("Bearer ")
-            if len(secret) >= SHORTEST_SECRET and not name.endswith("-version"):
-                error.message = error.message.replace(secret, "[key]")
-                error.args = (error.message,)
-                if isinstance(error, ProviderError):
-                    error.body = error.body.replace(secret.encode(), b"[key]")
+        secrets = [
+            value.removeprefix("Bearer ") for name, value in sent.items() if not name.endswith("-version")
+        ]
+        error.message = redact_values(error.message, secrets)
+        error.args = (error.message,)
+        if isinstance(error, ProviderError):
+            body = error.body.decode("utf-8", "surrogateescape")
+            error.body = redact_values(body, secrets).encode("utf-8", "surrogateescape")
 
     def at(self, base_url: str) -> Endpoint:
         return structs.replace(self, base_url=base_url.rstrip("/"))

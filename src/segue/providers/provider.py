@@ -11,7 +11,7 @@ from urllib.parse import quote
 from msgspec import structs
 
 from segue.conversation.events import CallStarted, Event, Failed, Finished
-from segue.dialects.errors import request_id, without_secrets
+from segue.dialects.errors import request_id
 from segue.errors import (
     CredentialsError,
     ProtocolError,
@@ -29,6 +29,7 @@ from segue.providers.models.cards import card_for_model, default_model
 from segue.providers.models.learned import Learning
 from segue.providers.request_writer import Writer
 from segue.providers.services import services_of
+from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -219,7 +220,7 @@ class Provider(ProviderAdapter):
         """The end of a stream, without any key in it. A key that was refused is looked for again next time."""
         if isinstance(last, Failed):
             if self._key is None or self._key.known:
-                self.endpoint.blot(last.error)
+                self.endpoint.redact(last.error)
             if isinstance(last.error, CredentialsError) and self._key is not None:
                 self._key.forget()
         return last
@@ -292,7 +293,7 @@ def _endless(name: str) -> ProtocolError:
 
 
 def _unexpected(name: str, error: Exception) -> ProtocolError:
-    why = without_secrets(f"{type(error).__name__}: {error}")[:300]
+    why = redact_text(f"{type(error).__name__}: {error}")[:300]
     unexpected = ProtocolError(
         f"Something unexpected happened while {name} was asked: {why}.",
         code="unexpected",

@@ -7,7 +7,6 @@ Headers and keys in a request's own fields belong to the provider, not to the se
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
 import msgspec
@@ -22,6 +21,7 @@ from segue.conversation.document import (
 )
 from segue.conversation.json_safe import json_safe
 from segue.conversation.options import Options
+from segue.redaction import drop_secret_fields
 from segue.sessions import errors
 from segue.sessions.entries import (
     Adopted,
@@ -44,15 +44,6 @@ _E = TypeVar("_E", bound=Entry)
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
-
-_SECRET: Final = frozenset(
-    {
-        *("headers", "extra_headers", "http_headers", "default_headers"),
-        *("authorization", "proxy_authorization", "auth", "bearer", "cookie", "cookies"),
-        *("api_key", "apikey", "x_api_key", "x_goog_api_key"),
-        *("access_token", "refresh_token", "id_token", "client_secret", "password", "secret"),
-    }
-)
 
 
 def encode_entry(entry: Entry) -> bytes:
@@ -125,14 +116,4 @@ def _plain_conversation(conversation: Conversation) -> Conversation:
 
 def _journalled(options: Options) -> Options:
     kept = plain_options(options)
-    return structs.replace(kept, extra=_without_secrets(kept.extra)) if kept.extra else kept
-
-
-def _without_secrets(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {
-            name: _without_secrets(held)
-            for name, held in value.items()
-            if name.lower().replace("-", "_") not in _SECRET
-        }
-    return [_without_secrets(held) for held in value] if isinstance(value, list) else value
+    return structs.replace(kept, extra=drop_secret_fields(kept.extra)) if kept.extra else kept

@@ -1,7 +1,7 @@
 """Exchanges written to a file as they happen, and played back from it later without any network.
 
 One JSON object per line. Only headers that are known to hold no secret are written. The key of a request, and whatever
-else looks like one, is blotted out of bodies and addresses.
+else looks like one, is redacted in bodies and addresses.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from urllib.parse import parse_qsl, quote, urlsplit
 import msgspec
 from msgspec import Struct
 
-from segue.dialects.errors import without_secrets
 from segue.errors import TransportError, UsageError
-from segue.transports.transport import SHORTEST_SECRET
+from segue.redaction import redact_text, redact_values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -58,7 +57,7 @@ class Recorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The code of the error with which the answer broke off."""
 
 
-Blot: TypeAlias = Callable[[str], str]
+Redact: TypeAlias = Callable[[str], str]
 _SECRET: Final = re.compile("key|auth|token|secret|cookie|signature", re.IGNORECASE)
 """In the names of headers and of parts of a query that hold one."""
 _MARK: Final = "base64:"
@@ -80,17 +79,17 @@ class RecordingTransport:
     @asynccontextmanager
     async def _ask(self, request: WireRequest) -> AsyncIterator[WireResponse]:
         async with self._transport(request) as answer:
-            blot = _blotting(request)
-            listening = _Listening(answer, blot)
+            redact = _redaction(request)
+            listening = _Listening(answer, redact)
             try:
                 yield listening
             finally:
                 line = _LINE.encode(
                     Recorded(
                         method=request.method,
-                        url=blot(request.url),
+                        url=redact(request.url),
                         headers=_harmless(request.headers),
-                        body=_written(request.body, blot),
+                        body=_written(request.body, redact),
                         status=answer.status,
                         answer_headers=_harmless(answer.headers),
                         portions=listening.heard,
@@ -105,13 +104,13 @@ class RecordingTransport:
 class _Listening:
     """An answer that remembers what it told."""
 
-    def __init__(self, answer: WireResponse, blot: Blot) -> None:
+    def __init__(self, answer: WireResponse, redact: Redact) -> None:
         self.status = answer.status
         self.headers = answer.headers
         self.heard: list[tuple[float, str]] = []
         self.broke = ""
         self._answer = answer
-        self._blot = blot
+        self._redact = redact
 
     async def portions(self) -> AsyncIterator[bytes]:
         clock = asyncio.get_running_loop().time
@@ -119,7 +118,7 @@ class _Listening:
         try:
             async for portion in self._answer.portions():
                 now = clock()
-                self.heard.append((round(now - before, 4), _written(portion, self._blot)))
+                self.heard.append((round(now - before, 4), _written(portion, self._redact)))
                 before = now
                 yield portion
         except TransportError as error:
@@ -147,8 +146,8 @@ class ReplayingTransport:
         yield _Replay(self._take(request), request.place, in_real_time=self._in_real_time)
 
     def _take(self, request: WireRequest) -> Recorded:
-        blot = _blotting(request)
-        wanted = request.method, blot(request.url), _written(request.body, blot)
+        redact = _redaction(request)
+        wanted = request.method, redact(request.url), _written(request.body, redact)
         for index, recorded in enumerate(self._left):
             if (recorded.method, recorded.url, recorded.body) == wanted:
                 return self._left.pop(index)
@@ -196,27 +195,20 @@ def _harmless(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items() if name.lower() in _HARMLESS}
 
 
-def _blotting(request: WireRequest) -> Blot:
-    """Takes the secrets that a request carries out of a text, and what looks like one. The longest go first."""
+def _redaction(request: WireRequest) -> Redact:
+    """Removes from a text the secrets that a request carries, and whatever looks like a key."""
     query = parse_qsl(urlsplit(request.url).query)
     told = [value for name, value in (*request.headers.items(), *query) if _SECRET.search(name)]
-    words = {word for value in told for word in value.split() if len(word) >= SHORTEST_SECRET}
-    secrets = sorted((form for word in words for form in {word, quote(word, safe="")}), key=len, reverse=True)
-
-    def blot(text: str) -> str:
-        for secret in secrets:
-            text = text.replace(secret, "[key]")
-        return without_secrets(text)
-
-    return blot
+    secrets = {form for value in told for word in value.split() for form in (word, quote(word, safe=""))}
+    return lambda text: redact_text(redact_values(text, secrets))
 
 
-def _written(data: bytes, blot: Blot) -> str:
+def _written(data: bytes, redact: Redact) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return _MARK + base64.b64encode(data).decode()
-    return blot(text)
+    return redact(text)
 
 
 def _bytes(text: str) -> bytes:

@@ -7,15 +7,12 @@ when the body was not read to its end: that is how a reply is cancelled.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import TYPE_CHECKING, Protocol, final
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
-
-SHORTEST_SECRET: Final = 8
-"""What is shorter may be a word, and is left in what is shown."""
 
 
 @final

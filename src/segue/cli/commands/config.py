@@ -61,11 +61,11 @@ def _path() -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from segue.cli.redaction import without_secrets  # noqa: PLC0415
     from segue.config.layers import load  # noqa: PLC0415
+    from segue.redaction import redact_settings  # noqa: PLC0415
 
     settings = load(sets=arguments.sets)
-    shown = {key: without_secrets(key, value) for key, value in _table(settings).items()}
+    shown = {key: redact_settings(key, value) for key, value in _table(settings).items()}
     if arguments.json:
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")
         return Exit.OK

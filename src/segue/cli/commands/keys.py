@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from segue.cli.display.terminal import say
 from segue.cli.exit_codes import Exit
-from segue.cli.redaction import masked
 from segue.config.paths import keys_file
 from segue.errors import UsageError
+from segue.redaction import mask
 
 if TYPE_CHECKING:
     import argparse
@@ -82,7 +82,7 @@ def ask_and_store(provider: str) -> None:
             hint="Pipe in the key alone.",
         )
     place = store_key(provider, key)
-    say(f"The key of {provider} ({masked(key)}) is in {place}.")
+    say(f"The key of {provider} ({mask(key)}) is in {place}.")
 
 
 def _asked(provider: str) -> str:
@@ -139,7 +139,7 @@ def found_keys() -> list[dict[str, str]]:
         variables = address.key_env if address else ()
         sources = KeySources(variables=variables, environ=os.environ, keyring=keyring, file=file)
         if found := find_key(name, sources):
-            rows.append({"provider": name, "key": masked(found.secret.reveal()), "source": found.source})
+            rows.append({"provider": name, "key": mask(found.secret.reveal()), "source": found.source})
     return rows
 
 

@@ -13,7 +13,6 @@ from segue.dialects.errors import (
     excerpt,
     request_id,
     retry_after,
-    without_secrets,
 )
 from segue.errors import (
     ContentPolicyError,
@@ -30,6 +29,7 @@ from segue.errors import (
     TransportError,
     UsageError,
 )
+from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +90,7 @@ def refusal(
     kind, details = error.get("type"), error.get("details")
     detail = details.get("error_code") if isinstance(details, dict) else None
     message = error.get("message")
-    message = without_secrets(message) if isinstance(message, str) and message else ""
+    message = redact_text(message) if isinstance(message, str) and message else ""
     found = _by_phrase(message) or _of(_BY_DETAIL, detail) or _of(BY_TYPE, kind)
     if found is None:
         found = class_of_status(status) if status is not None else OverloadError
@@ -140,7 +140,7 @@ def encode_error(error: SegueError) -> tuple[int, bytes]:
     )
     if isinstance(error, InvalidRequestError) and error.status == 404:
         status, kind = 404, "not_found_error"
-    message = without_secrets(str(error)) or "The request failed."
+    message = redact_text(str(error)) or "The request failed."
     phrase = _PHRASE_OF.get(type(error), "")
     if phrase and phrase not in message.lower():
         message = f"{phrase}: {message}"

@@ -15,7 +15,6 @@ from segue.dialects.errors import (
     excerpt,
     request_id,
     retry_after,
-    without_secrets,
 )
 from segue.errors import (
     ContentPolicyError,
@@ -31,6 +30,7 @@ from segue.errors import (
     TransportError,
     UsageError,
 )
+from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,7 +68,6 @@ _PHRASES: tuple[tuple[str, type[ProviderError]], ...] = (
     ("usage guidelines", ContentPolicyError),
 )
 _RETRY_IN = re.compile(r"retry in (\d+(?:\.\d+)?)s")
-_KEY = re.compile(r"\bapi_key:[\w-]+")
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
@@ -99,7 +98,7 @@ def refusal(
 ) -> ProviderError:
     """The `error` object of a refusal, in an answer of its own or in a stream (GEM-57)."""
     word, code, message = error.get("status"), error.get("code"), error.get("message")
-    message = _discreet(message) if isinstance(message, str) else ""
+    message = redact_text(message) if isinstance(message, str) else ""
     if status is None and isinstance(code, int) and not isinstance(code, bool):
         status = code
     details = [detail for detail in _listed(error.get("details")) if isinstance(detail, dict)]
@@ -126,10 +125,6 @@ def refusal(
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _discreet(message: str) -> str:
-    return _KEY.sub("api_key:[key]", without_secrets(message))
 
 
 def _by_phrase(message: str) -> type[ProviderError] | None:
@@ -190,7 +185,7 @@ def encode_error(error: SegueError) -> tuple[int, bytes]:
     )
     if isinstance(error, InvalidRequestError) and error.status == 404:
         status, word = 404, "NOT_FOUND"
-    message = _discreet(str(error)) or "The request failed."
+    message = redact_text(str(error)) or "The request failed."
     phrase = _PHRASE_OF.get(type(error), "")
     if phrase and _by_phrase(message) is not type(error):
         message = f"{phrase}: {message}"

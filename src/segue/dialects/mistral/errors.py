@@ -13,7 +13,6 @@ from segue.dialects.errors import (
     excerpt,
     request_id,
     retry_after,
-    without_secrets,
 )
 from segue.errors import (
     ContentPolicyError,
@@ -29,6 +28,7 @@ from segue.errors import (
     TransportError,
     UsageError,
 )
+from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,7 +108,7 @@ def refusal(
         kind = TOOLS_UNSUPPORTED
     named = error.get("request_id")
     return found(
-        without_secrets(message) or excerpt(body, status or 0),
+        redact_text(message) or excerpt(body, status or 0),
         code=kind if isinstance(kind, str) else str(code) if isinstance(code, str | int) else "",
         path=path,
         status=status,
@@ -178,7 +178,7 @@ def encode_error(error: SegueError) -> tuple[int, bytes]:
     )
     if isinstance(error, InvalidRequestError) and error.status == 404:
         status, kind, code = 404, "invalid_model", "1500"
-    message = without_secrets(str(error)) or "The request failed."
+    message = redact_text(str(error)) or "The request failed."
     phrase = _PHRASE_OF.get(type(error), "")
     if phrase and _by_phrase(message) is not type(error):
         message = f"{phrase}: {message}"

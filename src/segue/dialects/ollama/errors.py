@@ -13,7 +13,6 @@ from segue.dialects.errors import (
     excerpt,
     request_id,
     retry_after,
-    without_secrets,
 )
 from segue.errors import (
     ContentPolicyError,
@@ -29,6 +28,7 @@ from segue.errors import (
     TransportError,
     UsageError,
 )
+from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ def refusal(
     """What stands under `error`, in an answer of its own or in a line of a stream (OLL-23)."""
     if isinstance(error, dict):
         error = error.get("message")
-    message = without_secrets(error) if isinstance(error, str) else ""
+    message = redact_text(error) if isinstance(error, str) else ""
     found = _by_phrase(message) or (class_of_status(status) if status is not None else OverloadError)
     return found(
         message or excerpt(body, status or 0),
@@ -130,7 +130,7 @@ def encode_error(error: SegueError) -> tuple[int, bytes]:
     status = next((status for known, status in _STATUSES if isinstance(error, known)), 500)
     if isinstance(error, InvalidRequestError) and error.status == 404:
         status = 404
-    message = without_secrets(str(error)) or "the request failed"
+    message = redact_text(str(error)) or "the request failed"
     phrase = _PHRASE_OF.get(type(error), "")
     if phrase and _by_phrase(message) is not type(error):
         message = f"{phrase}: {message}"

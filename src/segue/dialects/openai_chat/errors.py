@@ -22,6 +22,7 @@ from segue.errors import (
     SegueError,
     TransportError,
 )
+from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from segue.dialects.openai_chat.wire import Variant
@@ -143,11 +144,6 @@ BY_STATUS: Mapping[int, Kind] = {
     498: OverloadError,
 }
 
-_SECRET = re.compile(
-    r"(?<![A-Za-z0-9])(?:sk|gsk|xai|hf|nvapi|csk|pplx|tgp)[-_][A-Za-z0-9_*-]{6,}"
-    r"|AIza[A-Za-z0-9_-]{8,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_.-]+"
-    r"|(?<=[Bb]earer )[^\s\"']+|(?<=key provided: )[^\s\"]+(?=\.)|(?<=api key: )[^\s\"]+"
-)
 _AGAIN_IN = re.compile(r"try again in ((?:[\d.]+(?:ms|h|m|s))+)")
 _SPAN = re.compile(r"([\d.]+)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -166,13 +162,13 @@ def decode_error(variant: Variant, status: int, headers: Mapping[str, str], body
     message = refusal.message or f"The provider answered with status {status}."
     kind = _classify(variant, refusal, message, refusal.status or status)
     return kind(
-        _without_secrets(message),
-        code=TOOLS_UNSUPPORTED if _NO_TOOLS.search(message) else _without_secrets(refusal.code),
+        redact_text(message),
+        code=TOOLS_UNSUPPORTED if _NO_TOOLS.search(message) else redact_text(refusal.code),
         path=refusal.param,
         status=status,
         request_id=next((headers[name] for name in _REQUEST_IDS if headers.get(name)), refusal.request_id),
         retry_after=_retry_after(headers, refusal),
-        body=_without_secrets(text).encode(),
+        body=redact_text(text).encode(),
     )
 
 
@@ -182,8 +178,8 @@ def error_in_reply(variant: Variant, told: Any) -> ProviderError:
     message = refusal.message or "The provider broke off with an error."
     kind = _classify(variant, refusal, message, refusal.status)
     return kind(
-        _without_secrets(message),
-        code=TOOLS_UNSUPPORTED if _NO_TOOLS.search(message) else _without_secrets(refusal.code),
+        redact_text(message),
+        code=TOOLS_UNSUPPORTED if _NO_TOOLS.search(message) else redact_text(refusal.code),
         path=refusal.param,
         status=refusal.status or None,
         request_id=refusal.request_id,
@@ -306,10 +302,6 @@ def _retry_after(headers: Mapping[str, str], refusal: _Refusal) -> float | None:
     return refusal.wait
 
 
-def _without_secrets(text: str) -> str:
-    return _SECRET.sub("[hidden]", text)
-
-
 _SAID: tuple[tuple[type[SegueError], int, str, str], ...] = (
     (CredentialsError, 401, "authentication_error", "invalid_api_key"),
     (QuotaError, 429, "insufficient_quota", "insufficient_quota"),
@@ -339,5 +331,5 @@ def envelope_of(error: SegueError) -> tuple[int, dict[str, Any]]:
         "",
     )
     _, status, word, code = next((said for said in _SAID if isinstance(error, said[0])), otherwise)
-    told = {"message": _without_secrets(error.message), "type": word, "param": error.path or None}
+    told = {"message": redact_text(error.message), "type": word, "param": error.path or None}
     return status, {"error": {**told, "code": code or error.code or None}}

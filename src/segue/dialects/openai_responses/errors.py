@@ -13,7 +13,6 @@ from segue.dialects.errors import (
     excerpt,
     request_id,
     retry_after,
-    without_secrets,
 )
 from segue.dialects.openai_responses.wire import ENCODER
 from segue.errors import (
@@ -31,6 +30,7 @@ from segue.errors import (
     TransportError,
     UsageError,
 )
+from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,7 +119,7 @@ def refusal(
     """The error object, wherever it came: in an answer, in a failed response or in a stream."""
     code, kind, param = error.get("code"), error.get("type"), error.get("param")
     message = error.get("message")
-    message = without_secrets(message) if isinstance(message, str) and message else ""
+    message = redact_text(message) if isinstance(message, str) and message else ""
     found = _by_phrase(message) or _of(BY_CODE, code) or _of(BY_TYPE, kind)
     if found is None:
         found = class_of_status(status) if status is not None else _unsaid(kind)
@@ -195,5 +195,5 @@ def error_object(error: SegueError) -> tuple[int, dict[str, Any]]:
         status, code = 404, code or "model_not_found"
     if code is None and error.code in BY_CODE:
         code = error.code
-    message = without_secrets(f"{error.message} {error.hint}".strip()) or "The request failed."
+    message = redact_text(f"{error.message} {error.hint}".strip()) or "The request failed."
     return status, {"message": message, "type": kind, "param": error.path or None, "code": code}

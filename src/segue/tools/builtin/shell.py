@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import re
 import signal
 import time
 from contextlib import suppress
@@ -18,12 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta
 
+from segue.redaction import redact_environment
 from segue.tools.builtin.output_limit import MAX_KEPT, left_out
 from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
     from typing import BinaryIO
 
@@ -37,23 +36,8 @@ TRAILING: Final = 0.2
 """Seconds for output that is still under way when the command is over."""
 _TOLD_EVERY: Final = 0.1
 _MAX_TOLD: Final = 2_000
-_SECRET: Final = re.compile(
-    r"API_?KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|(?:^|_)(?:KEYS?|PAT|PWD|AUTH|COOKIE|DSN)(?:_|\d*$)",
-    re.IGNORECASE,
-)
-_HARMLESS: Final = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
-_WITH_PASSWORD: Final = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 _QUIET: Final = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 """Nobody sits at this terminal."""
-
-
-def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for programs that a model starts."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in _HARMLESS or not (_SECRET.search(name) or _WITH_PASSWORD.search(value))
-    }
 
 
 def shell_tool(workspace: Workspace, outputs: Outputs) -> Tool:
@@ -125,7 +109,7 @@ async def _start(command: str, root: Path, output: int) -> asyncio.subprocess.Pr
         asyncio.create_subprocess_exec(
             *("/bin/sh", "-c", command),
             cwd=root,
-            env=without_secrets(os.environ) | _QUIET,
+            env=redact_environment(os.environ) | _QUIET,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -6,6 +6,8 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Final, TextIO
 
+from segue.redaction import redact_values
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -51,6 +53,4 @@ class LastWords:
     def text(self, secrets: Iterable[str] = ()) -> str:
         """What was said last, without the secrets that the child was given."""
         said = self._said.decode(errors="replace").strip()
-        for secret in secrets:
-            said = said.replace(secret, "…")
-        return said[-TOLD:]
+        return redact_values(said, secrets)[-TOLD:]

@@ -1,0 +1,90 @@
+"""Removing secrets from whatever leaves: texts, settings, journalled fields, the environment of other programs.
+
+Secrets are recognised by how keys look, by their known values, or by the names of what holds them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+REDACTED: Final = "[redacted]"
+SHORTEST_SECRET: Final = 6
+"""A known value that is shorter may be a word, and stays."""
+
+_KEY_IN_TEXT: Final = re.compile(
+    r"(?P<before>\bkey provided: |\b[Bb]earer |\bapi key: |\bapi_key:|[?&](?:api_)?key=)"
+    r"[^\s\"'&,]+?(?=[.]?(?:[\s\"'&,]|$))"
+    r"|(?<![A-Za-z0-9])(?:sk|gsk|xai|hf|nvapi|csk|pplx|tgp)[-_][\w*-]{8,}"
+    r"|(?<![\w-])(?:pk|rk|key)[-_][\w*-]{12,}"
+    r"|AIza[\w-]{8,}|eyJ[\w-]{8,}\.[\w.-]+"
+)
+_SECRET_SETTINGS: Final = frozenset({"api_key", "key", "token", "password", "secret"})
+_SECRET_TABLES: Final = frozenset({"headers", "env"})
+"""Tables of settings whose values may be secrets, whatever their names."""
+_SECRET_FIELDS: Final = frozenset(
+    {
+        *("headers", "extra_headers", "http_headers", "default_headers"),
+        *("authorization", "proxy_authorization", "auth", "bearer", "cookie", "cookies"),
+        *("api_key", "apikey", "x_api_key", "x_goog_api_key"),
+        *("access_token", "refresh_token", "id_token", "client_secret", "password", "secret"),
+    }
+)
+_SECRET_VARIABLE: Final = re.compile(
+    r"API_?KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|(?:^|_)(?:KEYS?|PAT|PWD|AUTH|COOKIE|DSN)(?:_|\d*$)",
+    re.IGNORECASE,
+)
+_HARMLESS_VARIABLES: Final = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
+_PASSWORD_IN_URL: Final = re.compile(r"://[^/@\s]*:[^/@\s]+@")
+
+
+def redact_text(text: str) -> str:
+    """The text without anything that looks like a key: some providers repeat the key they refuse."""
+    return _KEY_IN_TEXT.sub(lambda found: f"{found['before'] or ''}{REDACTED}", text)
+
+
+def redact_values(text: str, secrets: Iterable[str]) -> str:
+    """The text without these known values. The longest go first: one may be part of another."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, REDACTED)
+    return text
+
+
+def redact_settings(key: str, value: Any, *, table: str = "") -> Any:
+    """A setting as it may be shown; `table` is the name of the table that holds it."""
+    if isinstance(value, dict):
+        return {name: redact_settings(name, item, table=key) for name, item in value.items()}
+    if isinstance(value, str) and value and (key in _SECRET_SETTINGS or table in _SECRET_TABLES):
+        return mask(value)
+    return value
+
+
+def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without its secrets, for programs that a model starts."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _HARMLESS_VARIABLES
+        or not (_SECRET_VARIABLE.search(name) or _PASSWORD_IN_URL.search(value))
+    }
+
+
+def drop_secret_fields(value: Any) -> Any:
+    """JSON without the fields that carry headers or keys, at any depth."""
+    if isinstance(value, Mapping):
+        return {
+            name: drop_secret_fields(held)
+            for name, held in value.items()
+            if name.lower().replace("-", "_") not in _SECRET_FIELDS
+        }
+    return [drop_secret_fields(held) for held in value] if isinstance(value, list) else value
+
+
+def mask(secret: str) -> str:
+    """Enough to recognise a key by, never enough to use it."""
+    return f"…{secret[-4:]}" if len(secret) >= 16 else "…"
