@@ -7,11 +7,14 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import final, get_args
 
+import pexpect
+import pyte
 import pytest
 from msgspec import Struct
 from scripts import provider_table
@@ -150,6 +153,39 @@ def test_the_commands_on_a_page_do_what_the_page_says(name: str, reader: Cloud) 
         f"{entry.rule}: {entry.message}" for entry in reader.emulator.log if entry.verdict == "refused"
     ]
     assert not refused
+
+
+@having("bash")
+def test_a_block_pasted_into_a_shell_shows_what_the_page_shows(name: str, tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    (block,) = blocks(NAMES[name], "bash")
+    shown = next(text for text in blocks(NAMES[name], "text") if text.line > block.line)
+    shell = pexpect.spawn(
+        "/bin/bash",
+        ["--norc", "--noprofile", "-i"],
+        cwd=str(home.project),
+        env=home.full(PORT=port, PS1="ready> "),  # type: ignore[arg-type]
+        encoding="utf-8",
+        timeout=60,
+        dimensions=(24, 110),
+    )
+    shell.expect_exact("ready> ")
+    # A terminal marks what is pasted, so that the shell runs it only when Enter is pressed.
+    shell.send(f"\x1b[200~{block.text}\x1b[201~\r")
+    shell.expect_exact("\x1b[?2004l")
+    shell.expect_exact("ready> ")
+    screen = pyte.Screen(110, 200)
+    pyte.Stream(screen).feed(shell.before)
+    shell.sendline("exit")
+    shell.expect(pexpect.EOF)
+    shell.close()
+    seen = "".join(f"{line.rstrip()}\n" for line in screen.display).strip() + "\n"
+    assert matches(shown.text, seen, "")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(port)), timeout=1)
 
 
 @having("toml")
