@@ -167,7 +167,7 @@ def test_a_block_pasted_into_a_shell_shows_what_the_page_shows(name: str, tmp_pa
         "/bin/bash",
         ["--norc", "--noprofile", "-i"],
         cwd=str(home.project),
-        env=home.full(PORT=port, PS1="ready> "),  # type: ignore[arg-type]
+        env=home.full(PORT=port, PS1="ready> "),
         encoding="utf-8",
         timeout=60,
         dimensions=(24, 110),
@@ -178,7 +178,7 @@ def test_a_block_pasted_into_a_shell_shows_what_the_page_shows(name: str, tmp_pa
     shell.expect_exact("\x1b[?2004l")
     shell.expect_exact("ready> ")
     screen = pyte.Screen(110, 200)
-    pyte.Stream(screen).feed(shell.before)
+    pyte.Stream(screen).feed(shell.before or "")
     shell.sendline("exit")
     shell.expect(pexpect.EOF)
     shell.close()
