@@ -11,14 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from segue.cli.one_shot.json_output import Told
+from segue.cli.one_shot.json_output import OutputEvent
 from segue.config.schema import Config
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PAGES = {
     "config.schema.json": ("Settings of segue", Config),
-    "events.schema.json": ("A line of segue --output-format stream-json", Told),
+    "events.schema.json": ("A line of segue --output-format stream-json", OutputEvent),
 }
 
 

@@ -22,7 +22,7 @@ _KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "COVERAGE_PROCES
 
 
 @final
-class Told(Struct, frozen=True):
+class Result(Struct, frozen=True):
     """What a run of segue left behind."""
 
     code: int
@@ -67,7 +67,7 @@ class Home:
         file.write_text(text)
         return file
 
-    def run(self, *words: str, stdin: str = "", **environment: str) -> Told:
+    def run(self, *words: str, stdin: str = "", **environment: str) -> Result:
         """In a process of its own."""
         done = subprocess.run(  # noqa: S603 - our own words
             [sys.executable, "-m", "segue", *words],
@@ -78,7 +78,7 @@ class Home:
             cwd=self.project,
             env=self.full(**environment),
         )
-        return Told(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def full(self, **more: str) -> dict[str, str]:
         """The whole environment of a process."""
@@ -115,8 +115,8 @@ class Cloud:
         for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
             self.home.environment.pop(name, None)
 
-    def say(self, *pieces: Piece | str, finish: Any = "auto", delay: float = 0.0) -> None:
-        """What the next model that is asked says."""
+    def reply(self, *pieces: Piece | str, finish: Any = "auto", delay: float = 0.0) -> None:
+        """What the next model that is asked replies."""
         said = tuple(Say(piece) if isinstance(piece, str) else piece for piece in pieces)
         responder = self.emulator.responder
         assert isinstance(responder, ScriptedResponder)
@@ -147,7 +147,7 @@ class Here:
         for name in names:
             self._monkeypatch.delenv(name, raising=False)
 
-    def __call__(self, *words: str, stdin: str = "") -> Told:
+    def __call__(self, *words: str, stdin: str = "") -> Result:
         out, err = io.BytesIO(), io.BytesIO()
         streams = [io.TextIOWrapper(raw, "utf-8", write_through=True) for raw in (out, err)]
         with self._monkeypatch.context() as patch:
@@ -155,4 +155,4 @@ class Here:
             patch.setattr(sys, "stdout", streams[0])
             patch.setattr(sys, "stderr", streams[1])
             code = main([*words, *self._words])
-            return Told(int(code), out.getvalue().decode(), err.getvalue().decode())
+            return Result(int(code), out.getvalue().decode(), err.getvalue().decode())

@@ -11,7 +11,7 @@ import pytest
 from cli.cli_runs import Cloud, Here, Home
 from interop.session_samples import claude_code
 from segue.cli.commands.sessions import session_line
-from segue.cli.display.turn_summary import dollars, short, status_line
+from segue.cli.display.turn_summary import dollars, short, summary_line
 from segue.cli.exit_codes import Exit
 from segue.conversation.usage import Usage
 from segue.emulators.model_reply import Call
@@ -98,7 +98,7 @@ def test_embed_gives_one_vector_per_text_in_order(cloud: Cloud, asked: Here) -> 
 
 def test_sessions_can_be_listed_shown_renamed_exported_and_removed(cloud: Cloud, asked: Here) -> None:
     assert "No session is kept yet" in asked("sessions").err
-    cloud.say(Call("list_dir", {}))
+    cloud.reply(Call("list_dir", {}))
     asked("What is here?", "-T", "list_dir")
     (info,) = json.loads(asked("sessions", "list", "--json").out)
     assert "What is here?" in asked("sessions", "list", "here").out
@@ -173,7 +173,7 @@ def test_servers_of_a_project_are_used_once_they_are_trusted(cloud: Cloud, asked
     assert "mcp__maths__double" not in json.dumps(cloud.bodies()[-1])
     assert asked("trust").code == Exit.OK
     cloud.emulator.reset()
-    cloud.say(Call("mcp__maths__double", {"n": 21}))
+    cloud.reply(Call("mcp__maths__double", {"n": 21}))
     told = asked("double 21", "--allowed-tools", "mcp__maths__*")
     assert told.code == Exit.OK, told.err
     assert "42" in told.err
@@ -193,10 +193,10 @@ def test_a_server_that_does_not_start_is_told_and_the_answer_comes_all_the_same(
 
 def test_the_status_line_says_what_is_known_and_no_more() -> None:
     usage = Usage(input_tokens=4200, output_tokens=310, cached_tokens=3900)
-    line = status_line("openai/gpt-5", usage, cost=0.021, repairs=2)
+    line = summary_line("openai/gpt-5", usage, cost=0.021, repairs=2)
     assert line == "openai/gpt-5 · 4.2k in (3.9k cached) 310 out · $0.02 · 2 repairs"
-    assert status_line("a/b", Usage()) == "a/b"
-    assert status_line("a/b", Usage(output_tokens=5), repairs=1) == "a/b · 5 out · 1 repair"
+    assert summary_line("a/b", Usage()) == "a/b"
+    assert summary_line("a/b", Usage(output_tokens=5), repairs=1) == "a/b · 5 out · 1 repair"
     assert [short(n) for n in (999, 1000, 99_949, 123_456, 999_499, 999_500, 2_500_000)] == [
         "999", "1.0k", "99.9k", "123k", "999k", "1.0M", "2.5M",
     ]  # fmt: skip

@@ -10,58 +10,58 @@ from typing import TypeAlias
 
 import pytest
 
-from cli.cli_runs import Cloud, Here, Told
+from cli.cli_runs import Cloud, Here, Result
 from segue.cli.exit_codes import Exit
 
-Met: TypeAlias = "Callable[[Cloud, Here], Told]"
+Met: TypeAlias = "Callable[[Cloud, Here], Result]"
 
 
-def no_provider(cloud: Cloud, segue: Here) -> Told:
+def no_provider(cloud: Cloud, segue: Here) -> Result:
     segue.forget("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
     return segue("hi")
 
 
-def no_key(cloud: Cloud, segue: Here) -> Told:
+def no_key(cloud: Cloud, segue: Here) -> Result:
     return segue("hi", "-m", "mistral/mistral-large-latest")
 
 
-def wrong_key(cloud: Cloud, segue: Here) -> Told:
+def wrong_key(cloud: Cloud, segue: Here) -> Result:
     cloud.fail(kind="status", status=401)
     return segue("hi")
 
 
-def unknown_model(cloud: Cloud, segue: Here) -> Told:
+def unknown_model(cloud: Cloud, segue: Here) -> Result:
     cloud.fail(kind="status", status=404)
     return segue("hi", "-m", "openai/gpt-nonsense")
 
 
-def unknown_provider(cloud: Cloud, segue: Here) -> Told:
+def unknown_provider(cloud: Cloud, segue: Here) -> Result:
     return segue("hi", "-m", "antropic/claude")
 
 
-def unknown_alias(cloud: Cloud, segue: Here) -> Told:
+def unknown_alias(cloud: Cloud, segue: Here) -> Result:
     return segue("hi", "-m", "sonet")
 
 
-def bad_flag(cloud: Cloud, segue: Here) -> Told:
+def bad_flag(cloud: Cloud, segue: Here) -> Result:
     return segue("hi", "--modle", "x")
 
 
-def misspelt_command(cloud: Cloud, segue: Here) -> Told:
+def misspelt_command(cloud: Cloud, segue: Here) -> Result:
     return segue("sesions")
 
 
-def bad_config(cloud: Cloud, segue: Here) -> Told:
+def bad_config(cloud: Cloud, segue: Here) -> Result:
     cloud.home.configure("[ui]\nmarkdwon = true\n")
     return segue("hi")
 
 
-def untrusted_project(cloud: Cloud, segue: Here) -> Told:
+def untrusted_project(cloud: Cloud, segue: Here) -> Result:
     cloud.home.configure_project('[providers.openai]\nbase_url = "http://evil.example"\n')
     return segue("hi")
 
 
-def no_server(cloud: Cloud, segue: Here) -> Told:
+def no_server(cloud: Cloud, segue: Here) -> Result:
     cloud.home.configure(
         '[providers.mine]\nbase_url = "http://127.0.0.1:9/v1"\n'
         '[profiles.once]\nmembers = ["mine/x"]\npolicy = "single"\nretry = { attempts = 1 }\n'
@@ -69,50 +69,50 @@ def no_server(cloud: Cloud, segue: Here) -> Told:
     return segue("hi", "-m", "once")
 
 
-def overloaded(cloud: Cloud, segue: Here) -> Told:
+def overloaded(cloud: Cloud, segue: Here) -> Result:
     for _ in range(5):
         cloud.fail(kind="status", status=503, retry_after=0.01)
     return segue("hi")
 
 
-def everyone_failed(cloud: Cloud, segue: Here) -> Told:
+def everyone_failed(cloud: Cloud, segue: Here) -> Result:
     for _ in range(5):
         cloud.fail(kind="status", status=401, retry_after=0.01)
     return segue("hi", "-m", "openai/gpt-4.1", "--fallback", "anthropic/claude-sonnet-4-6")
 
 
-def no_money(cloud: Cloud, segue: Here) -> Told:
+def no_money(cloud: Cloud, segue: Here) -> Result:
     cloud.fail(kind="status", status=402)
     return segue("hi", "-m", "anthropic/claude-sonnet-4-6")
 
 
-def too_long(cloud: Cloud, segue: Here) -> Told:
+def too_long(cloud: Cloud, segue: Here) -> Result:
     return segue("-m", "openai/gpt-4.1", stdin="word " * 1_200_000)
 
 
-def refused_request(cloud: Cloud, segue: Here) -> Told:
+def refused_request(cloud: Cloud, segue: Here) -> Result:
     cloud.fail(kind="status", status=400)
     return segue("hi")
 
 
-def withheld_answer(cloud: Cloud, segue: Here) -> Told:
-    cloud.say("Well", finish="content_filter")
+def withheld_answer(cloud: Cloud, segue: Here) -> Result:
+    cloud.reply("Well", finish="content_filter")
     return segue("hi", "-m", "openai/gpt-4.1")
 
 
-def broken_stream(cloud: Cloud, segue: Here) -> Told:
+def broken_stream(cloud: Cloud, segue: Here) -> Result:
     for _ in range(5):
         cloud.fail(kind="cut", at_byte=30)
     return segue("hi")
 
 
-def a_page_instead_of_an_api(cloud: Cloud, segue: Here) -> Told:
+def a_page_instead_of_an_api(cloud: Cloud, segue: Here) -> Result:
     for _ in range(5):
         cloud.fail(kind="content_type")
     return segue("hi")
 
 
-def session_busy(cloud: Cloud, segue: Here) -> Told:
+def session_busy(cloud: Cloud, segue: Here) -> Result:
     segue("hi")
     database = sqlite3.connect(next(cloud.home.path.rglob("sessions.db")))
     with database:  # somebody on another machine has it open
@@ -124,52 +124,52 @@ def session_busy(cloud: Cloud, segue: Here) -> Told:
     return segue("-c", "more")
 
 
-def unknown_session(cloud: Cloud, segue: Here) -> Told:
+def unknown_session(cloud: Cloud, segue: Here) -> Result:
     return segue("-r", "nonsense", "hi")
 
 
-def nothing_to_continue(cloud: Cloud, segue: Here) -> Told:
+def nothing_to_continue(cloud: Cloud, segue: Here) -> Result:
     return segue("-c", "hi")
 
 
-def broken_line(cloud: Cloud, segue: Here) -> Told:
+def broken_line(cloud: Cloud, segue: Here) -> Result:
     return segue("--input-format", "stream-json", stdin='{"role": "user"\n')
 
 
-def nothing_to_ask(cloud: Cloud, segue: Here) -> Told:
+def nothing_to_ask(cloud: Cloud, segue: Here) -> Result:
     return segue(stdin="  \n")
 
 
-def missing_tool(cloud: Cloud, segue: Here) -> Told:
+def missing_tool(cloud: Cloud, segue: Here) -> Result:
     return segue("hi", "-T", "read_fil")
 
 
-def broken_tool_file(cloud: Cloud, segue: Here) -> Told:
+def broken_tool_file(cloud: Cloud, segue: Here) -> Result:
     (cloud.home.project / "broken.py").write_text("def add(:\n")
     return segue("hi", "-T", "broken.py:add")
 
 
-def missing_schema(cloud: Cloud, segue: Here) -> Told:
+def missing_schema(cloud: Cloud, segue: Here) -> Result:
     return segue("hi", "--schema", "nowhere.json")
 
 
-def bad_pattern(cloud: Cloud, segue: Here) -> Told:
+def bad_pattern(cloud: Cloud, segue: Here) -> Result:
     return segue("hi", "--allowed-tools", "run_shell(git")
 
 
-def missing_import(cloud: Cloud, segue: Here) -> Told:
+def missing_import(cloud: Cloud, segue: Here) -> Result:
     return segue("sessions", "import", "nowhere.json")
 
 
-def unreadable_import(cloud: Cloud, segue: Here) -> Told:
+def unreadable_import(cloud: Cloud, segue: Here) -> Result:
     return segue("sessions", "import", "-", stdin="{cut off")
 
 
-def cannot_pull(cloud: Cloud, segue: Here) -> Told:
+def cannot_pull(cloud: Cloud, segue: Here) -> Result:
     return segue("models", "pull", "openai/gpt-4.1")
 
 
-def no_such_model_name(cloud: Cloud, segue: Here) -> Told:
+def no_such_model_name(cloud: Cloud, segue: Here) -> Result:
     return segue("models", "show", "openai")
 
 

@@ -50,14 +50,14 @@ def refusals(cloud: Cloud) -> list[str]:
 def test_a_whole_chat_with_a_switch_a_view_an_undo_and_a_way_back(
     cloud: Cloud, terminal: Callable[..., Terminal]
 ) -> None:
-    cloud.say("The **first** answer.")
+    cloud.reply("The **first** answer.")
     segue = terminal("-m", "anthropic/claude-sonnet-4-6")
     segue.wait_for(READY)
     segue.type("Hello there" + ENTER)
     segue.wait_for(r"The first answer\.\nanthropic/claude-sonnet-4-6 · \d+ in \d+ out")
     segue.type("/model openai/gpt-4.1" + ENTER)
     segue.wait_for(r"⇄ anthropic/claude-sonnet-4-6 → openai/gpt-4\.1 \(asked\)")
-    cloud.say("The second answer.")
+    cloud.reply("The second answer.")
     segue.type("And again" + ENTER)
     segue.wait_for(r"The second answer\.\nopenai/gpt-4\.1 ·")
     segue.type("/view gemini" + ENTER)
@@ -74,7 +74,7 @@ def test_a_whole_chat_with_a_switch_a_view_an_undo_and_a_way_back(
     assert segue.exit_code() == 0
     session = re.findall(r"segue -r (\w+) goes on", shown)[-1]
 
-    cloud.say("Still here.")
+    cloud.reply("Still here.")
     again = terminal("-r", session)
     again.wait_for(r"The second answer\.\n>")
     again.type("Do you remember?" + ENTER)
@@ -88,7 +88,7 @@ def test_ctrl_c_in_the_middle_of_parallel_tools_leaves_a_valid_session(
     cloud: Cloud, terminal: Callable[..., Terminal]
 ) -> None:
     wishes = [Call("slow", {"seconds": seconds, "name": f"n{seconds}"}) for seconds in (0.1, 30.0, 31.0)]
-    cloud.say(*wishes)
+    cloud.reply(*wishes)
     segue = terminal("-m", "anthropic/claude-sonnet-4-6", "-T", "slow.py:slow")
     segue.wait_for(READY)
     segue.type("Do three things" + ENTER)
@@ -97,7 +97,7 @@ def test_ctrl_c_in_the_middle_of_parallel_tools_leaves_a_valid_session(
     shown = segue.wait_for("interrupted; the conversation stays valid")
     assert "✓ slow(seconds: 0.1, name: n0.1)" in shown
     assert len(re.findall("⊘ slow", shown)) == 2
-    cloud.say("Two were stopped.")
+    cloud.reply("Two were stopped.")
     segue.type("/model openai/gpt-5.6" + ENTER)
     segue.wait_for("⇄")
     segue.type("What happened?" + ENTER)
@@ -109,7 +109,7 @@ def test_ctrl_c_in_the_middle_of_parallel_tools_leaves_a_valid_session(
 
 
 def test_a_switch_during_a_turn_says_that_it_waits(cloud: Cloud, terminal: Callable[..., Terminal]) -> None:
-    cloud.say("A long story. " * 40, delay=0.05)
+    cloud.reply("A long story. " * 40, delay=0.05)
     segue = terminal("-m", "anthropic/claude-sonnet-4-6")
     segue.wait_for(READY)
     segue.type("Tell me" + ENTER)
@@ -117,7 +117,7 @@ def test_a_switch_during_a_turn_says_that_it_waits(cloud: Cloud, terminal: Calla
     segue.type("/model openai/gpt-4.1" + ENTER)
     segue.wait_for("from the next turn on")
     segue.wait_for(r"⇄ anthropic/claude-sonnet-4-6 → openai/gpt-4\.1", 30)
-    cloud.say("Another voice.")
+    cloud.reply("Another voice.")
     segue.type("Go on" + ENTER)
     segue.wait_for(r"Another voice\.\nopenai/gpt-4\.1")
     providers = [entry.provider for entry in cloud.emulator.log]
@@ -128,8 +128,8 @@ def test_a_switch_during_a_turn_says_that_it_waits(cloud: Cloud, terminal: Calla
 def test_what_is_typed_during_a_turn_waits_for_its_end(
     cloud: Cloud, terminal: Callable[..., Terminal]
 ) -> None:
-    cloud.say("First. " * 20, delay=0.05)
-    cloud.say("The queued one.")
+    cloud.reply("First. " * 20, delay=0.05)
+    cloud.reply("The queued one.")
     segue = terminal("-m", "openai/gpt-4.1")
     segue.wait_for(READY)
     segue.type("one" + ENTER)
@@ -141,22 +141,22 @@ def test_what_is_typed_during_a_turn_waits_for_its_end(
 
 
 def test_escape_interrupts(cloud: Cloud, terminal: Callable[..., Terminal]) -> None:
-    cloud.say("Never ending. " * 400, delay=0.05)
+    cloud.reply("Never ending. " * 400, delay=0.05)
     segue = terminal("-m", "openai/gpt-4.1")
     segue.wait_for(READY)
     segue.type("go" + ENTER)
     segue.wait_for("Never ending")
     segue.type(ESC)
     segue.wait_for("interrupted; the conversation stays valid")
-    cloud.say("Fine.")
+    cloud.reply("Fine.")
     segue.type("and now?" + ENTER)
     segue.wait_for(r"Fine\.\nopenai")
 
 
 def test_a_call_is_asked_about_and_the_answer_holds(cloud: Cloud, terminal: Callable[..., Terminal]) -> None:
     for command in ("echo one-$((1+1))", "echo two-$((2+2))"):
-        cloud.say(Call("run_shell", {"command": command}))
-        cloud.say("Ran.")
+        cloud.reply(Call("run_shell", {"command": command}))
+        cloud.reply("Ran.")
     segue = terminal("-m", "openai/gpt-4.1", "-T", "run_shell")
     segue.wait_for(READY)
     segue.type("run it" + ENTER)
@@ -174,7 +174,7 @@ def test_a_call_is_asked_about_and_the_answer_holds(cloud: Cloud, terminal: Call
 def test_reasoning_is_folded_away_and_shown_on_request(
     cloud: Cloud, terminal: Callable[..., Terminal]
 ) -> None:
-    cloud.say(Think("Let me see what four is."), "Four.")
+    cloud.reply(Think("Let me see what four is."), "Four.")
     segue = terminal("-m", "anthropic/claude-opus-5-5")
     segue.wait_for(READY)
     segue.type("2+2" + ENTER)
@@ -185,7 +185,7 @@ def test_reasoning_is_folded_away_and_shown_on_request(
 
 
 def test_model_output_cannot_steer_the_terminal(cloud: Cloud, terminal: Callable[..., Terminal]) -> None:
-    cloud.say("before \x1b]0;owned\x07\x1b[2J\x1b[31mafter\u202e")
+    cloud.reply("before \x1b]0;owned\x07\x1b[2J\x1b[31mafter\u202e")
     segue = terminal("-m", "openai/gpt-4.1", "--plain")
     segue.wait_for(READY)
     segue.type("hi" + ENTER)
@@ -198,7 +198,7 @@ def test_compacting_forking_and_saving(cloud: Cloud, terminal: Callable[..., Ter
     segue = terminal("-m", "openai/gpt-4.1")
     segue.wait_for(READY)
     for number in range(4):
-        cloud.say(f"Answer {number}. " + "words " * 60)
+        cloud.reply(f"Answer {number}. " + "words " * 60)
         segue.type(f"Question {number}" + ENTER)
         segue.wait_for(rf"Answer {number}[\s\S]*openai/gpt-4\.1 ·[^\n]*\n+>")
     segue.type("/compact truncate" + ENTER)
@@ -209,7 +209,7 @@ def test_compacting_forking_and_saving(cloud: Cloud, terminal: Callable[..., Ter
     segue.wait_for("is kept as it is; this is")
     segue.type("/sessions" + ENTER)
     segue.wait_for(r"My talk[\s\S]*>")
-    cloud.say("Good.")
+    cloud.reply("Good.")
     segue.type("go on" + ENTER)
     segue.wait_for(r"Good\.")
     assert not refusals(cloud)
@@ -227,7 +227,7 @@ def test_mistakes_are_explained_and_the_chat_goes_on(cloud: Cloud, terminal: Cal
     cloud.fail(status=401)
     segue.type("hello" + ENTER)
     segue.wait_for(r"✗ .*(key|API)")
-    cloud.say("Now it works.")
+    cloud.reply("Now it works.")
     segue.type("hello again" + ENTER)
     segue.wait_for("Now it works")
 
@@ -258,7 +258,7 @@ def test_a_file_is_sent_along_and_a_command_is_run_here(
     segue.wait_for(READY)
     segue.type("!echo from-the-shell-$((40+2))" + ENTER)
     segue.wait_for("from-the-shell-42")
-    cloud.say("I read it.")
+    cloud.reply("I read it.")
     segue.type("What is in @notes.txt?" + ENTER)
     segue.wait_for("I read it")
     told = str(cloud.bodies()[-1]["messages"])

@@ -23,7 +23,7 @@ def said(cloud: Cloud) -> str:
 
 
 def test_what_is_typed_before_the_prompt_is_there_is_taken(cloud: Cloud, terminal: Start) -> None:
-    cloud.say("An early answer.")
+    cloud.reply("An early answer.")
     segue = terminal("-m", "openai/gpt-4.1")
     segue.type("hello early" + ENTER + "half a li")
     segue.wait_for("An early answer")
@@ -32,8 +32,8 @@ def test_what_is_typed_before_the_prompt_is_there_is_taken(cloud: Cloud, termina
 
 
 def test_several_lines_are_one_message_however_they_were_made(cloud: Cloud, terminal: Start) -> None:
-    cloud.say("One.")
-    cloud.say("Two.")
+    cloud.reply("One.")
+    cloud.reply("Two.")
     segue = terminal("-m", "openai/gpt-4.1")
     segue.wait_for(READY)
     segue.type("a" + CTRL_J + "b\\" + ENTER + "c" + ESC + ENTER + "d" + ENTER)
@@ -52,7 +52,7 @@ def test_what_was_typed_before_is_searched_and_a_turn_is_said_differently(
     cloud: Cloud, terminal: Start
 ) -> None:
     for number in range(3):
-        cloud.say(f"Answer {number}.")
+        cloud.reply(f"Answer {number}.")
     segue = terminal("-m", "openai/gpt-4.1")
     segue.wait_for(READY)
     for number, question in enumerate(("alpha question", "beta question")):
@@ -76,9 +76,9 @@ def test_what_was_typed_before_is_searched_and_a_turn_is_said_differently(
 def test_a_question_shows_the_change_that_would_be_made(cloud: Cloud, terminal: Start) -> None:
     file = cloud.home.project / "a.py"
     file.write_text("a = 0\nx = 1\n")
-    cloud.say(Call("edit_file", {"path": "a.py", "old": "x = 1", "new": "x = 2"}))
-    cloud.say(Call("write_file", {"path": "a.py", "content": "a = 0\nx = 3\n"}))
-    cloud.say("Done.")
+    cloud.reply(Call("edit_file", {"path": "a.py", "old": "x = 1", "new": "x = 2"}))
+    cloud.reply(Call("write_file", {"path": "a.py", "content": "a = 0\nx = 3\n"}))
+    cloud.reply("Done.")
     segue = terminal("-m", "openai/gpt-4.1", "-T", "all")
     segue.wait_for(READY)
     segue.type("edit it" + ENTER)
@@ -91,14 +91,14 @@ def test_a_question_shows_the_change_that_would_be_made(cloud: Cloud, terminal: 
 
 
 def test_ctrl_c_at_a_question_stops_the_turn(cloud: Cloud, terminal: Start) -> None:
-    cloud.say(Call("run_shell", {"command": "echo never"}))
+    cloud.reply(Call("run_shell", {"command": "echo never"}))
     segue = terminal("-m", "openai/gpt-4.1", "-T", "run_shell")
     segue.wait_for(READY)
     segue.type("run it" + ENTER)
     segue.wait_for(r"\[y\] once")
     segue.type(CTRL_C)
     segue.wait_for("interrupted; the conversation stays valid")
-    cloud.say("Fine.")
+    cloud.reply("Fine.")
     segue.type("go on" + ENTER)
     segue.wait_for(r"Fine\.\nopenai")
     assert not refusals(cloud)
@@ -118,10 +118,10 @@ def test_compacting_can_be_interrupted(cloud: Cloud, terminal: Start) -> None:
     segue = terminal("-m", "openai/gpt-4.1")
     segue.wait_for(READY)
     for number in range(4):
-        cloud.say(f"Answer {number}. " + "words " * 60)
+        cloud.reply(f"Answer {number}. " + "words " * 60)
         segue.type(f"Question {number}" + ENTER)
         segue.wait_for(rf"Answer {number}[\s\S]*openai/gpt-4\.1 ·[^\n]*\n+>")
-    cloud.say("A summary. " * 400, delay=0.05)
+    cloud.reply("A summary. " * 400, delay=0.05)
     segue.type("/compact summarise" + ENTER)
     segue.wait_for(r"compacting \d+s · esc interrupts")
     segue.type(ESC)
@@ -137,13 +137,13 @@ def test_a_command_run_here_is_interrupted_alone(cloud: Cloud, terminal: Start) 
         segue.type(CTRL_C)
         segue.wait_for(rf"begun-{number + 7}[\s\S]*exit code 130")
         segue.settle()
-    cloud.say("Still here.")
+    cloud.reply("Still here.")
     segue.type("hello" + ENTER)
     segue.wait_for("Still here")
 
 
 def test_reasoning_is_shown_while_it_comes_and_folded_again(cloud: Cloud, terminal: Start) -> None:
-    cloud.say(Think("A first thought.\n" + "And many more. " * 30), "Answer.", delay=0.03)
+    cloud.reply(Think("A first thought.\n" + "And many more. " * 30), "Answer.", delay=0.03)
     segue = terminal("-m", "anthropic/claude-sonnet-4-6", "--effort", "high")
     segue.wait_for(READY)
     segue.type("think" + ENTER)
@@ -155,7 +155,7 @@ def test_reasoning_is_shown_while_it_comes_and_folded_again(cloud: Cloud, termin
 
 
 def test_a_model_is_picked_with_the_arrow_keys_and_a_session_too(cloud: Cloud, terminal: Start) -> None:
-    cloud.say("One.")
+    cloud.reply("One.")
     segue = terminal("-m", "anthropic/claude-sonnet-4-6")
     segue.wait_for(READY)
     segue.type("The first talk" + ENTER)
@@ -194,20 +194,20 @@ def test_the_approval_mode_changes_with_a_key(terminal: Start) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_being_ended_leaves_a_valid_session(cloud: Cloud, terminal: Start, number: signal.Signals) -> None:
-    cloud.say("Never ending. " * 400, delay=0.05)
+    cloud.reply("Never ending. " * 400, delay=0.05)
     segue = terminal("-m", "openai/gpt-4.1")
     segue.wait_for(READY)
     segue.type("go" + ENTER)
     segue.wait_for("Never ending")
     segue.send(number)
     assert segue.exit_code() == 143
-    cloud.say("Still valid.")
+    cloud.reply("Still valid.")
     assert cloud.home.run("-c", "and now?").out == "Still valid.\n"
     assert not refusals(cloud)
 
 
 def test_a_window_of_a_few_lines_is_enough(cloud: Cloud, terminal: Start) -> None:
-    cloud.say("Words and more words. " * 20)
+    cloud.reply("Words and more words. " * 20)
     segue = terminal("-m", "openai/gpt-4.1", rows=6)
     segue.wait_for(READY)
     segue.type("hi" + ENTER)

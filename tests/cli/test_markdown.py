@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.cli.display.markdown import GROWTH, MarkdownStream
-from segue.cli.display.markdown_blocks import BlockReader
+from segue.cli.display.markdown_blocks import MarkdownBlockReader
 
 PAGE = """# Title
 
@@ -97,7 +97,7 @@ def test_however_it_is_cut_the_page_looks_the_same_in_the_end(cuts: list[int], h
 
 @given(text=st.text(alphabet="#-*`~|>123. \nab", max_size=200))
 def test_no_word_is_lost_whatever_the_text(text: str) -> None:
-    reader = BlockReader()
+    reader = MarkdownBlockReader()
     blocks = [block for letter in text for block in reader.feed(letter)]
     blocks += reader.finish()
     words = re.findall(r"[ab]+", text)

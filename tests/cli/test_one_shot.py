@@ -37,7 +37,7 @@ def user_text(body: dict[str, Any]) -> str:
 def test_words_are_a_prompt_and_stdout_is_the_answer(
     cloud: Cloud, asked: Here, words: tuple[str, ...]
 ) -> None:
-    cloud.say("Good day.")
+    cloud.reply("Good day.")
     told = asked(*words)
     assert (told.code, told.out) == (Exit.OK, "Good day.\n")
     assert user_text(cloud.bodies()[-1]) == "hello there"
@@ -128,7 +128,7 @@ def test_a_key_in_the_environment_goes_before_a_stored_one(cloud: Cloud, asked: 
 
 
 def test_a_limit_of_cost_is_told_once(cloud: Cloud, asked: Here) -> None:
-    cloud.say("words " * 500)
+    cloud.reply("words " * 500)
     told = asked("hello", "-m", "openai/gpt-4.1", "--max-cost", "0.000001")
     assert told.code == Exit.TURN_LIMIT
     assert told.err.count("has cost") == 1
@@ -187,7 +187,7 @@ def test_fallback_goes_on_where_the_first_one_fails_and_says_so(cloud: Cloud, as
 
 
 def test_json_is_one_result_with_the_fields_scripts_know(cloud: Cloud, asked: Here) -> None:
-    cloud.say("Good day.")
+    cloud.reply("Good day.")
     told = asked("hello", "--json")
     (result,) = lines(told.out)
     assert result.keys() >= {
@@ -201,8 +201,8 @@ def test_json_is_one_result_with_the_fields_scripts_know(cloud: Cloud, asked: He
 
 def test_the_stream_tells_what_happens_in_order(cloud: Cloud, asked: Here) -> None:
     (cloud.home.project / "note.txt").write_text("seven")
-    cloud.say("Let me look.", Call("read_file", {"path": "note.txt"}))
-    cloud.say("It says seven.")
+    cloud.reply("Let me look.", Call("read_file", {"path": "note.txt"}))
+    cloud.reply("It says seven.")
     told = asked("What does note.txt say?", "-T", "read_file", "--output-format", "stream-json")
     events = lines(told.out)
     kinds = [event["type"] for event in events]
@@ -217,7 +217,7 @@ def test_the_stream_tells_what_happens_in_order(cloud: Cloud, asked: Here) -> No
 
 
 def test_partial_messages_add_up_to_the_whole(cloud: Cloud, asked: Here) -> None:
-    cloud.say("A long answer in many portions.")
+    cloud.reply("A long answer in many portions.")
     told = asked("hi", "--output-format", "stream-json", "--include-partial-messages")
     events = lines(told.out)
     deltas = [event["content"] for event in events if event["type"] == "message" and event["delta"]]
@@ -226,8 +226,8 @@ def test_partial_messages_add_up_to_the_whole(cloud: Cloud, asked: Here) -> None
 
 
 def test_words_before_a_call_are_no_answer_in_a_pipe(cloud: Cloud, asked: Here) -> None:
-    cloud.say("Let me look.", Call("list_dir", {}))
-    cloud.say("Nothing there.")
+    cloud.reply("Let me look.", Call("list_dir", {}))
+    cloud.reply("Nothing there.")
     told = asked("look", "-T", "list_dir")
     assert told.out == "Nothing there.\n"
     assert "Let me look." in told.err
@@ -237,17 +237,17 @@ def test_words_before_a_call_are_no_answer_in_a_pipe(cloud: Cloud, asked: Here) 
 def test_tools_that_do_things_are_refused_where_nobody_can_be_asked(cloud: Cloud, asked: Here) -> None:
     wish = Call("write_file", {"path": "new.txt", "content": "x"})
     file = cloud.home.project / "new.txt"
-    cloud.say(wish)
+    cloud.reply(wish)
     asked("write", "-T", "write_file")
     assert not file.exists()
-    cloud.say(wish)
+    cloud.reply(wish)
     asked("write", "-T", "write_file", "--approval-mode", "plan", "--allowed-tools", "write_file")
     assert not file.exists()
-    cloud.say(wish)
+    cloud.reply(wish)
     asked("write", "-T", "write_file", "--allowed-tools", "write_file")
     assert file.read_text() == "x"
     file.unlink()
-    cloud.say(wish)
+    cloud.reply(wish)
     asked("write", "-T", "all", "--yolo")
     assert file.exists()
 
@@ -256,7 +256,7 @@ def test_a_function_of_the_users_own_is_a_tool(cloud: Cloud, asked: Here) -> Non
     (cloud.home.project / "mine.py").write_text(
         'def add(a: int, b: int) -> int:\n    """Add."""\n    return a + b\n'
     )
-    cloud.say(Call("add", {"a": 2, "b": 3}))
+    cloud.reply(Call("add", {"a": 2, "b": 3}))
     told = asked("add", "-T", "mine.py:add")
     assert "add: 5" in told.err
     assert asked("add", "-T", "mine.py:ad").code == Exit.TOOL
@@ -265,11 +265,11 @@ def test_a_function_of_the_users_own_is_a_tool(cloud: Cloud, asked: Here) -> Non
 
 
 def test_the_model_may_not_steer_the_terminal(cloud: Cloud, asked: Here) -> None:
-    cloud.say("safe \x1b]0;title\x07\x1b[31mwords")
+    cloud.reply("safe \x1b]0;title\x07\x1b[31mwords")
     assert asked("hi").out == "safe words\n"
-    cloud.say("safe \x1b[31mwords")
+    cloud.reply("safe \x1b[31mwords")
     assert asked("hi", "--raw-output").out == "safe \x1b[31mwords\n"
-    cloud.say("safe \x1b[31m\x9b2Jwords")
+    cloud.reply("safe \x1b[31m\x9b2Jwords")
     out = asked("hi", "--json").out
     assert not any(0x7F <= ord(letter) <= 0x9F or letter == "\x1b" for letter in out)
     assert json.loads(out)["result"] == "safe \x1b[31m\x9b2Jwords", "scripts get what was said"
@@ -277,7 +277,7 @@ def test_the_model_may_not_steer_the_terminal(cloud: Cloud, asked: Here) -> None
 
 @pytest.mark.requirement("REQ-915-003", "REQ-915-041")
 def test_a_session_goes_on_and_a_switch_says_what_is_lost(cloud: Cloud, asked: Here) -> None:
-    cloud.say("Noted.")
+    cloud.reply("Noted.")
     asked("My name is Ada.")
     told = asked("-c", "Who am I?", "-m", "anthropic/claude-sonnet-4-6")
     assert told.code == Exit.OK
@@ -290,7 +290,7 @@ def test_a_session_goes_on_and_a_switch_says_what_is_lost(cloud: Cloud, asked: H
 
 
 def test_strict_refuses_a_switch_that_loses_something(cloud: Cloud, asked: Here) -> None:
-    cloud.say(Think("secret thoughts"), "Done.")
+    cloud.reply(Think("secret thoughts"), "Done.")
     asked("think", "-m", "anthropic/claude-sonnet-4-6", "--effort", "high")
     before = len(cloud.bodies())
     told = asked("-c", "go on", "-m", "openai/gpt-4.1", "--strict")
@@ -328,12 +328,12 @@ SHAPE = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 
 def test_an_answer_in_a_shape_is_checked(cloud: Cloud, asked: Here) -> None:
-    cloud.say('{"n": 7}')
+    cloud.reply('{"n": 7}')
     told = asked("count", "--schema", SHAPE, "--json")
     assert lines(told.out)[0]["structured_output"] == {"n": 7}
     file = cloud.home.project / "shape.json"
     file.write_text(SHAPE)
-    cloud.say('{"n": "many"}')
+    cloud.reply('{"n": "many"}')
     told = asked("count", "--schema", "shape.json")
     assert told.code == Exit.INPUT
     assert "does not follow the schema" in told.err
@@ -342,14 +342,14 @@ def test_an_answer_in_a_shape_is_checked(cloud: Cloud, asked: Here) -> None:
 
 
 def test_the_last_message_goes_to_a_file_too(cloud: Cloud, asked: Here) -> None:
-    cloud.say("Good day.")
+    cloud.reply("Good day.")
     asked("hi", "--output-last-message", "out.txt")
     assert (cloud.home.project / "out.txt").read_text() == "Good day."
 
 
 def test_a_turn_stops_at_its_limits_with_exit_53(cloud: Cloud, asked: Here) -> None:
     for _ in range(3):
-        cloud.say(Call("list_dir", {}))
+        cloud.reply(Call("list_dir", {}))
     told = asked("look", "-T", "list_dir", "--max-turns", "2", "--json")
     (result,) = lines(told.out)
     assert told.code == Exit.TURN_LIMIT
@@ -359,11 +359,11 @@ def test_a_turn_stops_at_its_limits_with_exit_53(cloud: Cloud, asked: Here) -> N
         "max_turns",
     )
     cloud.emulator.reset()
-    cloud.say("expensive words", Call("list_dir", {}))
+    cloud.reply("expensive words", Call("list_dir", {}))
     told = asked("look", "-T", "list_dir", "--max-cost", "0.000001", "--json")
     assert (told.code, lines(told.out)[0]["subtype"]) == (Exit.TURN_LIMIT, "error_max_cost")
     cloud.emulator.reset()
-    cloud.say("a slow answer that takes its time " * 10, delay=0.2)
+    cloud.reply("a slow answer that takes its time " * 10, delay=0.2)
     told = asked("slowly", "--timeout", "0.5", "--json")
     assert (told.code, lines(told.out)[0]["subtype"]) == (Exit.TURN_LIMIT, "error_timeout")
     assert asked("-c", "go on").code == Exit.OK, "the session is whole"
@@ -390,7 +390,7 @@ def test_lines_of_json_are_turns_of_one_session(cloud: Cloud, asked: Here) -> No
 def test_a_signal_ends_the_run_and_leaves_a_whole_session(
     cloud: Cloud, number: signal.Signals, code: Exit
 ) -> None:
-    cloud.say(Call("run_shell", {"command": "sleep 30"}), Call("list_dir", {}))
+    cloud.reply(Call("run_shell", {"command": "sleep 30"}), Call("list_dir", {}))
     home = cloud.home
     words = [sys.executable, "-m", "segue", "go", "-T", "all", "--yolo", "--output-format", "stream-json"]
     with subprocess.Popen(  # noqa: S603
@@ -421,7 +421,7 @@ def test_a_signal_ends_the_run_and_leaves_a_whole_session(
 
 
 def test_a_reader_who_goes_away_ends_the_answer_without_noise(cloud: Cloud) -> None:
-    cloud.say("word " * 5000)
+    cloud.reply("word " * 5000)
     home = cloud.home
     with subprocess.Popen(
         [sys.executable, "-m", "segue", "-q", "hello"],

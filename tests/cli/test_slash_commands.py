@@ -16,32 +16,32 @@ from prompt_toolkit.input import DummyInput
 
 from cli.cli_runs import Cloud
 from segue.chat.budget import Budget
-from segue.cli.display.terminal import Paint
+from segue.cli.arguments import parse
+from segue.cli.display.terminal import Colours
 from segue.cli.interactive.commands.table import COMMANDS, is_command, run_command, works_meanwhile
-from segue.cli.interactive.completer import TalkCompleter
-from segue.cli.interactive.interactive_chat import Talk
+from segue.cli.interactive.completer import ChatCompleter
+from segue.cli.interactive.interactive_chat import InteractiveChat
 from segue.cli.interactive.screen import Screen
-from segue.cli.one_shot.arguments import parse
-from segue.cli.runtime import Surroundings
+from segue.cli.runtime import Runtime
 from segue.emulators.model_reply import Call
 
 
-class Sitting:
-    """A talk whose screen can be read."""
+class TypedChat:
+    """An interactive chat whose screen can be read."""
 
-    def __init__(self, talk: Talk, shown: io.StringIO) -> None:
-        self.talk = talk
+    def __init__(self, interactive: InteractiveChat, shown: io.StringIO) -> None:
+        self.interactive = interactive
         self._shown = shown
 
     async def type(self, line: str) -> str:
         """Type a command; what it says."""
         before = len(self._shown.getvalue())
-        await run_command(self.talk, line)
+        await run_command(self.interactive, line)
         return self._shown.getvalue()[before:]
 
-    async def say(self, prompt: str) -> str:
+    async def send(self, prompt: str) -> str:
         before = len(self._shown.getvalue())
-        await self.talk.take_turn(prompt)
+        await self.interactive.take_turn(prompt)
         return self._shown.getvalue()[before:]
 
 
@@ -49,21 +49,23 @@ class Sitting:
 def sit(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     cloud.home.here(monkeypatch)
 
-    def play(scene: Callable[[Sitting], object], *words: str) -> None:
+    def play(scene: Callable[[TypedChat], object], *words: str) -> None:
         async def run() -> None:
-            around = Surroundings(parse(["-m", "openai/gpt-4.1", *words]))
+            runtime = Runtime(parse(["-m", "openai/gpt-4.1", *words]))
             shown = io.StringIO()
-            model, _ = await around.first_model()
-            chat = around.chat(model=model)
-            talk = Talk(chat, around, Screen(shown, Paint(shown)), DummyInput(), show_reasoning=True)
+            model, _ = await runtime.first_model()
+            chat = runtime.chat(model=model)
+            interactive = InteractiveChat(
+                chat, runtime, Screen(shown, Colours(shown)), DummyInput(), show_reasoning=True
+            )
             await chat.open()
             try:
-                result = scene(Sitting(talk, shown))
+                result = scene(TypedChat(interactive, shown))
                 assert asyncio.iscoroutine(result)
                 await result
             finally:
-                await talk.chat.close()
-                await around.store.close()
+                await interactive.chat.close()
+                await runtime.store.close()
 
         asyncio.run(run())
 
@@ -88,9 +90,9 @@ def test_a_path_is_no_command() -> None:
 
 
 def test_what_is_told_about_a_chat(cloud: Cloud, sit: Callable[..., None]) -> None:
-    async def scene(at: Sitting) -> None:
-        cloud.say("Hello.")
-        await at.say("Hi")
+    async def scene(at: TypedChat) -> None:
+        cloud.reply("Hello.")
+        await at.send("Hi")
         assert "/compact" in await at.type("/help")
         statistics = await at.type("/stats")
         assert re.search(r"turns +1\b", statistics)
@@ -104,25 +106,25 @@ def test_what_is_told_about_a_chat(cloud: Cloud, sit: Callable[..., None]) -> No
 
 
 def test_switching_provider_and_back(cloud: Cloud, sit: Callable[..., None]) -> None:
-    async def scene(at: Sitting) -> None:
-        cloud.say("One.")
-        await at.say("Hi")
+    async def scene(at: TypedChat) -> None:
+        cloud.reply("One.")
+        await at.send("Hi")
         assert "openai/gpt-4.1 → anthropic/" in await at.type("/provider anthropic")
-        cloud.say("Two.")
-        assert "Two." in await at.say("Hi again")
+        cloud.reply("Two.")
+        assert "Two." in await at.send("Hi again")
         assert "There is no provider" in await at.type("/model nobody/x")
         assert "No usual model" in await at.type("/provider nobody")
-        assert at.talk.chat.model.startswith("anthropic/")
+        assert at.interactive.chat.model.startswith("anthropic/")
 
     sit(scene)
 
 
 def test_a_view_marks_what_was_changed_for_it(cloud: Cloud, sit: Callable[..., None]) -> None:
-    async def scene(at: Sitting) -> None:
-        cloud.say(Call("read_file", {"path": "there.txt"}))
-        cloud.say("It says so.")
+    async def scene(at: TypedChat) -> None:
+        cloud.reply(Call("read_file", {"path": "there.txt"}))
+        cloud.reply("It says so.")
         Path("there.txt").write_text("so")
-        await at.say("Read it")
+        await at.send("Read it")
         shown = await at.type("/view mistral")
         assert '"tool_calls"' in shown
         assert "≠" in shown
@@ -133,9 +135,9 @@ def test_a_view_marks_what_was_changed_for_it(cloud: Cloud, sit: Callable[..., N
 
 
 def test_the_doctor_counts_for_every_provider(cloud: Cloud, sit: Callable[..., None]) -> None:
-    async def scene(at: Sitting) -> None:
-        cloud.say("Fine.")
-        await at.say("Hi")
+    async def scene(at: TypedChat) -> None:
+        cloud.reply("Fine.")
+        await at.send("Hi")
         shown = await at.type("/doctor")
         assert "anthropic" in shown
         assert "gemini" in shown
@@ -144,14 +146,14 @@ def test_the_doctor_counts_for_every_provider(cloud: Cloud, sit: Callable[..., N
 
 
 def test_exporting_and_dumping(cloud: Cloud, sit: Callable[..., None], tmp_path: Path) -> None:
-    async def scene(at: Sitting) -> None:
-        cloud.say("An answer to keep.")
-        await at.say("Hi")
-        for name in ("talk.json", "talk.md", "talk.jsonl"):
+    async def scene(at: TypedChat) -> None:
+        cloud.reply("An answer to keep.")
+        await at.send("Hi")
+        for name in ("interactive.json", "interactive.md", "interactive.jsonl"):
             assert "Written" in await at.type(f"/export {tmp_path / name}")
-        assert json.loads((tmp_path / "talk.json").read_bytes())
-        assert "An answer to keep." in (tmp_path / "talk.md").read_text()
-        assert len((tmp_path / "talk.jsonl").read_text().splitlines()) >= 4
+        assert json.loads((tmp_path / "interactive.json").read_bytes())
+        assert "An answer to keep." in (tmp_path / "interactive.md").read_text()
+        assert len((tmp_path / "interactive.jsonl").read_text().splitlines()) >= 4
         await at.type(f"/dump {tmp_path / 'request.json'}")
         dumped = (tmp_path / "request.json").read_bytes()
         assert json.loads(dumped)["model"] == "gpt-4.1"
@@ -162,11 +164,11 @@ def test_exporting_and_dumping(cloud: Cloud, sit: Callable[..., None], tmp_path:
 
 
 def test_settings_reach_the_next_request(cloud: Cloud, sit: Callable[..., None]) -> None:
-    async def scene(at: Sitting) -> None:
+    async def scene(at: TypedChat) -> None:
         await at.type("/set temperature 0")
         await at.type("/set system Speak like a sailor.")
-        cloud.say("Aye.")
-        await at.say("Hi")
+        cloud.reply("Aye.")
+        await at.send("Hi")
         body = cloud.bodies()[-1]
         assert body["temperature"] == 0
         assert "Speak like a sailor." in str(body["messages"][0])
@@ -179,7 +181,7 @@ def test_settings_reach_the_next_request(cloud: Cloud, sit: Callable[..., None])
 
 
 def test_approval_can_be_changed(sit: Callable[..., None]) -> None:
-    async def scene(at: Sitting) -> None:
+    async def scene(at: TypedChat) -> None:
         assert "approval: ask" in await at.type("/approval")
         assert "approval: plan" in await at.type("/approval plan")
         assert "no approval mode" in await at.type("/approval whatever")
@@ -188,30 +190,30 @@ def test_approval_can_be_changed(sit: Callable[..., None]) -> None:
 
 
 def test_sessions_are_listed_titled_resumed_and_left(cloud: Cloud, sit: Callable[..., None]) -> None:
-    async def scene(at: Sitting) -> None:
-        cloud.say("First.")
-        await at.say("The first question")
+    async def scene(at: TypedChat) -> None:
+        cloud.reply("First.")
+        await at.send("The first question")
         await at.type("/save Number one")
-        first = at.talk.chat.id
+        first = at.interactive.chat.id
         assert "A new conversation" in await at.type("/new")
-        assert at.talk.chat.id != first
-        cloud.say("Second.")
-        await at.say("The second question")
+        assert at.interactive.chat.id != first
+        cloud.reply("Second.")
+        await at.send("The second question")
         listed = await at.type("/sessions")
         assert "Number one" in listed
         assert "The second question" in listed
         assert "First." in await at.type(f"/resume {first[:6]}")
-        assert at.talk.chat.id == first
+        assert at.interactive.chat.id == first
         assert "There is no session" in await at.type("/resume zzz")
         assert "goes on with one of them" in await at.type("/resume")
         await at.type("/quit")
-        assert at.talk.leaving
+        assert at.interactive.leaving
 
     sit(scene)
 
 
 def test_undo_where_there_is_nothing_says_so(sit: Callable[..., None]) -> None:
-    async def scene(at: Sitting) -> None:
+    async def scene(at: TypedChat) -> None:
         assert "✗" in await at.type("/undo")
         assert "nothing to leave out" in await at.type("/compact")
         assert "no strategy" in await at.type("/compact magically")
@@ -220,9 +222,9 @@ def test_undo_where_there_is_nothing_says_so(sit: Callable[..., None]) -> None:
 
 
 def test_words_are_completed_from_what_is_known(sit: Callable[..., None]) -> None:
-    async def scene(at: Sitting) -> None:
+    async def scene(at: TypedChat) -> None:
         Path("notes.txt").write_text("")
-        completer = TalkCompleter(at.talk)
+        completer = ChatCompleter(at.interactive)
 
         def offered(text: str) -> list[str]:
             return [found.text for found in completer.get_completions(Document(text), CompleteEvent())]
@@ -260,20 +262,20 @@ def test_every_mistake_says_what_and_what_next_and_the_chat_goes_on(
         "/copy": "Nothing was answered",
     }
 
-    async def scene(at: Sitting) -> None:
+    async def scene(at: TypedChat) -> None:
         for typed, told in mistakes.items():
             shown = await at.type(typed)
             assert shown.startswith("✗ "), typed
             assert told.lower() in shown.lower(), (typed, shown)
             assert "Traceback" not in shown
         Path("large.bin").write_bytes(b"\xff\xfe\x00")
-        assert "neither text nor an image" in await at.say("look at @large.bin")
+        assert "neither text nor an image" in await at.send("look at @large.bin")
         cloud.fail(status=401)
-        shown = await at.say("hello")
+        shown = await at.send("hello")
         assert "openai/gpt-4.1 refused (HTTP 401)" in shown
         assert "segue keys set openai" in shown
-        cloud.say("Fine.")
-        assert "Fine." in await at.say("hello again")
+        cloud.reply("Fine.")
+        assert "Fine." in await at.send("hello again")
 
     sit(scene)
 
@@ -284,7 +286,7 @@ def test_a_fault_of_ours_does_not_take_the_conversation_away(
     async def fail(*_anything: object) -> None:
         raise RuntimeError("of ours")
 
-    async def scene(at: Sitting) -> None:
+    async def scene(at: TypedChat) -> None:
         monkeypatch.setattr("segue.cli.interactive.commands.info.show_tools", fail)
         assert "/tools failed: RuntimeError: of ours" in await at.type("/tools")
 
@@ -292,11 +294,11 @@ def test_a_fault_of_ours_does_not_take_the_conversation_away(
 
 
 def test_a_limit_of_cost_stops_a_turn(cloud: Cloud, sit: Callable[..., None]) -> None:
-    async def scene(at: Sitting) -> None:
-        at.talk.around.budget = Budget(max_cost=0.000001)
+    async def scene(at: TypedChat) -> None:
+        at.interactive.runtime.budget = Budget(max_cost=0.000001)
         await at.type("/new")
-        cloud.say("words " * 200, Call("list_dir", {}))
-        shown = await at.say("Look around")
+        cloud.reply("words " * 200, Call("list_dir", {}))
+        shown = await at.send("Look runtime")
         assert "The turn is stopped: it has cost" in shown
 
     sit(scene, "-T", "list_dir")
@@ -307,7 +309,7 @@ def test_profiles_are_told_and_chosen(cloud: Cloud, sit: Callable[..., None]) ->
         '[profiles.team]\npolicy = "round_robin"\nmembers = ["openai/gpt-4.1", "anthropic/claude-sonnet-4-6"]\n'
     )
 
-    async def scene(at: Sitting) -> None:
+    async def scene(at: TypedChat) -> None:
         assert "team: round_robin of openai/gpt-4.1" in await at.type("/profile")
         assert "→ team" in await at.type("/profile team")
 
@@ -315,9 +317,9 @@ def test_profiles_are_told_and_chosen(cloud: Cloud, sit: Callable[..., None]) ->
 
 
 def test_the_model_writes_what_an_assistant_has_to_know(cloud: Cloud, sit: Callable[..., None]) -> None:
-    async def scene(at: Sitting) -> None:
-        cloud.say(Call("write_file", {"path": "AGENTS.md", "content": "# How to work here\n"}))
-        cloud.say("Written.")
+    async def scene(at: TypedChat) -> None:
+        cloud.reply(Call("write_file", {"path": "AGENTS.md", "content": "# How to work here\n"}))
+        cloud.reply("Written.")
         await at.type("/approval yolo")
         assert "Written." in await at.type("/init")
         assert Path("AGENTS.md").read_text() == "# How to work here\n"
@@ -327,10 +329,10 @@ def test_the_model_writes_what_an_assistant_has_to_know(cloud: Cloud, sit: Calla
 
 
 def test_saying_it_differently_puts_the_words_back(cloud: Cloud, sit: Callable[..., None]) -> None:
-    async def scene(at: Sitting) -> None:
-        cloud.say("One.")
-        await at.say("The first words")
+    async def scene(at: TypedChat) -> None:
+        cloud.reply("One.")
+        await at.send("The first words")
         assert "Taken back" in await at.type("/rewind")
-        assert at.talk.unsent == "The first words"
+        assert at.interactive.unsent == "The first words"
 
     sit(scene)

@@ -34,7 +34,7 @@ def on_terminal(cloud: Cloud, *words: str, **environment: str) -> tuple[str, str
 
 
 def test_an_answer_is_shown_as_markdown_with_a_status_line(cloud: Cloud) -> None:
-    cloud.say(ANSWER)
+    cloud.reply(ANSWER)
     sent, screen = on_terminal(cloud, "hi", "-m", "openai/gpt-4.1")
     assert screen.startswith("Result\n\nSome bold words.\n\n • one\n • two\n\n  print(1)\n")
     assert "**" not in screen
@@ -48,14 +48,14 @@ def test_an_answer_is_shown_as_markdown_with_a_status_line(cloud: Cloud) -> None
 
 
 def test_without_colours_nothing_is_coloured(cloud: Cloud) -> None:
-    cloud.say(ANSWER)
+    cloud.reply(ANSWER)
     sent, screen = on_terminal(cloud, "hi", "-m", "openai/gpt-4.1", NO_COLOR="1")
     assert "Some bold words." in screen
     assert not any(f"\x1b[{code}m" in sent for code in (31, 32, 33, 34, 35, 36, 94, 95, 96))
 
 
 def test_plain_shows_the_words_as_they_are_and_paints_nothing_twice(cloud: Cloud) -> None:
-    cloud.say(ANSWER)
+    cloud.reply(ANSWER)
     sent, screen = on_terminal(cloud, "hi", "--plain", "-q", "-m", "openai/gpt-4.1", NO_COLOR="1")
     assert screen == ANSWER.strip()
     assert "\x1b" not in sent
@@ -63,19 +63,19 @@ def test_plain_shows_the_words_as_they_are_and_paints_nothing_twice(cloud: Cloud
 
 def test_reasoning_is_dimmed_and_can_be_hidden(cloud: Cloud) -> None:
     words = ("hi", "-m", "anthropic/claude-sonnet-4-6", "--effort", "high")
-    cloud.say(Think("Let me think."), "Done.")
+    cloud.reply(Think("Let me think."), "Done.")
     sent, screen = on_terminal(cloud, *words)
     assert "Let me think." in screen
     assert "\x1b[2m" in sent
     assert screen.index("Let me think.") < screen.index("Done.")
-    cloud.say(Think("Let me think."), "Done.")
+    cloud.reply(Think("Let me think."), "Done.")
     _, screen = on_terminal(cloud, *words, "--hide-reasoning")
     assert "think" not in screen
 
 
 def test_tool_calls_are_told_between_the_words(cloud: Cloud) -> None:
-    cloud.say("I will **look**.", Call("list_dir", {}))
-    cloud.say("Nothing there.")
+    cloud.reply("I will **look**.", Call("list_dir", {}))
+    cloud.reply("Nothing there.")
     _, screen = on_terminal(cloud, "look", "-T", "list_dir", "-m", "openai/gpt-4.1")
     lines = [line for line in screen.splitlines() if line]
     assert lines[0] == "I will look."
@@ -85,14 +85,14 @@ def test_tool_calls_are_told_between_the_words(cloud: Cloud) -> None:
 
 
 def test_what_a_model_says_cannot_steer_the_terminal(cloud: Cloud) -> None:
-    cloud.say("before \x1b]0;evil\x07\x1b[2Jafter")
+    cloud.reply("before \x1b]0;evil\x07\x1b[2Jafter")
     sent, screen = on_terminal(cloud, "hi", "-m", "openai/gpt-4.1")
     assert "before after" in screen
     assert "evil" not in sent
 
 
 def test_a_long_answer_scrolls_and_is_whole(cloud: Cloud) -> None:
-    cloud.say("\n\n".join(f"Paragraph {number} with some words in it." for number in range(60)))
+    cloud.reply("\n\n".join(f"Paragraph {number} with some words in it." for number in range(60)))
     sent, _ = on_terminal(cloud, "hi", "-m", "openai/gpt-4.1")
     screen = pyte.HistoryScreen(90, 30, history=1000)
     pyte.Stream(screen).feed(sent)

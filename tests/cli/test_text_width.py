@@ -8,8 +8,8 @@ import pyte
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.cli.display.terminal import Paint
-from segue.cli.display.text_width import Repainted, cut, cut_beginning, width_of, wrapped
+from segue.cli.display.terminal import Colours
+from segue.cli.display.text_width import LiveLines, cut, cut_beginning, width_of, wrapped
 from segue.cli.interactive.screen import Screen
 
 LINES = st.text(alphabet="ab 你界🎉é", max_size=60)
@@ -35,17 +35,17 @@ def test_colours_take_no_room() -> None:
 
 
 def test_lines_that_a_narrower_window_has_broken_are_erased_whole() -> None:
-    bottom = Repainted()
-    bottom.painted(["x" * 50, "", "你" * 25])
-    assert bottom.erased(60).count("\x1b[A\x1b[K") == 3
-    bottom.painted(["x" * 50, "", "你" * 25])
-    assert bottom.erased(20).count("\x1b[A\x1b[K") == 7
-    assert bottom.erased(20) == ""
+    bottom = LiveLines()
+    bottom.remember(["x" * 50, "", "你" * 25])
+    assert bottom.erase(60).count("\x1b[A\x1b[K") == 3
+    bottom.remember(["x" * 50, "", "你" * 25])
+    assert bottom.erase(20).count("\x1b[A\x1b[K") == 7
+    assert bottom.erase(20) == ""
 
 
 def test_live_lines_stand_below_an_answer_and_leave_nothing_behind() -> None:
     written = io.StringIO()
-    screen = Screen(written, Paint(written))
+    screen = Screen(written, Colours(written))
     screen.live(["working 1s"])
     for word in ("An ", "answer ", "in **words**.\n\nAnd ", "more."):
         screen.text(word)
@@ -54,7 +54,7 @@ def test_live_lines_stand_below_an_answer_and_leave_nothing_behind() -> None:
     stream = pyte.Stream(shown)
     stream.feed(written.getvalue().replace("\n", "\r\n"))
     assert [line.rstrip() for line in shown.display if line.strip()][-1].startswith("working")
-    screen.say("over")
+    screen.line("over")
     last = pyte.Screen(80, 24)
     pyte.Stream(last).feed(written.getvalue().replace("\n", "\r\n"))
     lines = [line.rstrip() for line in last.display if line.strip()]
@@ -63,8 +63,8 @@ def test_live_lines_stand_below_an_answer_and_leave_nothing_behind() -> None:
 
 def test_a_plain_screen_ends_the_line_of_an_answer_before_it_says_more() -> None:
     written = io.StringIO()
-    screen = Screen(written, Paint(written), plain=True)
+    screen = Screen(written, Colours(written), plain=True)
     screen.live(["never shown"])
     screen.text("An answer")
-    screen.say("model · 3 out")
+    screen.line("model · 3 out")
     assert written.getvalue() == "An answer\nmodel · 3 out\n"

@@ -16,8 +16,8 @@ from msgspec import structs
 
 from segue.cli.commands.demo import show
 from segue.conversation.blocks import Reasoning, ToolResult
-from segue.demo.play import Outcome, play
-from segue.demo.screen import WIDTH, Screen
+from segue.demo.play import DemoResult, play
+from segue.demo.screen import WIDTH, DemoScreen
 from segue.demo.shop import Shop
 from segue.demo.story import Story, read_story
 from segue.dialects.card import UNKNOWN
@@ -34,24 +34,24 @@ def plain(_: str, text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def shown() -> tuple[Outcome, str]:
+def shown() -> tuple[DemoResult, str]:
     """One whole run, and what it wrote."""
     written: list[str] = []
-    outcome = play(read_story(), Screen(written.append, plain))
+    outcome = play(read_story(), DemoScreen(written.append, plain))
     return outcome, "".join(written)
 
 
 @pytest.fixture
-def outcome(shown: tuple[Outcome, str]) -> Outcome:
+def outcome(shown: tuple[DemoResult, str]) -> DemoResult:
     return shown[0]
 
 
 @pytest.fixture
-def text(shown: tuple[Outcome, str]) -> str:
+def text(shown: tuple[DemoResult, str]) -> str:
     return shown[1]
 
 
-def asked(outcome: Outcome, provider: str, path: str = "") -> list[dict[str, Any]]:
+def asked(outcome: DemoResult, provider: str, path: str = "") -> list[dict[str, Any]]:
     """The bodies of the story's requests to a provider, in order."""
     return [
         entry.body
@@ -65,7 +65,7 @@ def signatures(body: dict[str, Any]) -> list[str]:
     return [block["signature"] for block in blocks if isinstance(block, dict) and block["type"] == "thinking"]
 
 
-def test_every_wire_accepts_every_request_of_the_story(outcome: Outcome) -> None:
+def test_every_wire_accepts_every_request_of_the_story(outcome: DemoResult) -> None:
     verdicts = [entry.verdict for entry in outcome.rendered]
     assert set(verdicts) == {"accepted", "fault"}
     assert verdicts.count("fault") == 1, "the failover"
@@ -73,7 +73,7 @@ def test_every_wire_accepts_every_request_of_the_story(outcome: Outcome) -> None
     assert (outcome.accepted, outcome.sent, outcome.wires) == (18, 18, 7)
 
 
-def test_the_story_goes_from_wire_to_wire_and_back_to_where_it_thought(outcome: Outcome) -> None:
+def test_the_story_goes_from_wire_to_wire_and_back_to_where_it_thought(outcome: DemoResult) -> None:
     stations: list[str] = []
     for entry in outcome.rendered:
         station = "responses" if "responses" in entry.path else entry.provider
@@ -84,7 +84,7 @@ def test_the_story_goes_from_wire_to_wire_and_back_to_where_it_thought(outcome: 
     ]  # fmt: skip
 
 
-def test_the_return_replays_the_signatures_that_were_issued_there(outcome: Outcome) -> None:
+def test_the_return_replays_the_signatures_that_were_issued_there(outcome: DemoResult) -> None:
     first, second, back, _ = asked(outcome, "anthropic")
     issued = [
         block.seal.payload
@@ -98,14 +98,14 @@ def test_the_return_replays_the_signatures_that_were_issued_there(outcome: Outco
     assert len(issued) == 3, "and the last answer was thought about as well"
 
 
-def test_the_return_says_the_first_part_exactly_as_before(outcome: Outcome) -> None:
+def test_the_return_says_the_first_part_exactly_as_before(outcome: DemoResult) -> None:
     _, second, back, _ = asked(outcome, "anthropic")
     assert back["messages"][: len(second["messages"])] == second["messages"]
     assert back["system"] == second["system"]
     assert back["tools"] == second["tools"]
 
 
-def test_no_seal_reaches_a_stranger(outcome: Outcome) -> None:
+def test_no_seal_reaches_a_stranger(outcome: DemoResult) -> None:
     for message in outcome.conversation.messages:
         for block in message.blocks:
             seal = getattr(block, "seal", None)
@@ -115,7 +115,7 @@ def test_no_seal_reaches_a_stranger(outcome: Outcome) -> None:
             assert not any(seal.payload in str(entry.body) for entry in strangers)
 
 
-def test_the_user_cancels_while_probes_run_and_one_of_them_is_done(outcome: Outcome) -> None:
+def test_the_user_cancels_while_probes_run_and_one_of_them_is_done(outcome: DemoResult) -> None:
     probes = [
         block
         for message in outcome.conversation.messages
@@ -127,14 +127,14 @@ def test_the_user_cancels_while_probes_run_and_one_of_them_is_done(outcome: Outc
     assert probes[0].output == {"ms": 2390}
 
 
-def test_the_interrupted_calls_are_closed_for_everyone_who_comes_after(outcome: Outcome) -> None:
+def test_the_interrupted_calls_are_closed_for_everyone_who_comes_after(outcome: DemoResult) -> None:
     results = [message for message in asked(outcome, "mistral")[0]["messages"] if message["role"] == "tool"]
     closed = [result for result in results if result["name"] == "probe"]
     assert len(closed) == 5
     assert sum("2390" in str(result["content"]) for result in closed) == 1
 
 
-def test_whoever_spoke_last_sums_up_for_the_small_window(outcome: Outcome) -> None:
+def test_whoever_spoke_last_sums_up_for_the_small_window(outcome: DemoResult) -> None:
     summing_up = asked(outcome, "anthropic")[-1]
     assert "tools" not in summing_up
     assert "USER: Checkout has been slow since two" in str(summing_up["messages"])
@@ -145,13 +145,13 @@ def test_whoever_spoke_last_sums_up_for_the_small_window(outcome: Outcome) -> No
     assert "probe all five regions" not in told
 
 
-def test_what_is_kept_of_a_compacted_history_is_in_pairs(outcome: Outcome) -> None:
+def test_what_is_kept_of_a_compacted_history_is_in_pairs(outcome: DemoResult) -> None:
     for body in asked(outcome, "ollama")[-2:]:
         calls = sum(len(message.get("tool_calls", ())) for message in body["messages"])
         assert calls == sum(message["role"] == "tool" for message in body["messages"])
 
 
-def test_whoever_can_see_gets_the_image_and_the_other_a_description(outcome: Outcome, text: str) -> None:
+def test_whoever_can_see_gets_the_image_and_the_other_a_description(outcome: DemoResult, text: str) -> None:
     to_the_blind = asked(outcome, "ollama")[0]["messages"]
     assert not any("images" in message for message in to_the_blind)
     assert "latency.png" in str(to_the_blind)
@@ -171,7 +171,7 @@ REFUSALS = {
 """Rules of the rulebooks that the history breaks, one for each wire that looks, and their words."""
 
 
-def test_the_same_history_unrepaired_is_refused_in_the_providers_words(outcome: Outcome) -> None:
+def test_the_same_history_unrepaired_is_refused_in_the_providers_words(outcome: DemoResult) -> None:
     refused = {entry.rule: entry for entry in outcome.unrepaired if entry.verdict == "refused"}
     assert len(outcome.unrepaired) == 7
     assert set(refused) == set(REFUSALS)

@@ -27,7 +27,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 """Name → module and what it is for."""
 
 
-class Page(argparse.RawDescriptionHelpFormatter):
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Help as wide as the terminal, found out without the module that argparse would load for it."""
 
     def __init__(self, prog: str) -> None:
@@ -44,7 +44,7 @@ def _columns() -> int:
         return 100
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """Tells a wrong word in one line, with the one that was probably meant."""
 
     def error(self, message: str) -> Any:
@@ -63,8 +63,11 @@ class Parser(argparse.ArgumentParser):
 def parser_of(command: str) -> argparse.ArgumentParser:
     """The parser of one command."""
     module: Any = import_module(COMMANDS[command][0])
-    parser = Parser(
-        prog=f"segue {command}", description=module.DESCRIPTION, formatter_class=Page, allow_abbrev=False
+    parser = CommandParser(
+        prog=f"segue {command}",
+        description=module.DESCRIPTION,
+        formatter_class=HelpFormatter,
+        allow_abbrev=False,
     )
     module.add_arguments(parser)
     return parser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from segue.cli.display.terminal import complain, say
+from segue.cli.display.terminal import print_error, print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import (
     JournalError,
@@ -43,16 +43,16 @@ BY_REMEDY: Final[dict[Remedy, Exit]] = {
 def explain(error: BaseException, *, about: str = "") -> Exit:
     """Say what happened on stderr and give the exit code for it. `about`: the model that was asked."""
     if isinstance(error, SegueError):
-        complain(*lines_about(error, about=about))
+        print_error(*lines_about(error, about=about))
         return code_of(error)
     if isinstance(error, BaseExceptionGroup):
         return explain(error.exceptions[0])
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""
-        say(f"segue: {error.strerror or error}{where}")
+        print_status(f"segue: {error.strerror or error}{where}")
         return Exit.USAGE
-    say(f"segue: something went wrong inside: {type(error).__name__}: {error}")
-    say("       Please report it; --debug shows where it came from.")
+    print_status(f"segue: something went wrong inside: {type(error).__name__}: {error}")
+    print_status("       Please report it; --debug shows where it came from.")
     return Exit.INTERNAL
 
 

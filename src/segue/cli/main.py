@@ -54,7 +54,7 @@ def _answer(words: list[str]) -> int:
         words = [*words[1:], "--help"]
     if words[:1] and words[0] in COMMANDS:
         return run_command(words[0], words[1:])
-    from segue.cli.one_shot.arguments import parse  # noqa: PLC0415
+    from segue.cli.arguments import parse  # noqa: PLC0415
 
     arguments = parse(words)
     from segue.cli.one_shot.run import run  # noqa: PLC0415 - `--help` has ended before

@@ -24,7 +24,7 @@ PROBE_SECONDS: Final = 2.0
 
 
 @final
-class Found(Struct, frozen=True):
+class DiscoveredModel(Struct, frozen=True):
     """A model, and why it was taken."""
 
     model: str
@@ -47,7 +47,7 @@ def usual_model(name: str, config: Config) -> str:
     return next((model for dialect in dialects if (model := default_model(dialect))), "")
 
 
-async def find_model(config: Config, providers: KnownProviders) -> Found:
+async def find_model(config: Config, providers: KnownProviders) -> DiscoveredModel:
     """The first that can answer. Raises UsageError `no_provider` when there is none."""
     found = with_key(config, providers) or await running_here(providers) or embedded()
     if found is None:
@@ -55,23 +55,23 @@ async def find_model(config: Config, providers: KnownProviders) -> Found:
     return found
 
 
-def with_key(config: Config, providers: KnownProviders) -> Found | None:
+def with_key(config: Config, providers: KnownProviders) -> DiscoveredModel | None:
     """A provider whose key is in the environment; else one whose key is stored, which takes longer to find out."""
     keyed = {name: address for name, address in addresses().providers.items() if address.needs_key}
     told = [name for name, address in keyed.items() if any(map(os.environ.get, address.key_env))]
     for name in told or [name for name in providers.configured() if name in keyed]:
         if model := usual_model(name, config):
-            return Found(f"{name}/{model}", f"there is a key for {keyed[name].title}")
+            return DiscoveredModel(f"{name}/{model}", f"there is a key for {keyed[name].title}")
     return None
 
 
-async def running_here(providers: KnownProviders) -> Found | None:
+async def running_here(providers: KnownProviders) -> DiscoveredModel | None:
     """A server on this machine that answers and has a model."""
     local = local_servers()
     answers = await asyncio.gather(*(_first_model(name, providers) for name in local))
     for name, model in zip(local, answers, strict=True):
         if model:
-            return Found(f"{name}/{model}", f"{addresses().providers[name].title} runs here")
+            return DiscoveredModel(f"{name}/{model}", f"{addresses().providers[name].title} runs here")
     return None
 
 
@@ -88,7 +88,7 @@ async def _models_of(adapter: ProviderAdapter) -> list[ModelInfo]:
     return await adapter.list_models() if isinstance(adapter, ListsModels) else []
 
 
-def embedded() -> Found | None:
+def embedded() -> DiscoveredModel | None:
     from segue.providers.embedded.provider import EmbeddedProvider  # noqa: PLC0415 - knows all about weights
 
     provider = EmbeddedProvider()
@@ -97,7 +97,7 @@ def embedded() -> Found | None:
             return None
     except SegueError:
         return None
-    return Found(
+    return DiscoveredModel(
         f"{provider.name}/{provider.model}",
         "no key, no local server, but its weights are here",
     )

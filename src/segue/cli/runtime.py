@@ -11,8 +11,8 @@ from segue.chat.compaction.trigger import CompactionSettings
 from segue.cli.commands.sessions import find_session
 from segue.cli.instructions import system_prompt
 from segue.cli.mcp_file import open_servers, untrusted_mcp_file
-from segue.cli.model_discovery import Found, find_model, usual_model
-from segue.cli.tool_names import is_function, tools_named
+from segue.cli.model_discovery import DiscoveredModel, find_model, usual_model
+from segue.cli.tool_loader import is_function, tools_named
 from segue.config.layers import load
 from segue.config.model_names import Chosen, choose
 from segue.config.resources import open_providers, open_router, open_store, provider_named, worth_asking
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Surroundings:
+class Runtime:
     """Settings and flags, made into what a chat is made of."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Surroundings:
 
     # Who answers
 
-    async def first_model(self, session: SessionInfo | None = None) -> tuple[Model, Found | None]:
+    async def first_model(self, session: SessionInfo | None = None) -> tuple[Model, DiscoveredModel | None]:
         """Who answers first: as told, as the session has it, as configured, or as found."""
         told, provider = self._arguments.model, self._arguments.provider
         if provider and not told:
@@ -127,7 +127,7 @@ class Surroundings:
     # The chat
 
     def chat(self, *, session: str | None = None, model: str | Model = "") -> Chat:
-        """A chat in these surroundings, not opened yet."""
+        """A chat in these runtime, not opened yet."""
         return Chat(
             self.model(model) if isinstance(model, str) and model else model,
             tools=self.tools,

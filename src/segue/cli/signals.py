@@ -16,7 +16,7 @@ END: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if ha
 
 
 @contextmanager
-def heard(reactions: dict[signal.Signals, Callable[[], object]]) -> Iterator[None]:
+def handle(reactions: dict[signal.Signals, Callable[[], object]]) -> Iterator[None]:
     """Call these instead of dying. What was ignored when we began (nohup) stays ignored."""
     loop = asyncio.get_running_loop()
     added: list[signal.Signals] = []

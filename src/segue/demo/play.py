@@ -13,7 +13,7 @@ from segue.conversation.message import Conversation
 from segue.conversation.usage import Usage
 from segue.demo import unrepaired
 from segue.demo.shop import Shop
-from segue.demo.wire_log import Heard, Witness
+from segue.demo.wire_log import LoggedProvider, WireLog
 from segue.dialects.registry import DIALECTS
 from segue.emulators.log import Entry
 from segue.emulators.script import Script, perform
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.chat.opened import Model
-    from segue.demo.screen import Screen
-    from segue.demo.story import Story, Turn, Wire
+    from segue.demo.screen import DemoScreen
+    from segue.demo.story import Story, StoryTurn, Wire
     from segue.providers.provider import Provider
 
 _BREATH = 20
@@ -43,7 +43,7 @@ _AT_ONCE = RetrySettings(attempts=1)
 
 
 @final
-class Outcome(Struct, frozen=True):
+class DemoResult(Struct, frozen=True):
     """How it went, told by the emulators' own log: one entry for each request, with its verdict."""
 
     all_wires: int
@@ -83,7 +83,7 @@ def count(entries: Sequence[Entry], verdict: str) -> int:
     return sum(entry.verdict == verdict for entry in entries)
 
 
-def play(story: Story, screen: Screen, *, delay: float = 0.0) -> Outcome:
+def play(story: Story, screen: DemoScreen, *, delay: float = 0.0) -> DemoResult:
     """Play the story. `delay`: seconds between the portions of a stream, for people to read along."""
     with serve() as served:
         screen.opening(served.base_url, len(story.wires))
@@ -93,19 +93,19 @@ def play(story: Story, screen: Screen, *, delay: float = 0.0) -> Outcome:
 
 
 class _Play:
-    def __init__(self, story: Story, served: Served, screen: Screen, delay: float) -> None:
+    def __init__(self, story: Story, served: Served, screen: DemoScreen, delay: float) -> None:
         self._story = story
         self._emulator = served.emulator
         self._screen = screen
         self._delay = delay
-        self._heard = Heard()
+        self._log = WireLog()
         self._providers = {
-            wire.provider: Witness(_connect(served, wire.provider), self._heard)
+            wire.provider: LoggedProvider(_connect(served, wire.provider), self._log)
             for wire in story.wires.values()
         }
         self._said = Conversation()
 
-    async def run(self) -> Outcome:
+    async def run(self) -> DemoResult:
         story = self._story
         async with Chat(
             self._model(story.turns[0]), tools=Shop().tools, system=story.system, providers=self._providers
@@ -114,7 +114,7 @@ class _Play:
             rendered = tuple(self._emulator.log)
             if not broken:
                 await self._send_unrepaired(chat)
-        return Outcome(
+        return DemoResult(
             all_wires=len(story.wires),
             rendered=rendered,
             unrepaired=tuple(self._emulator.log)[len(rendered) :],
@@ -134,7 +134,7 @@ class _Play:
             await asyncio.sleep(self._delay * _BREATH)
         return False
 
-    def _model(self, turn: Turn) -> Model:
+    def _model(self, turn: StoryTurn) -> Model:
         """The route of a turn, or the router that chooses it."""
         first, *others = self._story.routes(turn)
         if not others:
@@ -143,7 +143,7 @@ class _Play:
         profile = Profile(name=" or ".join(turn.wires), members=tuple(members), retry=_AT_ONCE)
         return build_router(profile, facts_from(self._providers), resolve=members.__getitem__)
 
-    async def _take(self, number: int, turn: Turn, chat: Chat) -> SegueError | None:
+    async def _take(self, number: int, turn: StoryTurn, chat: Chat) -> SegueError | None:
         """One turn, shown while it happens; why it failed, if it did."""
         replies = tuple(structs.replace(reply, delay=self._delay) for reply in turn.replies)
         perform(Script(replies=replies, faults=turn.faults), self._emulator)
@@ -163,19 +163,19 @@ class _Play:
         if chat.answer is not None and chat.answer.error is not None:
             return chat.answer.error
         accepted = count(tuple(self._emulator.log)[before:], "accepted")
-        if self._heard.asked is not None:
-            self._screen.arrived(self._heard.asked, usage, accepted)
+        if self._log.asked is not None:
+            self._screen.arrived(self._log.asked, usage, accepted)
         return None
 
     def _show(self, event: ChatEvent) -> None:
-        heard, screen = self._heard, self._screen
+        log, screen = self._log, self._screen
         # A chat has no words for a thought without words. The wire knew of it before what follows was told.
-        if heard.take_sealed():
+        if log.take_sealed():
             screen.sealed()
-        if type(event) is Switch and heard.error is not None:
-            screen.failed_over(heard.error, self._story.wire(event.model))
+        if type(event) is Switch and log.error is not None:
+            screen.failed_over(log.error, self._story.wire(event.model))
         elif type(event) is Compaction:
-            screen.shortened(event, heard.narrator)
+            screen.shortened(event, log.narrator)
         else:
             screen.event(event)
 

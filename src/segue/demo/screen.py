@@ -7,7 +7,7 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, final
 
-from segue.demo.wire_log import mended_in
+from segue.demo.wire_log import request_repairs
 from segue.errors import ProviderError
 from segue.events import ReasoningChunk, Retrying, TextChunk, ToolCallResult
 from segue.transcript.repairs import FAULTS, SENTENCES
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Seal, ToolCall, ToolResult
     from segue.conversation.usage import Usage
-    from segue.demo.play import Outcome
-    from segue.demo.story import Turn, Wire
-    from segue.demo.wire_log import Asked, Mended
+    from segue.demo.play import DemoResult
+    from segue.demo.story import StoryTurn, Wire
+    from segue.demo.wire_log import RequestRepairs, SentRequest
     from segue.errors import SegueError
     from segue.events import ChatEvent, Compaction
     from segue.transcript.repairs import Kind, Repair
@@ -34,7 +34,7 @@ _HELD: Final = "\u00a0"
 
 
 @final
-class Screen:
+class DemoScreen:
     """Writes for people, live. `paint` takes the name of a colour and a text."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Screen:
             "and refuse what the real ones refuse, in their words."
         )
 
-    def closing(self, outcome: Outcome) -> None:
+    def closing(self, outcome: DemoResult) -> None:
         all_wires, refused = outcome.all_wires, outcome.refused_unrepaired
         first = f"With segue: {outcome.accepted} of {outcome.sent} requests accepted"
         self._line()
@@ -71,7 +71,7 @@ class Screen:
 
     # One turn
 
-    def asked(self, number: int, wire: Wire, turn: Turn) -> None:
+    def asked(self, number: int, wire: Wire, turn: StoryTurn) -> None:
         self._line()
         self._told = ""
         self._title(f"{number}  ", wire)
@@ -128,10 +128,10 @@ class Screen:
         self._end()
         self._labelled("refused", _told(error), colour="red")
 
-    def arrived(self, asked: Asked, usage: Usage, accepted: int) -> None:
+    def arrived(self, asked: SentRequest, usage: Usage, accepted: int) -> None:
         """What was mended for the turn's last request, and what the wire said."""
         self._end()
-        mended = mended_in(asked)
+        mended = request_repairs(asked)
         if parts := " · ".join(part.replace(" ", _HELD) for part in _mended(mended)):
             self._labelled("mended", parts)
         if mended.replayed:
@@ -255,7 +255,7 @@ _WORDS: Final[Mapping[Kind, str]] = {
 """Repairs in few words; those that do not occur in the story are told in their own."""
 
 
-def _mended(mended: Mended) -> Iterator[str]:
+def _mended(mended: RequestRepairs) -> Iterator[str]:
     if mended.closed:
         yield f"{_many(mended.closed, 'interrupted call')} closed"
     for kind, count in _counted(mended.repairs).items():

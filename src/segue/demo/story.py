@@ -34,7 +34,7 @@ class Wire(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @final
-class Turn(Struct, frozen=True, forbid_unknown_fields=True):
+class StoryTurn(Struct, frozen=True, forbid_unknown_fields=True):
     """What the user says, who is asked, and what the model is going to answer."""
 
     wires: tuple[str, ...]
@@ -60,9 +60,9 @@ class Story(Struct, frozen=True, forbid_unknown_fields=True):
 
     system: str
     wires: dict[str, Wire]
-    turns: tuple[Turn, ...]
+    turns: tuple[StoryTurn, ...]
 
-    def routes(self, turn: Turn) -> tuple[Route, ...]:
+    def routes(self, turn: StoryTurn) -> tuple[Route, ...]:
         """Where a turn may go."""
         return tuple(
             Route(provider=wire.provider, model=wire.model, options=wire.options, context=turn.context)

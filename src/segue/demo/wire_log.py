@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Asked(Struct, frozen=True):
+class SentRequest(Struct, frozen=True):
     """A request of the story: what was to be said, and what was sent."""
 
     messages: tuple[Message, ...]
@@ -37,7 +37,7 @@ class Asked(Struct, frozen=True):
 
 
 @final
-class Mended(Struct, frozen=True):
+class RequestRepairs(Struct, frozen=True):
     """What it took to make a request sayable, and what of it is the target's own."""
 
     repairs: tuple[Repair, ...]
@@ -49,13 +49,13 @@ class Mended(Struct, frozen=True):
     """What the target sealed itself and now gets back, byte for byte."""
 
 
-def mended_in(asked: Asked) -> Mended:
+def request_repairs(asked: SentRequest) -> RequestRepairs:
     dialect = DIALECTS[asked.sent.origin.dialect]
     told = dialect.decode_request(msgspec.json.decode(asked.sent.body)).messages
     own = {seal.payload: seal for seal in _seals(asked.messages) if seal.origin == asked.sent.origin}
     results = [block for message in asked.messages for block in message.blocks if type(block) is ToolResult]
     ids = zip(_ids(asked.messages), _ids(told), strict=True)
-    return Mended(
+    return RequestRepairs(
         repairs=asked.sent.repairs,
         closed=sum(result.reason is not None for result in results),
         respelled=tuple((made, spelled) for made, spelled in ids if made != spelled),
@@ -76,18 +76,18 @@ def _seals(messages: Iterable[Message]) -> Iterator[Seal]:
 
 
 @final
-class Heard:
+class WireLog:
     """What was seen of late, at all wires."""
 
     def __init__(self) -> None:
-        self.asked: Asked | None = None
+        self.asked: SentRequest | None = None
         self.narrator = ""
         """The model that was last asked for a summary."""
         self.error: SegueError | None = None
         self._thought = False
         self._sealed = False
 
-    def request(self, asked: Asked) -> None:
+    def request(self, asked: SentRequest) -> None:
         self.asked, self._thought = asked, False
 
     def event(self, event: Event) -> None:
@@ -104,25 +104,25 @@ class Heard:
         return sealed
 
 
-class Witness(ProviderAdapter):
+class LoggedProvider(ProviderAdapter):
     """A provider that lets somebody listen, and is otherwise the one behind it."""
 
-    def __init__(self, provider: Provider, heard: Heard) -> None:
+    def __init__(self, provider: Provider, log: WireLog) -> None:
         self.name = provider.name
         self.provider = provider
-        self._heard = heard
+        self._log = log
 
     async def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
-        heard = self._heard
+        log = self._log
         # Who is asked to sum up is offered no tools; what it thinks is no part of the story.
         in_story = bool(request.tools)
 
         def remember(sent: Sent) -> None:
             if in_story:
                 bound = bool(self.card(request.model).bound_seals)
-                heard.request(Asked(request.conversation.messages, sent, bound))
+                log.request(SentRequest(request.conversation.messages, sent, bound))
             else:
-                heard.narrator = request.model
+                log.narrator = request.model
             if request.on_sent is not None:
                 request.on_sent(sent)
 
@@ -130,7 +130,7 @@ class Witness(ProviderAdapter):
         async with aclosing(cast("AsyncGenerator[Event, None]", stream)) as events:
             async for event in events:
                 if in_story:
-                    heard.event(event)
+                    log.event(event)
                 yield event
 
     def preview(self, request: ChatRequest) -> Sent:

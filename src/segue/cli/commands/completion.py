@@ -18,7 +18,7 @@ SHELLS: Final = ("bash", "zsh", "fish")
 
 
 @final
-class Option(Struct, frozen=True):
+class ContextOption(Struct, frozen=True):
     """One flag: its spellings, what it is for, and the words that may follow it."""
 
     names: tuple[str, ...]
@@ -28,11 +28,11 @@ class Option(Struct, frozen=True):
 
 
 @final
-class Place(Struct, frozen=True):
+class Context(Struct, frozen=True):
     """What may come after some words: "" at the beginning, "models", "models pull"."""
 
     words: str
-    options: tuple[Option, ...]
+    options: tuple[ContextOption, ...]
     actions: tuple[tuple[str, str], ...]
     """Words that lead on, and what each is for."""
 
@@ -47,18 +47,18 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def places() -> list[Place]:
+def places() -> list[Context]:
     """All places where words can be completed."""
-    from segue.cli.one_shot.arguments import parser  # noqa: PLC0415 - the prompt's own flags
+    from segue.cli.arguments import parser  # noqa: PLC0415 - the prompt's own flags
 
     commands = tuple((name, purpose) for name, (_, purpose) in COMMANDS.items())
-    found = [Place("", _options(parser()), commands)]
+    found = [Context("", _options(parser()), commands)]
     for name in COMMANDS:
         found += _places(name, parser_of(name))
     return found
 
 
-def _places(words: str, parser: argparse.ArgumentParser) -> list[Place]:
+def _places(words: str, parser: argparse.ArgumentParser) -> list[Context]:
     inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     purposes = {choice.dest: choice.help or "" for action in inner for choice in action._choices_actions}
     chosen = [
@@ -67,16 +67,16 @@ def _places(words: str, parser: argparse.ArgumentParser) -> list[Place]:
         if not action.option_strings and not isinstance(action, argparse._SubParsersAction)
         for choice in action.choices or ()
     ]
-    found = [Place(words, _options(parser), (*purposes.items(), *chosen))]
+    found = [Context(words, _options(parser), (*purposes.items(), *chosen))]
     for action in inner:
         for name, sub in action.choices.items():
             found += _places(f"{words} {name}", sub)
     return found
 
 
-def _options(parser: argparse.ArgumentParser) -> tuple[Option, ...]:
+def _options(parser: argparse.ArgumentParser) -> tuple[ContextOption, ...]:
     return tuple(
-        Option(
+        ContextOption(
             tuple(action.option_strings),
             (action.help or "").replace("%%", "%"),
             tuple(map(str, action.choices or ())),
@@ -87,7 +87,7 @@ def _options(parser: argparse.ArgumentParser) -> tuple[Option, ...]:
     )
 
 
-def _table(known: list[Place]) -> tuple[list[str], list[str]]:
+def _table(known: list[Context]) -> tuple[list[str], list[str]]:
     """Lines of a shell's `case`: what may come in each place, and what may follow each flag that has choices."""
     offered, valued = [], []
     for place in known:
@@ -112,7 +112,7 @@ _FIND_PLACE = """  place=""
 """The words before the cursor that lead somewhere; flags and their values lead nowhere."""
 
 
-def _body(known: list[Place], before: str, previous: str) -> list[str]:
+def _body(known: list[Context], before: str, previous: str) -> list[str]:
     offered, valued = _table(known)
     names = " ".join(place.words.replace(" ", "/") for place in known if place.words)
     return [
@@ -128,7 +128,7 @@ def _body(known: list[Place], before: str, previous: str) -> list[str]:
     ]
 
 
-def bash(known: list[Place]) -> str:
+def bash(known: list[Context]) -> str:
     lines = [
         "# segue completion for bash",
         "_segue() {",
@@ -141,7 +141,7 @@ def bash(known: list[Place]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def zsh(known: list[Place]) -> str:
+def zsh(known: list[Context]) -> str:
     lines = [
         "#compdef segue",
         "_segue() {",
@@ -156,7 +156,7 @@ def zsh(known: list[Place]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def fish(known: list[Place]) -> str:
+def fish(known: list[Context]) -> str:
     lines = ["# segue completion for fish"]
     for place in known:
         first, _, second = place.words.partition(" ")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any
 
-from segue.cli.display.terminal import Paint, say
+from segue.cli.display.terminal import Colours, print_status
 from segue.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _show(arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")
         return Exit.OK
-    paint = Paint(sys.stdout)
+    paint = Colours(sys.stdout)
     for path, value in _leaves((), shown):
         origin = settings.origin(path)
         if arguments.origin:
@@ -87,7 +87,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if faults := reference_faults(settings):
         raise config_error(faults)
     read = ", ".join(layer.name for layer in settings.layers) or "nothing but the defaults"
-    say(f"No faults in {read}.")
+    print_status(f"No faults in {read}.")
     return Exit.OK
 
 

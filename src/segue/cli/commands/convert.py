@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from segue.cli.display.terminal import say
+from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
 
@@ -86,9 +86,9 @@ def _opened(name: str) -> IO[bytes]:
 
 def _report(converted: Converted, report: str | None) -> None:
     for note in converted.notes:
-        say(f"note: {note}")
+        print_status(f"note: {note}")
     for repair in converted.repairs:
-        say(f"{'lost' if repair.lossy else 'repair'}: {repair}")
+        print_status(f"{'lost' if repair.lossy else 'repair'}: {repair}")
     if report:
         told = {
             "from": converted.source,

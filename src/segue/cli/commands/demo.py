@@ -7,7 +7,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from segue.cli.display.terminal import Paint, say
+from segue.cli.display.terminal import Colours, print_status
 from segue.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         import uvicorn  # noqa: F401, PLC0415 - an extra; say so before anything is opened
     except ImportError:
-        say("segue: the demo needs uvicorn, which is not installed.")
-        say("       pip install 'segue-llm[emulators]'")
+        print_status("segue: the demo needs uvicorn, which is not installed.")
+        print_status("       pip install 'segue-llm[emulators]'")
         return Exit.FINDINGS
     from segue.demo.story import read_story  # noqa: PLC0415 - loaded when the demo begins
 
@@ -42,13 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
 def show(story: Story, *, fast: bool) -> int:
     """Play a story on stdout; the exit code says whether every wire accepted it."""
     from segue.demo.play import play  # noqa: PLC0415
-    from segue.demo.screen import WIDTH, Screen  # noqa: PLC0415
+    from segue.demo.screen import WIDTH, DemoScreen  # noqa: PLC0415
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no arrows shall not end the demo
     on_terminal = sys.stdout.isatty()
     width = min(WIDTH, shutil.get_terminal_size().columns) if on_terminal else WIDTH
-    screen = Screen(_write, Paint(sys.stdout), width=width)
+    screen = DemoScreen(_write, Colours(sys.stdout), width=width)
     outcome = play(story, screen, delay=_DELAY if on_terminal and not fast else 0.0)
     return Exit.OK if outcome.well else Exit.FINDINGS
 

@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.cli.display.terminal import Paint, complain, printable, say
+from segue.cli.display.terminal import Colours, print_error, print_status, printable
 from segue.cli.error_report import lines_about
 from segue.cli.exit_codes import Exit
 from segue.errors import TranscriptError, UsageError
@@ -59,10 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             form, mended = fixed(source, targets, model=arguments.model)
         except TranscriptError as error:
-            complain(*lines_about(error))
+            print_error(*lines_about(error))
             return Exit.FINDINGS
         _write(Path(arguments.fix), mended + b"\n")
-        say(f"{arguments.fix}: written without the faults above, as {form}.")
+        print_status(f"{arguments.fix}: written without the faults above, as {form}.")
     return Exit.OK if examination.clean else Exit.FINDINGS
 
 
@@ -70,7 +70,7 @@ def _show(file: str, examination: Examination, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps({"file": file, **examination.as_dict()}, indent=2) + "\n")
     else:
-        sys.stdout.write(_told(file, examination, Paint(sys.stdout)))
+        sys.stdout.write(_told(file, examination, Colours(sys.stdout)))
 
 
 def _file_and_targets(arguments: argparse.Namespace) -> tuple[str, list[str]]:
@@ -96,11 +96,11 @@ def _write(out: Path, mended: bytes) -> None:
         while (kept := out.with_name(f"{out.name}.{number}.bak")).exists():
             number += 1
         kept.write_bytes(before)
-        say(f"{out}: what stood there is kept as {kept}.")
+        print_status(f"{out}: what stood there is kept as {kept}.")
     out.write_bytes(mended)
 
 
-def _told(file: str, examination: Examination, paint: Paint) -> str:
+def _told(file: str, examination: Examination, paint: Colours) -> str:
     form = examination.form or f"{examination.dialect} request"
     counts = f"{_counted(examination.messages, 'message')}, {_counted(examination.calls, 'call')}"
     lines = [paint("bold", printable(f"{file}: {form}, {counts}")), ""]
@@ -125,7 +125,7 @@ def _heading(diagnosis: Diagnosis) -> str:
 _INDENT = " " * 10
 
 
-def _lines_of(finding: Finding, paint: Paint) -> list[str]:
+def _lines_of(finding: Finding, paint: Colours) -> list[str]:
     colour = "red" if finding.level == "error" else "dim"
     ids = f" ({', '.join(finding.call_ids)})" if finding.call_ids else ""
     place = printable(f"{finding.place}: {finding.what}{ids}")
@@ -143,7 +143,7 @@ def _wrapped(text: str) -> str:
     )
 
 
-def _table(examination: Examination, paint: Paint) -> list[str]:
+def _table(examination: Examination, paint: Colours) -> list[str]:
     rows = [f"{'target':<20}{'errors':>8}{'notes':>8}"]
     for diagnosis in examination.diagnoses:
         row = f"{diagnosis.target:<20}{diagnosis.errors:>8}{diagnosis.notes:>8}"

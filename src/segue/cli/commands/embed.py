@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from segue.cli.display.terminal import say
+from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
 
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
             texts,
             model=model,
             dimensions=arguments.dimensions,
-            on_progress=(lambda done, total: say(f"{done} of {total}")) if show else None,
+            on_progress=(lambda done, total: print_status(f"{done} of {total}")) if show else None,
         )
     )
     if arguments.json:

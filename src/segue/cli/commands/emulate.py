@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.cli.display.terminal import say
+from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
 
@@ -44,6 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
         provider=arguments.provider,
         strict=arguments.strict,
         script_file=Path(arguments.script) if arguments.script else None,
-        announce=lambda address: say(f"Serving at {address}. Stop with Ctrl-C."),
+        announce=lambda address: print_status(f"Serving at {address}. Stop with Ctrl-C."),
     )
     return Exit.OK

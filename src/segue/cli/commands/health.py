@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from segue.cli.display.terminal import Paint, printable, say
+from segue.cli.display.terminal import Colours, print_status, printable
 from segue.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _write(told)
     if not told:
-        say("No provider is set up, and no local server runs. Store a key: segue keys set PROVIDER")
+        print_status("No provider is set up, and no local server runs. Store a key: segue keys set PROVIDER")
         return Exit.NO_KEY
     return Exit.OK if all(health.status == "healthy" for health in told) else Exit.FINDINGS
 
@@ -57,7 +57,7 @@ async def _ask(names: list[str], providers: KnownProviders) -> list[Health]:
 
 
 def _write(told: list[Health]) -> None:
-    paint = Paint(sys.stdout)
+    paint = Colours(sys.stdout)
     width = max((len(health.provider) for health in told), default=0)
     for health in told:
         well = health.status == "healthy"

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from segue.cli.display.terminal import say
+from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.config.paths import keys_file
 from segue.errors import UsageError
@@ -82,7 +82,7 @@ def ask_and_store(provider: str) -> None:
             hint="Pipe in the key alone.",
         )
     place = store_key(provider, key)
-    say(f"The key of {provider} ({mask(key)}) is in {place}.")
+    print_status(f"The key of {provider} ({mask(key)}) is in {place}.")
 
 
 def _asked(provider: str) -> str:
@@ -108,7 +108,7 @@ def _remove(provider: str) -> int:
         raise UsageError(
             f"No key of {provider} is stored here.", code="no_key", hint="`segue keys list` tells which are."
         )
-    say(f"The key of {provider} is removed.")
+    print_status(f"The key of {provider} is removed.")
     return Exit.OK
 
 
@@ -117,7 +117,7 @@ def _list(*, as_json: bool) -> int:
     if as_json:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
     elif not rows:
-        say("No key is stored, and none is in the environment. Store one: segue keys set PROVIDER")
+        print_status("No key is stored, and none is in the environment. Store one: segue keys set PROVIDER")
     else:
         width = max(len(row["provider"]) for row in rows)
         for row in rows:

@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from segue.cli.display.terminal import columns_of, complain, printable, say
+from segue.cli.display.terminal import columns_of, print_error, print_status, printable
 from segue.cli.display.text_width import cut
 from segue.cli.display.turn_summary import short
 from segue.cli.error_report import lines_about
@@ -90,12 +90,14 @@ async def _list(names: list[str], providers: KnownProviders, arguments: argparse
         if isinstance(answer, SegueError):
             if arguments.provider:
                 raise answer
-            complain(*lines_about(answer))
+            print_error(*lines_about(answer))
         else:
             found += answer
     _write_list(found, as_json=arguments.json)
     if not names:
-        say("No provider is set up. Store a key: segue keys set PROVIDER; or name one: segue models PROVIDER")
+        print_status(
+            "No provider is set up. Store a key: segue keys set PROVIDER; or name one: segue models PROVIDER"
+        )
         return Exit.NO_KEY
     return Exit.OK if found else Exit.PROVIDERS_FAILED
 
@@ -163,7 +165,7 @@ async def _pull(adapter: ProviderAdapter, model: str, arguments: argparse.Namesp
         raise _cannot(adapter, "fetch models")
     with _progress_bar(f"{adapter.name}/{model}") as show:
         await adapter.pull_model(model, show)
-    say(f"{adapter.name}/{model} is here. Talk to it: segue -m {adapter.name}/{model}")
+    print_status(f"{adapter.name}/{model} is here. InteractiveChat to it: segue -m {adapter.name}/{model}")
     return Exit.OK
 
 
@@ -173,12 +175,12 @@ def _progress_bar(name: str) -> Iterator[Callable[[PullProgress], None]]:
     if not sys.stderr.isatty():
         stages: list[str] = []
 
-        def tell(progress: PullProgress) -> None:
+        def report(progress: PullProgress) -> None:
             if progress.status not in stages:
                 stages.append(progress.status)
-                say(f"{name}: {progress.status}")
+                print_status(f"{name}: {progress.status}")
 
-        yield tell
+        yield report
         return
     from rich import progress as parts  # noqa: PLC0415 - slow to load
     from rich.console import Console  # noqa: PLC0415
@@ -209,7 +211,7 @@ async def _remove(adapter: ProviderAdapter, model: str, arguments: argparse.Name
     if not isinstance(adapter, PullsModels):
         raise _cannot(adapter, "remove models")
     await adapter.delete_model(model)
-    say(f"{adapter.name}/{model} is removed.")
+    print_status(f"{adapter.name}/{model} is removed.")
     return Exit.OK
 
 

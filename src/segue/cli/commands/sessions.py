@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.cli.display.terminal import columns_of, printable, say
+from segue.cli.display.terminal import columns_of, print_status, printable
 from segue.cli.display.text_width import cut, padded
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
@@ -108,7 +108,9 @@ async def _list(store: Store, arguments: argparse.Namespace) -> int:
 
         sys.stdout.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")
     elif not found:
-        say("No session is kept yet." if not arguments.text else f'No session holds "{arguments.text}".')
+        print_status(
+            "No session is kept yet." if not arguments.text else f'No session holds "{arguments.text}".'
+        )
     else:
         for info in found:
             sys.stdout.write(session_line(info, columns_of(sys.stdout)) + "\n")
@@ -157,7 +159,7 @@ async def _export(store: Store, arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
     else:
         Path(arguments.output).write_bytes(data)
-        say(f"{arguments.output}: written.")
+        print_status(f"{arguments.output}: written.")
     return Exit.OK
 
 
@@ -172,9 +174,9 @@ async def _import(store: Store, arguments: argparse.Namespace) -> int:
     )
     await journal.close()
     for repair in history.repairs:
-        say(f"repair: {repair}")
+        print_status(f"repair: {repair}")
     count = len(history.adopted.conversation.messages)
-    say(f"{count} messages taken in. Go on with: segue -r {journal.session} -m provider/model")
+    print_status(f"{count} messages taken in. Go on with: segue -r {journal.session} -m provider/model")
     sys.stdout.write(journal.session + "\n")
     return Exit.OK
 
@@ -183,7 +185,7 @@ async def _remove(store: Store, arguments: argparse.Namespace) -> int:
     for name in arguments.sessions:
         info = await find_session(store, name)
         await store.delete(info.id)
-        say(f"{info.id} is removed.")
+        print_status(f"{info.id} is removed.")
     return Exit.OK
 
 
@@ -195,5 +197,5 @@ async def _rename(store: Store, arguments: argparse.Namespace) -> int:
         await journal.rename(arguments.title)
     finally:
         await journal.close()
-    say(f"{journal.session} is called: {arguments.title}")
+    print_status(f"{journal.session} is called: {arguments.title}")
     return Exit.OK

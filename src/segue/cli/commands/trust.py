@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.cli.display.terminal import say
+from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.config.paths import PROJECT_FILES
 from segue.config.trust import MCP_FILE, files_to_trust, grant, is_trusted, revoke
@@ -40,5 +40,5 @@ def run(arguments: argparse.Namespace) -> int:
         )
     (revoke if arguments.revoke else grant)(files)
     for file in files:
-        say(f"{'No longer trusted' if arguments.revoke else 'Trusted as it is now'}: {file}")
+        print_status(f"{'No longer trusted' if arguments.revoke else 'Trusted as it is now'}: {file}")
     return Exit.OK

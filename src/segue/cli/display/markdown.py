@@ -16,8 +16,8 @@ from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.syntax import Syntax
 
-from segue.cli.display.markdown_blocks import Block, BlockReader
-from segue.cli.display.text_width import Repainted
+from segue.cli.display.markdown_blocks import MarkdownBlock, MarkdownBlockReader
+from segue.cli.display.text_width import LiveLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ class MarkdownStream:
         self._write = write
         self._size = size
         self._clock = clock
-        self._reader = BlockReader()
+        self._reader = MarkdownBlockReader()
         self._console = Console(
             file=StringIO(),
             width=MOST_COLUMNS,
@@ -62,10 +62,10 @@ class MarkdownStream:
             legacy_windows=False,
             highlight=False,
         )
-        self._tail = Repainted()
+        self._tail = LiveLines()
         self._painted_length = 0
         self._painted_at = 0.0
-        self._last: Block | None = None
+        self._last: MarkdownBlock | None = None
 
     def feed(self, text: str) -> None:
         """More of the text, without terminal escapes: see `segue.cli.display.sanitise`."""
@@ -92,14 +92,14 @@ class MarkdownStream:
         most = max(self._size()[1] - 1, 1)
         lines = self._printed(tail, remember=False).splitlines(keepends=True)[-most:]
         self._write(self._erased() + "".join(lines))
-        self._tail.painted(lines)
+        self._tail.remember(lines)
         self._painted_length, self._painted_at = size, now
 
     def _erased(self) -> str:
         self._painted_length = 0
-        return self._tail.erased(self._size()[0])
+        return self._tail.erase(self._size()[0])
 
-    def _printed(self, block: Block, *, remember: bool = True) -> str:
+    def _printed(self, block: MarkdownBlock, *, remember: bool = True) -> str:
         spaced = self._last is not None and not block.joins(self._last)
         if remember:
             self._last = block
@@ -112,7 +112,7 @@ class MarkdownStream:
         return ("\n" if spaced else "") + _BLANK_ENDS.sub("", "\n".join(lines)) + "\n"
 
 
-def _renderable(block: Block) -> RenderableType:
+def _renderable(block: MarkdownBlock) -> RenderableType:
     if block.kind == "heading":
         level, _, words = block.text.partition(" ")
         return Markdown(

@@ -19,7 +19,7 @@ _HEADING: Final = re.compile(r"^#{1,6}(\s|$)")
 
 
 @final
-class Block(Struct, frozen=True):
+class MarkdownBlock(Struct, frozen=True):
     """A piece that can be rendered on its own. Of code, `text` is the program itself."""
 
     kind: Kind
@@ -32,12 +32,12 @@ class Block(Struct, frozen=True):
     def code(self) -> str:
         return self.text.rstrip("\n") if self.kind == "code" else ""
 
-    def joins(self, before: Block) -> bool:
+    def joins(self, before: MarkdownBlock) -> bool:
         return self.continues and before.kind == self.kind
 
 
 @final
-class BlockReader:
+class MarkdownBlockReader:
     """Takes text in any portions, gives finished blocks. Each line is looked at once."""
 
     def __init__(self) -> None:
@@ -54,8 +54,8 @@ class BlockReader:
         self.tail_size = 0
         """Letters of the block that is not finished."""
 
-    def feed(self, text: str) -> list[Block]:
-        finished: list[Block] = []
+    def feed(self, text: str) -> list[MarkdownBlock]:
+        finished: list[MarkdownBlock] = []
         first, *others = text.split("\n")
         self._rest.append(first)
         self.tail_size += len(first)
@@ -65,27 +65,27 @@ class BlockReader:
             self.tail_size += len(line)
         return finished
 
-    def finish(self) -> list[Block]:
+    def finish(self) -> list[MarkdownBlock]:
         """What is left; the next text starts afresh."""
-        finished: list[Block] = []
+        finished: list[MarkdownBlock] = []
         self._end_line(finished)
         self._close(finished)
         return finished
 
-    def tail(self) -> Block | None:
+    def tail(self) -> MarkdownBlock | None:
         """What has arrived of the block that is not finished."""
         rest = "".join(self._rest)
         if self._lines or self._kind == "code":
-            return Block(self._kind, "\n".join([*self._lines, rest]), self._language, self._continues)
-        return Block("heading" if _HEADING.match(rest) else "text", rest) if rest.strip() else None
+            return MarkdownBlock(self._kind, "\n".join([*self._lines, rest]), self._language, self._continues)
+        return MarkdownBlock("heading" if _HEADING.match(rest) else "text", rest) if rest.strip() else None
 
-    def _end_line(self, finished: list[Block]) -> None:
+    def _end_line(self, finished: list[MarkdownBlock]) -> None:
         line = "".join(self._rest)
         self._rest = []
         self._take(line, finished)
         self.tail_size = sum(map(len, self._lines)) if finished else self.tail_size
 
-    def _take(self, line: str, finished: list[Block]) -> None:
+    def _take(self, line: str, finished: list[MarkdownBlock]) -> None:
         if self._kind == "code":
             self._take_code(line, finished)
         elif self._fence:
@@ -108,7 +108,7 @@ class BlockReader:
         else:
             self._take_text(line, finished)
 
-    def _take_text(self, line: str, finished: list[Block]) -> None:
+    def _take_text(self, line: str, finished: list[MarkdownBlock]) -> None:
         if self._gap and not line.startswith(" "):
             self._close(finished)  # the list is over
         if self._kind == "item" and (inner := _INNER_FENCE.match(line)):
@@ -118,19 +118,19 @@ class BlockReader:
             self._gap = False
         self._lines.append(line)
 
-    def _take_blank(self, finished: list[Block]) -> None:
+    def _take_blank(self, finished: list[MarkdownBlock]) -> None:
         if self._kind == "item" and self._lines:
             self._gap = True
         else:
             self._close(finished)
 
-    def _take_code(self, line: str, finished: list[Block]) -> None:
+    def _take_code(self, line: str, finished: list[MarkdownBlock]) -> None:
         if self._closes(line):
             self._close(finished)
             return
         self._lines.append(line)
         if len(self._lines) >= CODE_PORTION:
-            finished.append(Block("code", "\n".join(self._lines), self._language, self._continues))
+            finished.append(MarkdownBlock("code", "\n".join(self._lines), self._language, self._continues))
             self._lines, self._continues = [], True
 
     def _take_inner_code(self, line: str) -> None:
@@ -146,8 +146,10 @@ class BlockReader:
         self._kind = kind
         self._lines = [line]
 
-    def _close(self, finished: list[Block]) -> None:
+    def _close(self, finished: list[MarkdownBlock]) -> None:
         if self._lines:
-            finished.append(Block(self._kind, "\n".join(self._lines), self._language, self._continues))
+            finished.append(
+                MarkdownBlock(self._kind, "\n".join(self._lines), self._language, self._continues)
+            )
         self._lines, self._kind, self._fence, self._language = [], "text", "", ""
         self._continues = self._gap = False

@@ -30,7 +30,7 @@ _MOST = 100
 """Letters of arguments and results that are shown."""
 
 
-def note(event: ChatEvent) -> str:
+def event_line(event: ChatEvent) -> str:
     """One line about an event; nothing where there is nothing to say."""
     match event:
         case ToolCallStart(call):

@@ -16,7 +16,7 @@ _INDENT: Final = " " * 7
 
 
 @final
-class Paint:
+class Colours:
     """Colours a stream's text, or leaves it plain: as wished, no terminal, NO_COLOR, or a dumb terminal."""
 
     def __init__(self, stream: TextIO, *, plain: bool = False) -> None:
@@ -36,16 +36,16 @@ def columns_of(stream: TextIO) -> int:
     return shutil.get_terminal_size().columns
 
 
-def say(text: str) -> None:
+def print_status(text: str) -> None:
     """One line beside the result."""
     sys.stderr.write(printable(text) + "\n")
 
 
-def complain(what: str, *more: str) -> None:
+def print_error(what: str, *more: str) -> None:
     """What went wrong, and below it what to do; broken between words where somebody watches."""
     room = columns_of(sys.stderr)
     first, *others = (part for text in (what, *more) for part in _lines(printable(text), room))
-    sys.stderr.write(f"{Paint(sys.stderr)('red', 'segue:')} {first}\n")
+    sys.stderr.write(f"{Colours(sys.stderr)('red', 'segue:')} {first}\n")
     for line in others:
         sys.stderr.write(f"{_INDENT}{line}\n")
 

@@ -63,7 +63,7 @@ def _broken(line: str, room: int) -> list[str]:
 
 
 @final
-class Repainted:
+class LiveLines:
     """Lines at the bottom of the screen that will be painted again."""
 
     def __init__(self) -> None:
@@ -72,10 +72,10 @@ class Repainted:
     def __bool__(self) -> bool:
         return bool(self._widths)
 
-    def painted(self, lines: Iterable[str]) -> None:
+    def remember(self, lines: Iterable[str]) -> None:
         self._widths = [width_of(line.rstrip("\n")) for line in lines]
 
-    def erased(self, columns: int) -> str:
+    def erase(self, columns: int) -> str:
         """What takes them away. A window that was made narrower has broken them into more rows."""
         rows = sum(max(-(-width // columns), 1) for width in self._widths)
         self._widths = []

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from segue.conversation.usage import Usage
 
 
-def status_line(model: str, usage: Usage, *, cost: float | None = None, repairs: int = 0) -> str:
+def summary_line(model: str, usage: Usage, *, cost: float | None = None, repairs: int = 0) -> str:
     """`openai/gpt-5 · 4.2k in (3.9k cached) 310 out · $0.02 · 2 repairs`; what is not known is not said."""
     parts = [model, _tokens(usage), "" if cost is None else dollars(cost), _repairs(repairs)]
     return " · ".join(part for part in parts if part)

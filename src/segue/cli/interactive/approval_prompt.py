@@ -35,7 +35,7 @@ def show_question(screen: Screen, call: ToolCall, tool: Tool, workspace: Path) -
     elif tool.effect == "fetch" and url:
         _head(screen, call.name, url)
     else:
-        screen.tell(f"? {call_text(call)}", "bold", 2)
+        screen.paragraph(f"? {call_text(call)}", "bold", 2)
 
 
 def choices(call: ToolCall, tool: Tool) -> str:
@@ -47,14 +47,14 @@ def choices(call: ToolCall, tool: Tool) -> str:
 
 
 def _head(screen: Screen, name: str, subject: str) -> None:
-    screen.tell(f"? {name} {subject}".rstrip(), "bold", 2)
+    screen.paragraph(f"? {name} {subject}".rstrip(), "bold", 2)
 
 
 def _block(screen: Screen, text: str) -> None:
     # Nothing of a command may be hidden: what is not shown would be agreed to unseen.
     for line in sanitised(text).splitlines():
         for part in wrapped(line, screen.width - 5, 2):
-            screen.say(f"    {part}")
+            screen.line(f"    {part}")
 
 
 def _change(arguments: dict[str, object], file: Path) -> list[str] | None:
@@ -80,9 +80,9 @@ def _difference(before: str, after: str) -> list[str]:
 def _show_change(screen: Screen, lines: list[str]) -> None:
     for line in lines[:MOST_LINES]:
         colour = {"+": "green", "-": "red"}.get(line[:1], "dim")
-        screen.say("    " + screen.paint(colour, screen.shortened(sanitised(line).expandtabs(4), 4)))
+        screen.line("    " + screen.paint(colour, screen.shortened(sanitised(line).expandtabs(4), 4)))
     if len(lines) > MOST_LINES:
-        screen.say(f"    … {len(lines) - MOST_LINES} more lines", "dim")
+        screen.line(f"    … {len(lines) - MOST_LINES} more lines", "dim")
 
 
 def _text(value: object) -> str:

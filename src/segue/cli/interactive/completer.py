@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
-    from segue.cli.interactive.interactive_chat import Talk
+    from segue.cli.interactive.interactive_chat import InteractiveChat
 
 MOST = 50
 
 
-class TalkCompleter(Completer):
+class ChatCompleter(Completer):
     """Completes the word under the cursor. It asks nobody: what it offers is already known here."""
 
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
+    def __init__(self, interactive: InteractiveChat) -> None:
+        self._interactive = interactive
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         del complete_event
@@ -52,11 +52,11 @@ class TalkCompleter(Completer):
     def _arguments(self, command: str) -> Iterable[str]:
         match command:
             case "model":
-                return self._talk.around.model_names()
+                return self._interactive.runtime.model_names()
             case "profile":
-                return self._talk.around.config.profiles
+                return self._interactive.runtime.config.profiles
             case "provider" | "key":
-                return self._talk.around.providers.list()
+                return self._interactive.runtime.providers.list()
             case "view" | "doctor":
                 return NAMES
             case "approval" | "permissions":
@@ -69,7 +69,7 @@ class TalkCompleter(Completer):
                 return ()
 
     def _files(self, begun: str) -> Iterator[Completion]:
-        base = self._talk.around.directory
+        base = self._interactive.runtime.directory
         folder, _, prefix = begun.rpartition("/")
         try:
             entries = sorted((base / Path(folder or ".").expanduser()).iterdir())

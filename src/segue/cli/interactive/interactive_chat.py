@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from segue.chat.chat import Chat
     from segue.cli.interactive.screen import Screen
-    from segue.cli.runtime import Surroundings
+    from segue.cli.runtime import Runtime
     from segue.conversation.blocks import ToolCall
     from segue.events import Decision
     from segue.tools.definition import Tool
@@ -36,14 +36,14 @@ QUESTION_SECONDS: Final = 0.3
 _ANSWERS: Final[dict[str, Decision]] = {"y": "once", "a": "always", "n": "no", "": "no"}
 
 
-class Talk:
+class InteractiveChat:
     """An interactive chat."""
 
     def __init__(
-        self, chat: Chat, surroundings: Surroundings, screen: Screen, source: Input, *, show_reasoning: bool
+        self, chat: Chat, runtime: Runtime, screen: Screen, source: Input, *, show_reasoning: bool
     ) -> None:
         self.chat = chat
-        self.around = surroundings
+        self.runtime = runtime
         self.screen = screen
         self.source = source
         self.show_reasoning = show_reasoning
@@ -64,9 +64,9 @@ class Talk:
     async def take_turn(self, prompt: str) -> None:
         """Say something and show what comes of it, until the end of the turn."""
         try:
-            said = with_attachments(prompt, self.around.directory)
+            said = with_attachments(prompt, self.runtime.directory)
         except SegueError as error:
-            self.complain(error)
+            self.show_error(error)
             return
         notes, self.notes = self.notes, []
         try:
@@ -75,7 +75,7 @@ class Talk:
                     view.show(event)
             self.last_reasoning = view.reasoning or self.last_reasoning
         except SegueError as error:
-            self.complain(error)
+            self.show_error(error)
 
     @asynccontextmanager
     async def watched(self, doing: str) -> AsyncIterator[TurnView]:
@@ -110,12 +110,12 @@ class Talk:
             keys = self._keys
             if keys is None:
                 return "no"
-            show_question(self.screen, call, tool, self.around.workspace)
+            show_question(self.screen, call, tool, self.runtime.workspace)
             await asyncio.sleep(QUESTION_SECONDS)
-            self.screen.say(f"  {choices(call, tool)}")
+            self.screen.line(f"  {choices(call, tool)}")
             while (answer := _ANSWERS.get((await keys.ask()).lower())) is None:
                 pass
-            self.screen.say(f"  {answer}", "dim")
+            self.screen.line(f"  {answer}", "dim")
             return answer
 
     async def change(self, chat: Chat) -> None:
@@ -133,7 +133,7 @@ class Talk:
         """The terminal as other programs expect it, for as long as one of them has it."""
         return self.source.cooked_mode()
 
-    def complain(self, error: SegueError) -> None:
+    def show_error(self, error: SegueError) -> None:
         show_error(self.screen, error)
 
     def interrupt(self) -> None:
@@ -160,7 +160,7 @@ class Talk:
             task.add_done_callback(self._meanwhile.discard)
             return
         self.queue.append(line)
-        self.screen.tell(f"  waits for the end of this turn: {line}", "dim", 2)
+        self.screen.paragraph(f"  waits for the end of this turn: {line}", "dim", 2)
 
     async def _tick(self, view: TurnView) -> None:
         while True:

@@ -18,7 +18,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 
 from segue.cli.display.sanitise import sanitised
-from segue.cli.interactive.completer import TalkCompleter
+from segue.cli.interactive.completer import ChatCompleter
 from segue.cli.interactive.interactive_chat import TWICE_SECONDS
 from segue.tools.approval import Mode
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from prompt_toolkit.key_binding import KeyPressEvent
 
-    from segue.cli.interactive.interactive_chat import Talk
+    from segue.cli.interactive.interactive_chat import InteractiveChat
 
 _STYLE = Style.from_dict({"bottom-toolbar": "noreverse dim", "prompt": "bold"})
 _EARLY_BYTES = 1 << 20
@@ -51,23 +51,23 @@ def typed_early(descriptor: int) -> tuple[list[str], str]:
     return [line for line in lines if line.strip()], begun
 
 
-class Reader:
+class PromptReader:
     """Reads what is typed at rest."""
 
-    def __init__(self, talk: Talk, history: Path | None) -> None:
-        self._talk = talk
+    def __init__(self, interactive: InteractiveChat, history: Path | None) -> None:
+        self._interactive = interactive
         self._interrupted_at = float("-inf")
         if history is not None:
             history.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             history.touch(mode=0o600)
-        plain = talk.screen.plain
+        plain = interactive.screen.plain
         self._session: PromptSession[str] = PromptSession(
             history=FileHistory(str(history)) if history is not None else InMemoryHistory(),
-            completer=TalkCompleter(talk),
+            completer=ChatCompleter(interactive),
             complete_while_typing=not plain,
             multiline=True,
-            key_bindings=_bindings(talk),
-            color_depth=ColorDepth.MONOCHROME if talk.screen.paint.plain else None,
+            key_bindings=_bindings(interactive),
+            color_depth=ColorDepth.MONOCHROME if interactive.screen.paint.plain else None,
             style=_STYLE,
             enable_suspend=True,
             prompt_continuation="  ",
@@ -75,9 +75,9 @@ class Reader:
 
     async def read(self) -> str | None:
         """The next line; nothing when the user leaves. Ctrl-C clears a line; on an empty one, twice, it leaves."""
-        unsent, self._talk.unsent = self._talk.unsent, ""
+        unsent, self._interactive.unsent = self._interactive.unsent, ""
         # On a screen of a few lines there is room for the prompt and nothing else.
-        room = 0 if self._talk.screen.plain or self._talk.screen.height < LOW else 8
+        room = 0 if self._interactive.screen.plain or self._interactive.screen.height < LOW else 8
         self._session.bottom_toolbar = self._toolbar if room else None
         try:
             with patch_stdout(raw=True):
@@ -92,16 +92,16 @@ class Reader:
             self._interrupted_at = now
             if again:
                 return None
-            self._talk.screen.say("ctrl-c again leaves", "dim")
+            self._interactive.screen.line("ctrl-c again leaves", "dim")
             return ""
 
     def _toolbar(self) -> str:
-        talk = self._talk
-        shown = f" {talk.chat.model} · {talk.around.approval.mode} · {talk.around.directory.name}"
-        return talk.screen.shortened(shown)
+        interactive = self._interactive
+        shown = f" {interactive.chat.model} · {interactive.runtime.approval.mode} · {interactive.runtime.directory.name}"
+        return interactive.screen.shortened(shown)
 
 
-def _bindings(talk: Talk) -> KeyBindings:
+def _bindings(interactive: InteractiveChat) -> KeyBindings:
     keys = KeyBindings()
     # While history is searched the keys belong to the search.
     typing = has_focus(DEFAULT_BUFFER)
@@ -134,18 +134,18 @@ def _bindings(talk: Talk) -> KeyBindings:
 
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:
-        event.app.create_background_task(_finished(run_in_terminal(lambda: _show_thoughts(talk))))
+        event.app.create_background_task(_finished(run_in_terminal(lambda: _show_thoughts(interactive))))
 
     @keys.add("s-tab")
     def _(event: KeyPressEvent) -> None:
         modes = get_args(Mode)
-        now = modes.index(talk.around.approval.mode)
-        talk.around.approval.mode = modes[(now + 1) % len(modes)]
+        now = modes.index(interactive.runtime.approval.mode)
+        interactive.runtime.approval.mode = modes[(now + 1) % len(modes)]
         event.app.invalidate()
 
     @keys.add("c-y", filter=typing)
     def _(event: KeyPressEvent) -> None:
-        approval = talk.around.approval
+        approval = interactive.runtime.approval
         approval.mode = "ask" if approval.mode == "yolo" else "yolo"
         event.app.invalidate()
 
@@ -156,9 +156,9 @@ def _bindings(talk: Talk) -> KeyBindings:
     return keys
 
 
-def _show_thoughts(talk: Talk) -> None:
-    for line in (talk.last_reasoning.strip() or "Nothing was thought aloud.").splitlines():
-        talk.screen.tell(f"  {line}", "dim", 2)
+def _show_thoughts(interactive: InteractiveChat) -> None:
+    for line in (interactive.last_reasoning.strip() or "Nothing was thought aloud.").splitlines():
+        interactive.screen.paragraph(f"  {line}", "dim", 2)
 
 
 async def _finished(shown: Awaitable[None]) -> None:

@@ -11,12 +11,12 @@ from msgspec import structs
 
 from segue.cli.chat_start import begin_chat
 from segue.cli.display.status_lines import switch_line
-from segue.cli.display.terminal import Paint
+from segue.cli.display.terminal import Colours
 from segue.cli.exit_codes import Exit
 from segue.cli.interactive.commands.select import pick_session
 from segue.cli.interactive.repl import converse
 from segue.cli.interactive.screen import Screen
-from segue.cli.runtime import Surroundings
+from segue.cli.runtime import Runtime
 from segue.config.paths import history_file
 
 if TYPE_CHECKING:
@@ -28,25 +28,25 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(arguments: argparse.Namespace) -> int:
-    around = Surroundings(arguments)
+    runtime = Runtime(arguments)
     # Of each turn: a one-shot counts all of its own, a chat has no end to count to.
-    most = arguments.max_cost or around.config.limits.max_cost
-    around.budget = structs.replace(around.budget, max_cost=most)
+    most = arguments.max_cost or runtime.config.limits.max_cost
+    runtime.budget = structs.replace(runtime.budget, max_cost=most)
     plain = arguments.plain or os.environ.get("TERM") == "dumb"
     screen = Screen(
-        sys.stdout, Paint(sys.stdout, plain=plain), plain=plain, markdown=around.config.ui.markdown
+        sys.stdout, Colours(sys.stdout, plain=plain), plain=plain, markdown=runtime.config.ui.markdown
     )
     try:
         if arguments.resume == "":
-            arguments.resume = await pick_session(around, screen.width)
+            arguments.resume = await pick_session(runtime, screen.width)
             if not arguments.resume:
                 return Exit.INTERRUPTED
         chat = await begin_chat(
-            around,
+            runtime,
             arguments,
-            say=lambda line: screen.tell(line, "dim"),
-            hear=lambda switch: screen.tell(f"⇄ {switch_line(switch)}", "bold", 2),
+            report=lambda line: screen.paragraph(line, "dim"),
+            on_switch=lambda switch: screen.paragraph(f"⇄ {switch_line(switch)}", "bold", 2),
         )
-        return await converse(chat, around, screen, history=None if arguments.no_session else history_file())
+        return await converse(chat, runtime, screen, history=None if arguments.no_session else history_file())
     finally:
-        await around.close()
+        await runtime.close()

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, final
 
 from segue.cli.display.markdown import MarkdownStream
 from segue.cli.display.sanitise import Sanitiser, sanitised
-from segue.cli.display.text_width import Repainted, cut, wrapped
+from segue.cli.display.text_width import LiveLines, cut, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import TextIO
 
-    from segue.cli.display.terminal import Paint
+    from segue.cli.display.terminal import Colours
 
 
 @final
 class Screen:
     """Text above, live lines below. What it writes at once, a terminal shows at once."""
 
-    def __init__(self, stream: TextIO, paint: Paint, *, plain: bool = False, markdown: bool = True) -> None:
+    def __init__(self, stream: TextIO, paint: Colours, *, plain: bool = False, markdown: bool = True) -> None:
         """`plain`: nothing is painted twice, so there are no live lines. `markdown`: answers are shown as a page."""
         self._stream = stream
         self.paint = paint
         self.plain = plain
         self._shows_pages = markdown and not plain
         self._live: tuple[str, ...] = ()
-        self._bottom = Repainted()
+        self._bottom = LiveLines()
         self._markdown: MarkdownStream | None = None
         self._sanitiser = Sanitiser()
         self._open_line = False
@@ -43,17 +43,17 @@ class Screen:
     def height(self) -> int:
         return max(shutil.get_terminal_size().lines, 4)
 
-    def say(self, line: str = "", colour: str = "") -> None:
+    def line(self, text: str = "", colour: str = "") -> None:
         """A line that stays. It must not hold anything from outside that was not sanitised."""
         with self._at_once():
             self.end_text()
-            self._put(self._erased() + (self.paint(colour, line) if colour else line) + "\n")
+            self._put(self._erased() + (self.paint(colour, text) if colour else text) + "\n")
 
-    def tell(self, text: str, colour: str = "", indent: int = 0) -> None:
+    def paragraph(self, text: str, colour: str = "", indent: int = 0) -> None:
         """Lines that stay, broken between words; those after the first are indented."""
         with self._at_once():
-            for line in wrapped(sanitised(text), self.width - 1, indent):
-                self.say(line, colour)
+            for part in wrapped(sanitised(text), self.width - 1, indent):
+                self.line(part, colour)
 
     def text(self, portion: str) -> None:
         """More of an answer, in Markdown."""
@@ -98,7 +98,7 @@ class Screen:
         with self._at_once():
             self._put(self._erased() + "".join(f"{line}\n" for line in fitting))
         self._live = fitting
-        self._bottom.painted(fitting)
+        self._bottom.remember(fitting)
 
     def clear(self) -> None:
         """An empty screen. What scrolled away stays in the terminal's own memory."""
@@ -115,7 +115,7 @@ class Screen:
 
     def _erased(self) -> str:
         self._live = ()
-        return self._bottom.erased(self.width)
+        return self._bottom.erase(self.width)
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from segue.chat.session import OVER_BUDGET
 from segue.cli.display.sanitise import sanitised
-from segue.cli.display.status_lines import note, switch_line
+from segue.cli.display.status_lines import event_line, switch_line
 from segue.cli.display.text_width import cut, cut_beginning, width_of
-from segue.cli.display.turn_summary import status_line
+from segue.cli.display.turn_summary import summary_line
 from segue.cli.error_report import lines_about
 from segue.conversation.blocks import ToolCall, ToolResult, status_of
 from segue.events import (
@@ -92,12 +92,12 @@ class TurnView:
             case ReasoningChunk(text):
                 self._think(text)
             case MediaChunk():
-                self._note("dim", note(event))
+                self._note("dim", event_line(event))
             case ToolCallStart(call):
                 self._screen.end_text()
                 self._calls[call.id] = _Running(call, self._clock())
                 if self._screen.plain:
-                    self._screen.say(self._screen.shortened(f"→ {call_text(call)}"))
+                    self._screen.line(self._screen.shortened(f"→ {call_text(call)}"))
             case ToolProgress(call, message):
                 if call.id in self._calls:
                     self._calls[call.id].told = sanitised(message)
@@ -107,7 +107,7 @@ class TurnView:
                 self._repairs += len(repairs)
                 self._model = model or self._model
             case Switch():
-                self._screen.tell(f"⇄ {switch_line(event)}", "bold", 2)
+                self._screen.paragraph(f"⇄ {switch_line(event)}", "bold", 2)
             case Retrying(model, error, after):
                 pause = f" in {after:.0f} s" if after >= 1 else ""
                 self._note("yellow", f"{model}: {error.message} Trying again{pause}.")
@@ -127,7 +127,7 @@ class TurnView:
         self.tick()
 
     def tick(self) -> None:
-        """Paint the lines that show what is going on now."""
+        """Colours the lines that show what is going on now."""
         now = self._clock()
         frame = FRAMES[int((now - self._began) * 10) % len(FRAMES)]
         lines = [self._call_line(running, frame, now) for running in self._calls.values()]
@@ -166,7 +166,7 @@ class TurnView:
         """What is new, dimmed; only lines that are over, or all of it."""
         end = len(self.reasoning) if whole else self.reasoning.rfind("\n") + 1
         for line in self.reasoning[self._thought_shown : end].strip("\n").splitlines():
-            self._screen.tell(f"  {line}", "dim", 2)
+            self._screen.paragraph(f"  {line}", "dim", 2)
         self._thought_shown = max(self._thought_shown, end)
 
     def _end_thinking(self) -> None:
@@ -175,7 +175,7 @@ class TurnView:
         if self._show_reasoning:
             self._show_thoughts(whole=True)
         else:
-            self._screen.say(f"∴ thought for {seconds:.0f}s · ctrl-o shows it", "dim")
+            self._screen.line(f"∴ thought for {seconds:.0f}s · ctrl-o shows it", "dim")
 
     def _end_call(self, call: ToolCall, result: ToolResult) -> None:
         running = self._calls.setdefault(call.id, _Running(call, self._clock()))
@@ -183,7 +183,7 @@ class TurnView:
         if all(other.result is not None for other in self._calls.values()):
             # The batch is over: its lines stay, in call order.
             for done in self._calls.values():
-                self._screen.say(self._call_line(done, "", done.ended))
+                self._screen.line(self._call_line(done, "", done.ended))
             self._calls.clear()
             self._began = self._clock()
 
@@ -207,7 +207,7 @@ class TurnView:
         return self._screen.paint("dim", text)
 
     def _note(self, colour: str, text: str) -> None:
-        self._screen.tell(text, colour, 2)
+        self._screen.paragraph(text, colour, 2)
 
     def _fail(self, error: SegueError) -> None:
         show_error(self._screen, error, about=self._model)
@@ -222,10 +222,10 @@ class TurnView:
         }
         if event.reason in words:
             self._note("yellow", f"⊘ {words[event.reason]}")
-        line = status_line(self._model, event.usage, cost=event.cost, repairs=self._repairs)
+        line = summary_line(self._model, event.usage, cost=event.cost, repairs=self._repairs)
         self._doing = ""
         if line != self._model:  # a turn that never reached anybody has nothing to sum up
-            self._screen.tell(line, "dim", 2)
+            self._screen.paragraph(line, "dim", 2)
         self._screen.live(())
 
     @property
@@ -236,9 +236,9 @@ class TurnView:
 def show_error(screen: Screen, error: SegueError, *, about: str = "") -> None:
     """What went wrong, and what to do about it."""
     first, *more = lines_about(error, about=about)
-    screen.tell(f"✗ {first}", "red", 2)
+    screen.paragraph(f"✗ {first}", "red", 2)
     for line in more:
-        screen.tell(f"  {line}", indent=2)
+        screen.paragraph(f"  {line}", indent=2)
 
 
 def call_text(call: ToolCall) -> str:

@@ -39,7 +39,7 @@ class Stop:
 
     def on_signals(self) -> AbstractContextManager[None]:
         ends = dict.fromkeys(signals.END, partial(self, "terminated"))
-        return signals.heard({signals.INTERRUPT: partial(self, "interrupted"), **ends})
+        return signals.handle({signals.INTERRUPT: partial(self, "interrupted"), **ends})
 
     @contextmanager
     def after(self, seconds: float | None) -> Iterator[None]:

@@ -35,7 +35,7 @@ class Tokens(Struct, frozen=True, kw_only=True):
 
 
 @final
-class Trouble(Struct, frozen=True, kw_only=True):
+class ErrorInfo(Struct, frozen=True, kw_only=True):
     """What went wrong: a stable code, what happened, and what to do."""
 
     code: str
@@ -47,7 +47,7 @@ class Trouble(Struct, frozen=True, kw_only=True):
 
 
 @final
-class Init(Struct, frozen=True, kw_only=True, tag="init"):
+class InitEvent(Struct, frozen=True, kw_only=True, tag="init"):
     """The run begins."""
 
     session_id: str
@@ -59,7 +59,7 @@ class Init(Struct, frozen=True, kw_only=True, tag="init"):
 
 
 @final
-class Said(Struct, frozen=True, kw_only=True, tag="message"):
+class MessageEvent(Struct, frozen=True, kw_only=True, tag="message"):
     """Somebody said something: the user, or the model. With `delta`, only more of it."""
 
     role: Literal["user", "assistant"]
@@ -70,7 +70,7 @@ class Said(Struct, frozen=True, kw_only=True, tag="message"):
 
 
 @final
-class ToolUse(Struct, frozen=True, kw_only=True, tag="tool_use"):
+class ToolUseEvent(Struct, frozen=True, kw_only=True, tag="tool_use"):
     """A call begins."""
 
     tool_id: str
@@ -79,7 +79,7 @@ class ToolUse(Struct, frozen=True, kw_only=True, tag="tool_use"):
 
 
 @final
-class ToolOutcome(Struct, frozen=True, kw_only=True, tag="tool_result"):
+class ToolResultEvent(Struct, frozen=True, kw_only=True, tag="tool_result"):
     """A call has ended."""
 
     tool_id: str
@@ -90,7 +90,9 @@ class ToolOutcome(Struct, frozen=True, kw_only=True, tag="tool_result"):
 
 
 @final
-class Switched(Struct, frozen=True, kw_only=True, tag="switch", rename={"previous": "from", "model": "to"}):
+class SwitchEvent(
+    Struct, frozen=True, kw_only=True, tag="switch", rename={"previous": "from", "model": "to"}
+):
     """Another model answers from now on."""
 
     previous: str
@@ -98,20 +100,20 @@ class Switched(Struct, frozen=True, kw_only=True, tag="switch", rename={"previou
     reason: str
     losses: list[str] = []
     """What the new one cannot be told, or only in other words."""
-    error: Trouble | None = None
+    error: ErrorInfo | None = None
     """Why the one before could not answer, where that is the reason."""
 
 
 @final
-class ErrorTold(Struct, frozen=True, kw_only=True, tag="error"):
+class ErrorEvent(Struct, frozen=True, kw_only=True, tag="error"):
     """Something went wrong. With `severity` warning, the run goes on."""
 
     severity: Literal["warning", "error"]
-    error: Trouble
+    error: ErrorInfo
 
 
 @final
-class Result(Struct, frozen=True, kw_only=True, tag="result"):
+class ResultEvent(Struct, frozen=True, kw_only=True, tag="result"):
     """The run is over: the last line, also after an error. `--output-format json` tells only this."""
 
     subtype: Subtype
@@ -129,15 +131,17 @@ class Result(Struct, frozen=True, kw_only=True, tag="result"):
     repairs: int
     structured_output: Any = None
     """With --schema: the answer as a value."""
-    error: Trouble | None = None
+    error: ErrorInfo | None = None
 
 
-Told: TypeAlias = Init | Said | ToolUse | ToolOutcome | Switched | ErrorTold | Result
+OutputEvent: TypeAlias = (
+    InitEvent | MessageEvent | ToolUseEvent | ToolResultEvent | SwitchEvent | ErrorEvent | ResultEvent
+)
 
 
-def trouble(error: SegueError) -> Trouble:
+def error_info(error: SegueError) -> ErrorInfo:
     """An error as scripts read it."""
-    return Trouble(
+    return ErrorInfo(
         code=error.code,
         message=error.message,
         remedy=error.hint or error.remedy,

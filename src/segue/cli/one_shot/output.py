@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 import msgspec
 
 from segue.cli.display.sanitise import Sanitiser
-from segue.cli.display.status_lines import note
-from segue.cli.display.terminal import Paint, say
-from segue.cli.display.turn_summary import status_line
+from segue.cli.display.status_lines import event_line
+from segue.cli.display.terminal import Colours, print_status
+from segue.cli.display.turn_summary import summary_line
 from segue.cli.one_shot import json_output
 from segue.conversation.blocks import status_of
 from segue.conversation.usage import Usage
@@ -35,34 +35,34 @@ if TYPE_CHECKING:
     from segue.events import ChatEvent
 
 
-class Listener(Protocol):
+class Output(Protocol):
     """Hears of one run: its beginning, what happens, its end."""
 
-    def begin(self, init: json_output.Init) -> None: ...
+    def begin(self, init: json_output.InitEvent) -> None: ...
 
-    def asked(self, prompt: str) -> None: ...
+    def prompt(self, prompt: str) -> None: ...
 
-    def hear(self, event: ChatEvent) -> None: ...
+    def handle(self, event: ChatEvent) -> None: ...
 
-    def end(self, result: json_output.Result) -> None: ...
+    def end(self, result: json_output.ResultEvent) -> None: ...
 
 
 @final
-class Silence:
+class JsonOutput:
     """Nobody listens until the end: `--output-format json` tells the result and nothing else."""
 
-    def begin(self, init: json_output.Init) -> None: ...
+    def begin(self, init: json_output.InitEvent) -> None: ...
 
-    def asked(self, prompt: str) -> None: ...
+    def prompt(self, prompt: str) -> None: ...
 
-    def hear(self, event: ChatEvent) -> None: ...
+    def handle(self, event: ChatEvent) -> None: ...
 
-    def end(self, result: json_output.Result) -> None:
+    def end(self, result: json_output.ResultEvent) -> None:
         _write_line(result)
 
 
 @final
-class Lines:
+class JsonLinesOutput:
     """`--output-format stream-json`: one JSON object per line, as it happens."""
 
     def __init__(self, *, partial: bool) -> None:
@@ -70,26 +70,28 @@ class Lines:
         self._text: list[str] = []
         self._reasoning: list[str] = []
 
-    def begin(self, init: json_output.Init) -> None:
+    def begin(self, init: json_output.InitEvent) -> None:
         _write_line(init)
 
-    def asked(self, prompt: str) -> None:
-        _write_line(json_output.Said(role="user", content=prompt))
+    def prompt(self, prompt: str) -> None:
+        _write_line(json_output.MessageEvent(role="user", content=prompt))
 
-    def hear(self, event: ChatEvent) -> None:
+    def handle(self, event: ChatEvent) -> None:
         match event:
             case TextChunk(text):
                 self._text.append(text)
                 if self._partial:
-                    _write_line(json_output.Said(role="assistant", content=text, delta=True))
+                    _write_line(json_output.MessageEvent(role="assistant", content=text, delta=True))
             case ReasoningChunk(text):
                 self._reasoning.append(text)
                 if self._partial:
-                    _write_line(json_output.Said(role="assistant", content="", reasoning=text, delta=True))
+                    _write_line(
+                        json_output.MessageEvent(role="assistant", content="", reasoning=text, delta=True)
+                    )
             case ToolCallStart(call):
                 self._say()
                 _write_line(
-                    json_output.ToolUse(tool_id=call.id, tool_name=call.name, parameters=call.arguments)
+                    json_output.ToolUseEvent(tool_id=call.id, tool_name=call.name, parameters=call.arguments)
                 )
             case ToolCallResult(call, result):
                 _write_line(_outcome(call.name, result))
@@ -102,28 +104,29 @@ class Lines:
         match event:
             case Switch(previous, model, reason, losses, error):
                 _write_line(
-                    json_output.Switched(
+                    json_output.SwitchEvent(
                         previous=previous,
                         model=model,
                         reason=reason,
                         losses=[str(repair) for repair in losses],
-                        error=None if error is None else json_output.trouble(error),
+                        error=None if error is None else json_output.error_info(error),
                     )
                 )
             case Retrying(_, error):
-                _write_line(json_output.ErrorTold(severity="warning", error=json_output.trouble(error)))
+                _write_line(json_output.ErrorEvent(severity="warning", error=json_output.error_info(error)))
             case Warned(message, code):
-                trouble = json_output.Trouble(code=code or "warning", message=message)
-                _write_line(json_output.ErrorTold(severity="warning", error=trouble))
+                trouble = json_output.ErrorInfo(code=code or "warning", message=message)
+                _write_line(json_output.ErrorEvent(severity="warning", error=trouble))
             case Compaction():
                 _write_line(
-                    json_output.ErrorTold(
-                        severity="warning", error=json_output.Trouble(code="compacted", message=note(event))
+                    json_output.ErrorEvent(
+                        severity="warning",
+                        error=json_output.ErrorInfo(code="compacted", message=event_line(event)),
                     )
                 )
             case Error(error):
                 self._say()
-                _write_line(json_output.ErrorTold(severity="error", error=json_output.trouble(error)))
+                _write_line(json_output.ErrorEvent(severity="error", error=json_output.error_info(error)))
             case _:
                 pass
 
@@ -132,16 +135,18 @@ class Lines:
         text, reasoning = "".join(self._text), "".join(self._reasoning)
         self._text, self._reasoning = [], []
         if text or reasoning:
-            _write_line(json_output.Said(role="assistant", content=text, reasoning=reasoning, model=model))
+            _write_line(
+                json_output.MessageEvent(role="assistant", content=text, reasoning=reasoning, model=model)
+            )
 
-    def end(self, result: json_output.Result) -> None:
+    def end(self, result: json_output.ResultEvent) -> None:
         self._say()
         _write_line(result)
 
 
-def _outcome(name: str, result: Any) -> json_output.ToolOutcome:
+def _outcome(name: str, result: Any) -> json_output.ToolResultEvent:
     status = {"complete": "success", "pending": "success"}.get(status_of(result), status_of(result))
-    return json_output.ToolOutcome(
+    return json_output.ToolResultEvent(
         tool_id=result.call_id,
         tool_name=name,
         status="cancelled" if status == "cancelled" else "error" if status == "error" else "success",
@@ -154,14 +159,14 @@ _CONTROL = re.compile("[\x7f-\x9f]")
 """Characters that JSON may hold as they are, and that a terminal may obey."""
 
 
-def _write_line(value: json_output.Told) -> None:
+def _write_line(value: json_output.OutputEvent) -> None:
     line = msgspec.json.encode(value, enc_hook=str).decode()
     sys.stdout.write(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n")
     sys.stdout.flush()
 
 
 @final
-class Text:
+class TextOutput:
     """People and pipes: the answer on stdout, everything else on stderr.
 
     Where tools may be called, what a model says before it calls one is no answer: in a pipe it waits until it is known
@@ -179,7 +184,7 @@ class Text:
         self._quiet = quiet
         self._reasons = reasoning and watched and not quiet
         self._status = status and watched and not quiet
-        self._paint = Paint(sys.stderr)
+        self._paint = Colours(sys.stderr)
         self._raw = raw
         self._answer, self._thoughts = Sanitiser(), Sanitiser()
         self._markdown = _markdown() if on_terminal and markdown and not raw else None
@@ -188,11 +193,11 @@ class Text:
         """The last thing on stdout did not end its line."""
         self._thinking = False
 
-    def begin(self, init: json_output.Init) -> None: ...
+    def begin(self, init: json_output.InitEvent) -> None: ...
 
-    def asked(self, prompt: str) -> None: ...
+    def prompt(self, prompt: str) -> None: ...
 
-    def hear(self, event: ChatEvent) -> None:
+    def handle(self, event: ChatEvent) -> None:
         match event:
             case TextChunk(text):
                 self._stop_thinking()
@@ -209,7 +214,7 @@ class Text:
             case _:
                 self._note(event)
 
-    def end(self, result: json_output.Result) -> None:
+    def end(self, result: json_output.ResultEvent) -> None:
         self._stop_thinking()
         if self._held:
             held, self._held, self._holds = self._held, [], False
@@ -217,7 +222,7 @@ class Text:
         self._end_line()
         if self._status and result.error is None:
             usage = Usage(**msgspec.structs.asdict(result.usage))
-            line = status_line(result.model, usage, cost=result.total_cost_usd, repairs=result.repairs)
+            line = summary_line(result.model, usage, cost=result.total_cost_usd, repairs=result.repairs)
             say_dim(self._paint, line)
 
     def _say(self, text: str) -> None:
@@ -235,11 +240,11 @@ class Text:
 
     def _not_the_answer(self) -> None:
         if self._held and not self._quiet:
-            say("".join(self._held).strip())
+            print_status("".join(self._held).strip())
         self._held = []
 
     def _note(self, event: ChatEvent) -> None:
-        line = "" if self._quiet else note(event)
+        line = "" if self._quiet else event_line(event)
         if line:
             self._stop_thinking()
             self._end_line()
@@ -261,7 +266,7 @@ class Text:
         self._open_line = False
 
 
-def say_dim(paint: Paint, line: str) -> None:
+def say_dim(paint: Colours, line: str) -> None:
     sys.stderr.write(paint("dim", line) + "\n")
     sys.stderr.flush()
 

@@ -13,16 +13,16 @@ import msgspec
 
 from segue.cli.chat_start import begin_chat
 from segue.cli.display.status_lines import switch_line
-from segue.cli.display.terminal import say
+from segue.cli.display.terminal import print_status
 from segue.cli.display.turn_summary import dollars
 from segue.cli.error_report import code_of, explain
 from segue.cli.exit_codes import Exit
 from segue.cli.one_shot import json_output
+from segue.cli.one_shot.answer_schema import read_answer, read_schema
 from segue.cli.one_shot.interrupts import Stop
-from segue.cli.one_shot.output import Lines, Silence, Text
-from segue.cli.one_shot.prompt import has_prompt, prompts
-from segue.cli.one_shot.schema import read_answer, read_schema
-from segue.cli.runtime import Surroundings
+from segue.cli.one_shot.output import JsonLinesOutput, JsonOutput, TextOutput
+from segue.cli.one_shot.prompts import has_prompt, prompts
+from segue.cli.runtime import Runtime
 from segue.cli.version import VERSION
 from segue.errors import ContentPolicyError, SegueError, UsageError
 from segue.events import Repaired, Switch, TurnComplete
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from segue.chat.chat import Chat
     from segue.chat.session import Answer
-    from segue.cli.one_shot.output import Listener
+    from segue.cli.one_shot.output import Output
     from segue.events import ChatEvent
 
 
@@ -60,7 +60,7 @@ class _OneShot:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
         self._schema = read_schema(arguments.schema) if arguments.schema else None
-        self._listener: Listener | None = None
+        self._output: Output | None = None
         self._began = time.monotonic()
         self._session = self._model = ""
         self._repairs = 0
@@ -81,41 +81,44 @@ class _OneShot:
     async def _answer_all(self, stop: Stop) -> Exit:
         asked = _Asked(prompts(self._arguments))
         first = await asked.next()
-        around = Surroundings(self._arguments, response_schema=self._schema)
-        self._listener = self._listening(around)
+        runtime = Runtime(self._arguments, response_schema=self._schema)
+        self._output = self._make_output(runtime)
         try:
-            async with await self._opened(around) as chat:
+            async with await self._opened(runtime) as chat:
                 stop.cancel_turn = chat.cancel
-                self._listener.begin(self._init(chat, around))
+                self._output.begin(self._init(chat, runtime))
                 code = Exit.OK
                 prompt: str | None = first
                 while prompt is not None and code == Exit.OK:
-                    with stop.after(None if self._arguments.timeout else around.config.limits.timeout):
-                        code = await self._turn(chat, prompt, stop, around)
+                    with stop.after(None if self._arguments.timeout else runtime.config.limits.timeout):
+                        code = await self._turn(chat, prompt, stop, runtime)
                     prompt = await asked.next()
                 return code
         finally:
-            await around.close()
+            await runtime.close()
 
-    async def _opened(self, around: Surroundings) -> Chat:
+    async def _opened(self, runtime: Runtime) -> Chat:
         quiet = self._arguments.quiet
-        hear = self._listener.hear if self._listener is not None else lambda _switch: None
+        on_switch = self._output.handle if self._output is not None else lambda _switch: None
         return await begin_chat(
-            around, self._arguments, say=(lambda _line: None) if quiet else say, hear=hear
+            runtime,
+            self._arguments,
+            report=(lambda _line: None) if quiet else print_status,
+            on_switch=on_switch,
         )
 
-    async def _turn(self, chat: Chat, prompt: str, stop: Stop, around: Surroundings) -> Exit:
-        assert self._listener is not None  # noqa: S101 - made before any chat
+    async def _turn(self, chat: Chat, prompt: str, stop: Stop, runtime: Runtime) -> Exit:
+        assert self._output is not None  # noqa: S101 - made before any chat
         self._began = time.monotonic()
         self._session, self._model, self._repairs = chat.id, chat.model, 0
-        self._listener.asked(prompt)
+        self._output.prompt(prompt)
         async for event in chat.stream(prompt):
-            self._watch(event, stop, around)
-            self._listener.hear(event)
+            self._watch(event, stop, runtime)
+            self._output.handle(event)
         answer = chat.answer
         assert answer is not None  # noqa: S101 - a turn that is over has one
         if stop.why in ("interrupted", "terminated"):
-            self._listener.end(self._result(answer, "error_cancelled", None))
+            self._output.end(self._result(answer, "error_cancelled", None))
             return stop.exit()
         error = stop.error() or answer.error or _refusal(answer)
         value: Any = None
@@ -126,21 +129,21 @@ class _OneShot:
                 error = caught
         if self._arguments.output_last_message:
             Path(self._arguments.output_last_message).write_text(answer.text, "utf-8", "replace")
-        self._listener.end(self._result(answer, _subtype(answer, stop, error), error, value))
+        self._output.end(self._result(answer, _subtype(answer, stop, error), error, value))
         return self._told(answer, error)
 
     def _told(self, answer: Answer, error: SegueError | None) -> Exit:
         if error is not None:
             return explain(error, about=answer.model)
         if answer.finish == "max_turns":
-            say("segue: The turn was stopped at its limit of exchanges with the model.")
-            say('       Go on with: segue -c "go on"; or allow more: --max-turns N.')
+            print_status("segue: The turn was stopped at its limit of exchanges with the model.")
+            print_status('       Go on with: segue -c "go on"; or allow more: --max-turns N.')
             return Exit.TURN_LIMIT
         if answer.finish == "length" and not self._arguments.quiet:
-            say("The answer was cut off: it is as long as the model may answer.")
+            print_status("The answer was cut off: it is as long as the model may answer.")
         return Exit.OK
 
-    def _watch(self, event: ChatEvent, stop: Stop, around: Surroundings) -> None:
+    def _watch(self, event: ChatEvent, stop: Stop, runtime: Runtime) -> None:
         """What the listener need not know: limits, and counts for the result."""
         if type(event) is Repaired:
             self._repairs += len(event.repairs)
@@ -148,25 +151,27 @@ class _OneShot:
             if event.losses and self._arguments.strict:
                 stop("loss", switch_line(event))
         elif type(event) is TurnComplete:
-            self._count(event, self._arguments.max_cost or around.config.limits.max_cost, stop)
+            self._count(event, self._arguments.max_cost or runtime.config.limits.max_cost, stop)
 
     def _count(self, event: TurnComplete, most: float | None, stop: Stop) -> None:
         if event.cost is None and most is not None and event.number == 1:
-            say(f"The price of {event.model} is not known, so the limit of {dollars(most)} cannot be kept.")
+            print_status(
+                f"The price of {event.model} is not known, so the limit of {dollars(most)} cannot be kept."
+            )
         self._cost += event.cost or 0.0
         if most is not None and self._cost > most:
             stop("cost", dollars(self._cost))
 
-    def _listening(self, around: Surroundings) -> Listener:
-        arguments, ui = self._arguments, around.config.ui
+    def _make_output(self, runtime: Runtime) -> Output:
+        arguments, ui = self._arguments, runtime.config.ui
         match arguments.output_format:
             case "json":
-                return Silence()
+                return JsonOutput()
             case "stream-json":
-                return Lines(partial=arguments.include_partial_messages)
+                return JsonLinesOutput(partial=arguments.include_partial_messages)
             case _:
-                return Text(
-                    tools=bool(around.tools),
+                return TextOutput(
+                    tools=bool(runtime.tools),
                     markdown=ui.markdown and not arguments.plain,
                     reasoning=ui.reasoning and not arguments.hide_reasoning,
                     quiet=arguments.quiet,
@@ -174,12 +179,12 @@ class _OneShot:
                     raw=arguments.raw_output,
                 )
 
-    def _init(self, chat: Chat, around: Surroundings) -> json_output.Init:
-        return json_output.Init(
+    def _init(self, chat: Chat, runtime: Runtime) -> json_output.InitEvent:
+        return json_output.InitEvent(
             session_id=chat.id,
             model=chat.model,
-            tools=[tool.name for tool in around.tools],
-            cwd=str(around.directory),
+            tools=[tool.name for tool in runtime.tools],
+            cwd=str(runtime.directory),
             version=VERSION,
         )
 
@@ -189,14 +194,14 @@ class _OneShot:
             from segue.chat.session import Answer  # noqa: PLC0415
 
             nothing = Answer(finish="error", error=error)
-            Silence().end(self._result(nothing, _subtype_of(error), error))
+            JsonOutput().end(self._result(nothing, _subtype_of(error), error))
         explain(error)
         return code_of(error)
 
     def _result(
         self, answer: Answer, subtype: json_output.Subtype, error: SegueError | None, value: Any = None
-    ) -> json_output.Result:
-        return json_output.Result(
+    ) -> json_output.ResultEvent:
+        return json_output.ResultEvent(
             subtype=subtype,
             is_error=subtype != "success",
             duration_ms=round((time.monotonic() - self._began) * 1000),
@@ -209,7 +214,7 @@ class _OneShot:
             model=answer.model or self._model,
             repairs=self._repairs,
             structured_output=value,
-            error=None if error is None else json_output.trouble(error),
+            error=None if error is None else json_output.error_info(error),
         )
 
 

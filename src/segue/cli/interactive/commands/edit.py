@@ -17,7 +17,7 @@ from segue.tools.approval import Mode
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from segue.cli.interactive.interactive_chat import Talk
+    from segue.cli.interactive.interactive_chat import InteractiveChat
 
 SETTABLE: Final = (
     "temperature",
@@ -31,83 +31,85 @@ SETTABLE: Final = (
 )
 
 
-async def compact(talk: Talk, words: list[str]) -> None:
+async def compact(interactive: InteractiveChat, words: list[str]) -> None:
     if words:
         _check_known(words[0], get_args(Strategy), "strategy", "unknown_strategy")
     strategy: Strategy | None = words[0] if words else None  # type: ignore[assignment]
-    async with talk.watched("compacting") as view:
-        done = await talk.chat.compact(strategy)
+    async with interactive.watched("compacting") as view:
+        done = await interactive.chat.compact(strategy)
     if done is not None:
-        talk.screen.tell(compaction_line(done), "yellow", 2)
+        interactive.screen.paragraph(compaction_line(done), "yellow", 2)
     elif view.interrupted:
-        talk.screen.say("⊘ interrupted; nothing was left out", "yellow")
+        interactive.screen.line("⊘ interrupted; nothing was left out", "yellow")
     else:
-        talk.screen.say("  There is nothing to leave out.")
+        interactive.screen.line("  There is nothing to leave out.")
 
 
-async def undo(talk: Talk, words: list[str]) -> None:
+async def undo(interactive: InteractiveChat, words: list[str]) -> None:
     for _ in range(_count(words)):
-        await talk.chat.undo()
-    talk.screen.say("  Taken back. What tools did to the world stays done.")
-    tell_where(talk)
+        await interactive.chat.undo()
+    interactive.screen.line("  Taken back. What tools did to the world stays done.")
+    tell_where(interactive)
 
 
-async def rewind(talk: Talk, words: list[str]) -> None:
+async def rewind(interactive: InteractiveChat, words: list[str]) -> None:
     """Take turns back and put what began them into the prompt, to be said differently."""
-    said = [message.text for message in talk.chat.conversation.messages if message.speaker == "user"]
+    said = [message.text for message in interactive.chat.conversation.messages if message.speaker == "user"]
     count = _count(words)
-    await undo(talk, words)
-    talk.unsent = said[-count] if count <= len(said) else ""
+    await undo(interactive, words)
+    interactive.unsent = said[-count] if count <= len(said) else ""
 
 
-async def redo(talk: Talk, words: list[str]) -> None:
+async def redo(interactive: InteractiveChat, words: list[str]) -> None:
     for _ in range(_count(words)):
-        await talk.chat.redo()
-    tell_where(talk)
+        await interactive.chat.redo()
+    tell_where(interactive)
 
 
 def _count(words: list[str]) -> int:
     return int(words[0]) if words and words[0].isdecimal() else 1
 
 
-async def fork(talk: Talk, words: list[str]) -> None:
+async def fork(interactive: InteractiveChat, words: list[str]) -> None:
     del words
-    before = talk.chat.id
-    await talk.change(await talk.chat.fork())
-    talk.screen.say(f"  {before} is kept as it is; this is {talk.chat.id} from now on.")
+    before = interactive.chat.id
+    await interactive.change(await interactive.chat.fork())
+    interactive.screen.line(f"  {before} is kept as it is; this is {interactive.chat.id} from now on.")
 
 
-async def begin(talk: Talk, words: list[str]) -> None:
+async def begin(interactive: InteractiveChat, words: list[str]) -> None:
     del words
-    await talk.change(talk.around.chat(model=talk.chat.model))
-    talk.screen.say(f"  A new conversation: {talk.chat.id}. The one before is kept; /sessions lists it.")
+    await interactive.change(interactive.runtime.chat(model=interactive.chat.model))
+    interactive.screen.line(
+        f"  A new conversation: {interactive.chat.id}. The one before is kept; /sessions lists it."
+    )
 
 
-async def clear(talk: Talk, words: list[str]) -> None:
-    talk.screen.clear()
-    await begin(talk, words)
+async def clear(interactive: InteractiveChat, words: list[str]) -> None:
+    interactive.screen.clear()
+    await begin(interactive, words)
 
 
-async def save(talk: Talk, words: list[str]) -> None:
+async def save(interactive: InteractiveChat, words: list[str]) -> None:
     if not words:
         raise UsageError("What shall it be called?", code="usage", hint="/save TITLE")
-    await talk.chat.rename(" ".join(words))
-    talk.screen.say(f"  Saved as {' '.join(words)}.")
+    await interactive.chat.rename(" ".join(words))
+    interactive.screen.line(f"  Saved as {' '.join(words)}.")
 
 
-async def change_setting(talk: Talk, words: list[str]) -> None:
-    options = talk.chat.options
+async def change_setting(interactive: InteractiveChat, words: list[str]) -> None:
+    options = interactive.chat.options
     if not words:
         for name in SETTABLE:
             value = getattr(options, name)
-            talk.screen.say(f"  {name:<16} {'-' if value is None else value}")
+            interactive.screen.line(f"  {name:<16} {'-' if value is None else value}")
         return
     name, value = words[0], " ".join(words[1:])
     if name == "system":
-        await talk.chat.change(system=value)
+        await interactive.chat.change(system=value)
         return
     _check_known(name, ("system", *SETTABLE), "setting", "unknown_setting")
-    await talk.chat.change(options=structs.replace(options, **{name: _read(name, value)}))
+    await interactive.chat.change(options=structs.replace(options, **{name: _read(name, value)}))
 
 
 def _read(name: str, text: str) -> object:
@@ -126,13 +128,13 @@ def _check_known(word: str, known: Collection[str], what: str, code: str) -> Non
         raise UsageError(f'There is no {what} "{word}".', code=code, hint=f"Known are: {', '.join(known)}.")
 
 
-async def change_approval(talk: Talk, words: list[str]) -> None:
-    approval = talk.around.approval
+async def change_approval(interactive: InteractiveChat, words: list[str]) -> None:
+    approval = interactive.runtime.approval
     if words:
         _check_known(words[0], get_args(Mode), "approval mode", "unknown_mode")
         approval.mode = words[0]  # type: ignore[assignment]
-    talk.screen.say(f"  approval: {approval.mode}")
-    rules = talk.around.config.approval
+    interactive.screen.line(f"  approval: {approval.mode}")
+    rules = interactive.runtime.config.approval
     for name, patterns in (("never asked about", rules.allow), ("never allowed", rules.deny)):
         if patterns:
-            talk.screen.tell(f"  {name}: {', '.join(patterns)}", indent=4)
+            interactive.screen.paragraph(f"  {name}: {', '.join(patterns)}", indent=4)

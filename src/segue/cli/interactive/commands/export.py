@@ -10,11 +10,11 @@ from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from segue.cli.tool_names import tools_named
+from segue.cli.tool_loader import tools_named
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
-    from segue.cli.interactive.interactive_chat import Talk
+    from segue.cli.interactive.interactive_chat import InteractiveChat
 
 INSTRUCTIONS: Final = "AGENTS.md"
 _TOOLS: Final = ("list_dir", "read_file", "search", "write_file")
@@ -23,38 +23,42 @@ not show at once. How to build, test and lint it, where the main parts are, whic
 write; invent nothing; at most 60 lines."""
 
 
-async def copy(talk: Talk, words: list[str]) -> None:
+async def copy(interactive: InteractiveChat, words: list[str]) -> None:
     del words
-    said = [message.text for message in talk.chat.conversation.messages if message.speaker == "model"]
+    said = [message.text for message in interactive.chat.conversation.messages if message.speaker == "model"]
     text = next((text for text in reversed(said) if text.strip()), "")
     if not text:
         raise UsageError("Nothing was answered yet.", code="nothing_to_copy", hint="Ask something first.")
     # OSC 52: the terminal itself keeps it, so this works over ssh as well.
     kept = f"\x1b]52;c;{b64encode(text.encode()).decode()}\x07"
-    talk.screen.say(f"{kept}  {len(text)} characters, if this terminal lets programs write its clipboard.")
+    interactive.screen.line(
+        f"{kept}  {len(text)} characters, if this terminal lets programs write its clipboard."
+    )
 
 
-async def edit(talk: Talk, words: list[str]) -> None:
+async def edit(interactive: InteractiveChat, words: list[str]) -> None:
     """What is written there comes into the prompt, to be looked at once more."""
     del words
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "message.md"
-        file.write_text(talk.unsent, "utf-8")
-        with talk.cooked():
+        file.write_text(interactive.unsent, "utf-8")
+        with interactive.cooked():
             process = await asyncio.create_subprocess_exec(*editor, str(file))
             await process.wait()
-        talk.unsent = file.read_text("utf-8", "replace").rstrip("\n")
+        interactive.unsent = file.read_text("utf-8", "replace").rstrip("\n")
 
 
-async def describe(talk: Talk, words: list[str]) -> None:
+async def describe(interactive: InteractiveChat, words: list[str]) -> None:
     del words
-    if (talk.around.directory / INSTRUCTIONS).exists():
+    if (interactive.runtime.directory / INSTRUCTIONS).exists():
         raise UsageError(
             f"{INSTRUCTIONS} is there already.", code="already_there", hint="Ask the model to change it."
         )
-    known = {tool.name for tool in talk.around.tools}
-    more = tools_named([name for name in _TOOLS if name not in known], workspace=talk.around.workspace)
-    talk.around.tools = (*talk.around.tools, *more)
-    await talk.chat.equip(talk.around.tools)
-    await talk.take_turn(_REQUEST)
+    known = {tool.name for tool in interactive.runtime.tools}
+    more = tools_named(
+        [name for name in _TOOLS if name not in known], workspace=interactive.runtime.workspace
+    )
+    interactive.runtime.tools = (*interactive.runtime.tools, *more)
+    await interactive.chat.equip(interactive.runtime.tools)
+    await interactive.take_turn(_REQUEST)

@@ -11,7 +11,7 @@ from segue.cli.display.turn_summary import dollars, short
 from segue.cli.interactive.commands.table import COMMANDS
 
 if TYPE_CHECKING:
-    from segue.cli.interactive.interactive_chat import Talk
+    from segue.cli.interactive.interactive_chat import InteractiveChat
 
 KEYS = (
     ("enter", "send; a new line: ctrl-j, alt-enter, or \\ and enter"),
@@ -26,26 +26,26 @@ KEYS = (
 COLUMN = 22
 
 
-async def show_help(talk: Talk, words: list[str]) -> None:
+async def show_help(interactive: InteractiveChat, words: list[str]) -> None:
     del words
     for command in COMMANDS:
         also = f" (also /{', /'.join(command.aliases)})" if command.aliases else ""
-        _row(talk, f"/{command.name} {command.takes}".rstrip(), f"{command.purpose}{also}")
-    talk.screen.say()
+        _row(interactive, f"/{command.name} {command.takes}".rstrip(), f"{command.purpose}{also}")
+    interactive.screen.line()
     for keys, purpose in KEYS:
-        _row(talk, keys, purpose)
+        _row(interactive, keys, purpose)
 
 
-def _row(talk: Talk, name: str, purpose: str) -> None:
-    first, *more = wrapped(purpose, talk.screen.width - COLUMN - 4)
-    talk.screen.say(f"  {talk.screen.paint('bold', f'{name:<{COLUMN}}')} {first}")
+def _row(interactive: InteractiveChat, name: str, purpose: str) -> None:
+    first, *more = wrapped(purpose, interactive.screen.width - COLUMN - 4)
+    interactive.screen.line(f"  {interactive.screen.paint('bold', f'{name:<{COLUMN}}')} {first}")
     for line in more:
-        talk.screen.say(f"{'':<{COLUMN + 3}}{line}")
+        interactive.screen.line(f"{'':<{COLUMN + 3}}{line}")
 
 
-async def show_statistics(talk: Talk, words: list[str]) -> None:
+async def show_statistics(interactive: InteractiveChat, words: list[str]) -> None:
     del words
-    chat = talk.chat
+    chat = interactive.chat
     usage, state = chat.usage, chat.journal.state
     rows = [
         ("session", f"{chat.id}{' · ' + sanitised(state.title) if state.title else ''}"),
@@ -57,37 +57,39 @@ async def show_statistics(talk: Talk, words: list[str]) -> None:
         ("cost", "not known" if chat.cost is None else dollars(chat.cost)),
     ]
     for name, value in rows:
-        talk.screen.say(f"  {name:<12} {value}")
-    for line in _members(talk):
-        talk.screen.tell(f"  {line}", indent=4)
+        interactive.screen.line(f"  {name:<12} {value}")
+    for line in _members(interactive):
+        interactive.screen.paragraph(f"  {line}", indent=4)
 
 
-def _members(talk: Talk) -> list[str]:
+def _members(interactive: InteractiveChat) -> list[str]:
     """What a router knows about those it chooses among."""
     told = [
         f"{member.name}: {member.requests} requests, {member.failures} failed"
         + (f", {member.breaker}" if member.breaker != "closed" else "")
-        for member in talk.chat.router.statistics()
+        for member in interactive.chat.router.statistics()
     ]
     return told if len(told) > 1 else []
 
 
-async def show_tools(talk: Talk, words: list[str]) -> None:
+async def show_tools(interactive: InteractiveChat, words: list[str]) -> None:
     del words
-    tools = talk.around.tools
+    tools = interactive.runtime.tools
     if not tools:
-        talk.screen.say("  No tools. Start with -T all, or name them in the config file.")
+        interactive.screen.line("  No tools. Start with -T all, or name them in the config file.")
     for tool in tools:
-        told = shortened(tool.spec.description, talk.screen.width - 32)
-        talk.screen.say(f"  {tool.name:<20} {tool.effect:<6} {talk.screen.paint('dim', told)}")
+        told = shortened(tool.spec.description, interactive.screen.width - 32)
+        interactive.screen.line(f"  {tool.name:<20} {tool.effect:<6} {interactive.screen.paint('dim', told)}")
 
 
-async def show_servers(talk: Talk, words: list[str]) -> None:
+async def show_servers(interactive: InteractiveChat, words: list[str]) -> None:
     del words
-    for line in talk.around.servers() or ["No MCP servers. Name them in .mcp.json or in the config file."]:
-        talk.screen.tell(f"  {line}", indent=4)
+    for line in interactive.runtime.servers() or [
+        "No MCP servers. Name them in .mcp.json or in the config file."
+    ]:
+        interactive.screen.paragraph(f"  {line}", indent=4)
 
 
-async def leave(talk: Talk, words: list[str]) -> None:
+async def leave(interactive: InteractiveChat, words: list[str]) -> None:
     del words
-    talk.leaving = True
+    interactive.leaving = True

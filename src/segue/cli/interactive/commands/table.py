@@ -12,9 +12,9 @@ from msgspec import Struct
 from segue.errors import SegueError, UsageError
 
 if TYPE_CHECKING:
-    from segue.cli.interactive.interactive_chat import Talk
+    from segue.cli.interactive.interactive_chat import InteractiveChat
 
-Action: TypeAlias = Callable[["Talk", list[str]], Awaitable[None]]
+Action: TypeAlias = Callable[["InteractiveChat", list[str]], Awaitable[None]]
 
 
 @final
@@ -147,17 +147,19 @@ def works_meanwhile(line: str) -> bool:
     return command is not None and command.meanwhile
 
 
-async def run_command(talk: Talk, line: str) -> None:
+async def run_command(interactive: InteractiveChat, line: str) -> None:
     """Do what was typed. Whatever goes wrong is said, and the chat goes on."""
     try:
         command, words = _parse(line)
-        await _action(command)(talk, words)
+        await _action(command)(interactive, words)
     except SegueError as error:
-        talk.complain(error)
+        interactive.show_error(error)
     except OSError as error:
-        talk.complain(UsageError(f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")))
+        interactive.show_error(UsageError(f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")))
     except Exception as error:  # a fault of ours must not take the conversation away
-        talk.complain(SegueError(f"/{line.split(maxsplit=1)[0][1:]} failed: {type(error).__name__}: {error}"))
+        interactive.show_error(
+            SegueError(f"/{line.split(maxsplit=1)[0][1:]} failed: {type(error).__name__}: {error}")
+        )
 
 
 def _parse(line: str) -> tuple[Command, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from segue.cli.command_table import COMMANDS, Page, Parser, misspelt
+from segue.cli.command_table import COMMANDS, CommandParser, HelpFormatter, misspelt
 
 APPROVAL_MODES: Final = ("ask", "auto-edit", "yolo", "plan")
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -17,12 +17,12 @@ something piped in: one answer on stdout; everything else goes to stderr."""
 
 
 def parser() -> argparse.ArgumentParser:
-    made = Parser(
+    made = CommandParser(
         prog="segue",
         usage="segue [OPTIONS] [PROMPT...]\n       segue COMMAND ...",
         description=DESCRIPTION,
         epilog=_epilog(),
-        formatter_class=Page,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     made.add_argument("words", metavar="PROMPT", nargs="*", help="what to ask; - reads it from stdin")

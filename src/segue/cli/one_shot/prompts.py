@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from segue.cli.display.terminal import say
+from segue.cli.display.terminal import print_status
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def _prompt(arguments: argparse.Namespace) -> str:
 
 
 def _read_stdin() -> str:
-    hint = threading.Timer(PATIENCE, say, ["Reading stdin to its end; </dev/null if nothing is coming."])
+    hint = threading.Timer(
+        PATIENCE, print_status, ["Reading stdin to its end; </dev/null if nothing is coming."]
+    )
     hint.daemon = True
     hint.start()
     try:
