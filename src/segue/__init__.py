@@ -2,135 +2,41 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from segue.namespace import public_names
 
-if TYPE_CHECKING:
-    from segue.chat.blocking import BlockingChat
-    from segue.chat.budget import Budget
-    from segue.chat.chat import Chat
-    from segue.chat.compaction.trigger import CompactionSettings
-    from segue.chat.session import Answer
-    from segue.chat.subagent import subagent_tool
-    from segue.conversation.blocks import Code, Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
-    from segue.conversation.document import decode_document, encode_document
-    from segue.conversation.interaction import Interaction, Ledger
-    from segue.conversation.message import Conversation, Message
-    from segue.conversation.options import Options
-    from segue.errors import SegueError
-    from segue.interop.convert import convert
-    from segue.providers.adapter import ChatRequest, ProviderAdapter
-    from segue.providers.registry import ProviderRegistry, default_registry
-    from segue.providers.scripted import ScriptedProvider
-    from segue.routing.route import Route
-    from segue.sessions.stores.jsonl import JsonlStore
-    from segue.sessions.stores.sqlite import SQLiteStore
-    from segue.tools.approval import Approval
-    from segue.tools.definition import Tool
-    from segue.tools.function_tools import tool
-    from segue.transcript.adopt import adopt, rebuild
-    from segue.transcript.policy import Policy
-    from segue.transcript.render import render
-    from segue.transcript.repairs import Repair
-    from segue.transcript.rules import Rules
-    from segue.transcript.steps import Transcript
-
+__version__ = "0.1.0"
 _HOMES = {
-    "Answer": "segue.chat.session",
-    "Approval": "segue.tools.approval",
-    "BlockingChat": "segue.chat.blocking",
-    "Budget": "segue.chat.budget",
-    "Chat": "segue.chat.chat",
-    "ChatRequest": "segue.providers.adapter",
-    "Code": "segue.conversation.blocks",
-    "CompactionSettings": "segue.chat.compaction.trigger",
-    "Conversation": "segue.conversation.message",
-    "Interaction": "segue.conversation.interaction",
-    "JsonlStore": "segue.sessions.stores.jsonl",
-    "Ledger": "segue.conversation.interaction",
-    "Media": "segue.conversation.blocks",
-    "Message": "segue.conversation.message",
-    "Options": "segue.conversation.options",
-    "Origin": "segue.conversation.blocks",
-    "Policy": "segue.transcript.policy",
-    "ProviderAdapter": "segue.providers.adapter",
-    "ProviderRegistry": "segue.providers.registry",
-    "Reasoning": "segue.conversation.blocks",
-    "Repair": "segue.transcript.repairs",
-    "Route": "segue.routing.route",
-    "Rules": "segue.transcript.rules",
-    "SQLiteStore": "segue.sessions.stores.sqlite",
-    "ScriptedProvider": "segue.providers.scripted",
-    "Seal": "segue.conversation.blocks",
-    "SegueError": "segue.errors",
-    "Text": "segue.conversation.blocks",
-    "Tool": "segue.tools.definition",
-    "ToolCall": "segue.conversation.blocks",
-    "ToolResult": "segue.conversation.blocks",
-    "Transcript": "segue.transcript.steps",
-    "adopt": "segue.transcript.adopt",
-    "convert": "segue.interop.convert",
-    "decode_document": "segue.conversation.document",
-    "default_registry": "segue.providers.registry",
-    "encode_document": "segue.conversation.document",
-    "rebuild": "segue.transcript.adopt",
-    "render": "segue.transcript.render",
-    "subagent_tool": "segue.chat.subagent",
-    "tool": "segue.tools.function_tools",
+    "segue.chat.blocking": "BlockingChat",
+    "segue.chat.budget": "Budget",
+    "segue.chat.chat": "Chat",
+    "segue.chat.compaction.trigger": "CompactionSettings",
+    "segue.chat.session": "Answer",
+    "segue.chat.subagent": "subagent_tool",
+    "segue.conversation.blocks": "Block Code Media Origin Reasoning Seal Text ToolCall ToolResult",
+    "segue.conversation.document": "decode_document encode_document",
+    "segue.conversation.interaction": "Interaction Ledger",
+    "segue.conversation.message": "Conversation Message",
+    "segue.conversation.options": "Options",
+    "segue.conversation.tools": "ToolSpec",
+    "segue.conversation.usage": "Usage",
+    "segue.errors": "SegueError",
+    "segue.interop.convert": "Converted convert",
+    "segue.interop.doctor": "Diagnosis Finding examine",
+    "segue.providers.adapter": "ChatRequest ProviderAdapter",
+    "segue.providers.registry": "ProviderRegistry default_registry",
+    "segue.providers.scripted": "ScriptedProvider",
+    "segue.routing.route": "Route",
+    "segue.sessions.stores.jsonl": "JsonlStore",
+    "segue.sessions.stores.memory": "MemoryStore",
+    "segue.sessions.stores.sqlite": "SQLiteStore",
+    "segue.tools.approval": "Approval",
+    "segue.tools.definition": "Context Tool",
+    "segue.tools.function_tools": "tool",
+    "segue.transcript.adopt": "adopt rebuild",
+    "segue.transcript.policy": "Policy",
+    "segue.transcript.render": "render",
+    "segue.transcript.repairs": "Repair",
+    "segue.transcript.rules": "Rules",
+    "segue.transcript.steps": "Transcript",
 }
-"""Public name → the module it lives in. Each is loaded when it is first asked for, so importing segue costs nothing."""
-
-__all__ = [
-    "Answer",
-    "Approval",
-    "BlockingChat",
-    "Budget",
-    "Chat",
-    "ChatRequest",
-    "Code",
-    "CompactionSettings",
-    "Conversation",
-    "Interaction",
-    "JsonlStore",
-    "Ledger",
-    "Media",
-    "Message",
-    "Options",
-    "Origin",
-    "Policy",
-    "ProviderAdapter",
-    "ProviderRegistry",
-    "Reasoning",
-    "Repair",
-    "Route",
-    "Rules",
-    "SQLiteStore",
-    "ScriptedProvider",
-    "Seal",
-    "SegueError",
-    "Text",
-    "Tool",
-    "ToolCall",
-    "ToolResult",
-    "Transcript",
-    "adopt",
-    "convert",
-    "decode_document",
-    "default_registry",
-    "encode_document",
-    "rebuild",
-    "render",
-    "subagent_tool",
-    "tool",
-]
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'segue' has no attribute {name!r}")
-    return getattr(import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

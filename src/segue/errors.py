@@ -26,6 +26,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+__all__ = [
+    "ContentPolicyError",
+    "ContextLengthError",
+    "CredentialsError",
+    "InvalidRequestError",
+    "JournalError",
+    "OverloadError",
+    "ProtocolError",
+    "ProviderError",
+    "QuotaError",
+    "RateLimitError",
+    "Remedy",
+    "RouteBusyError",
+    "RouteError",
+    "RouteTooSmallError",
+    "SegueError",
+    "TranscriptError",
+    "TransportError",
+    "UsageError",
+]
+
 Remedy: TypeAlias = Literal["fix", "log_in", "pay", "wait", "go_elsewhere", "shrink", "report"]
 
 

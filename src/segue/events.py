@@ -16,6 +16,27 @@ from segue.errors import SegueError
 from segue.sessions.entries import TurnFinish
 from segue.transcript.repairs import Repair
 
+__all__ = [
+    "ChatEvent",
+    "Compaction",
+    "Decision",
+    "Emit",
+    "Error",
+    "Finish",
+    "MediaChunk",
+    "ReasoningChunk",
+    "Repaired",
+    "Retrying",
+    "Switch",
+    "TextChunk",
+    "ToolCallResult",
+    "ToolCallStart",
+    "ToolProgress",
+    "TurnComplete",
+    "Warned",
+    "as_dict",
+]
+
 
 class _Told(Struct, frozen=True, gc=False):
     @property

@@ -63,7 +63,7 @@ def _answer(words: list[str]) -> int:
 
 
 def _version() -> int:
-    from segue.cli.version import VERSION  # noqa: PLC0415
+    from segue import __version__  # noqa: PLC0415
 
-    sys.stdout.write(f"segue {VERSION}\n")
+    sys.stdout.write(f"segue {__version__}\n")
     return Exit.OK

@@ -14,3 +14,17 @@ Every provider is a folder of the same shape:
 - `routes`: `ROUTES`, a list of `(method, path pattern, handler)`; a handler takes (`http.Request`,
   `emulator.Emulator`) and returns an `http.Response`.
 """
+
+from __future__ import annotations
+
+from segue.namespace import public_names
+
+_HOMES = {
+    "segue.emulators.app": "App",
+    "segue.emulators.emulator": "Emulator",
+    "segue.emulators.faults": "Fault",
+    "segue.emulators.in_process": "ask ask_now",
+    "segue.emulators.model_reply": "Call Prompt Reply Say Think",
+    "segue.emulators.server": "Served serve",
+}
+__all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

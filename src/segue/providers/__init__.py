@@ -1,1 +1,23 @@
 """The addresses: what is known about models and the places that serve them, as data."""
+
+from __future__ import annotations
+
+from segue.namespace import public_names
+
+_HOMES = {
+    "segue.conversation.events": (
+        "ArgumentsDelta CallStarted Event Failed Finished MediaArrived ReasoningDelta Reply ReplyStarted Sealed "
+        "TextDelta UsageReported fold"
+    ),
+    "segue.dialects.card": "ModelCard",
+    "segue.providers.adapter": (
+        "ChatRequest ChecksHealth CountsTokens Embeds Health KnowsModels ListsModels ModelInfo Previews Problem "
+        "ProviderAdapter Providers PullProgress PullsModels Sent ShowsModel ValidatesConfig"
+    ),
+    "segue.providers.embedded": "EmbeddedProvider",
+    "segue.providers.models.cards": "card_for_model",
+    "segue.providers.registry": "ProviderRegistry default_registry",
+    "segue.providers.scripted": "Pause ScriptedProvider calls says",
+    "segue.providers.token_counts": "TokenCounter",
+}
+__all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

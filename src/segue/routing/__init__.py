@@ -1,1 +1,19 @@
 """Who answers a turn: routes, routers, their policies and members, retries and circuit breakers."""
+
+from __future__ import annotations
+
+from segue.namespace import public_names
+
+_HOMES = {
+    "segue.routing.balancer": "Balancer",
+    "segue.routing.breaker": "BreakerSettings",
+    "segue.routing.member_facts": "facts_from",
+    "segue.routing.members": "Member",
+    "segue.routing.policies": "Failover LeastLatency RoundRobin SingleRouter Weighted",
+    "segue.routing.profiles": "Profile build_router",
+    "segue.routing.retry": "RetrySettings",
+    "segue.routing.route": "Route parse_route",
+    "segue.routing.router": "Facts GiveUp GoTo MemberFacts Need NextStep Retry Router Routing Skipped",
+    "segue.routing.statistics": "MemberStatistics",
+}
+__all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

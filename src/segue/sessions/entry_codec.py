@@ -47,6 +47,7 @@ _DECODER: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 
 
 def encode_entry(entry: Entry) -> bytes:
+    """An entry as a line of JSON, for a store to keep."""
     sayable = _sayable(entry)
     try:
         return _ENCODER.encode(sayable)

@@ -1,1 +1,15 @@
 """What a model may do: tools, their arguments and approval, the scheduler that runs calls, built-in tools and MCP."""
+
+from __future__ import annotations
+
+from segue.namespace import public_names
+
+_HOMES = {
+    "segue.conversation.tools": "ToolSpec",
+    "segue.tools.approval": "Approval",
+    "segue.tools.builtin": "builtin_tools",
+    "segue.tools.definition": "Approves Context Output Tool",
+    "segue.tools.function_tools": "as_tool tool",
+    "segue.tools.mcp.servers": "McpServers",
+}
+__all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

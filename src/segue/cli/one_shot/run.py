@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from segue import __version__
 from segue.cli.chat_start import begin_chat
 from segue.cli.display.status_lines import switch_line
 from segue.cli.display.terminal import print_status
@@ -23,7 +24,6 @@ from segue.cli.one_shot.interrupts import Stop
 from segue.cli.one_shot.output import JsonLinesOutput, JsonOutput, TextOutput
 from segue.cli.one_shot.prompts import has_prompt, prompts
 from segue.cli.runtime import Runtime
-from segue.cli.version import VERSION
 from segue.errors import ContentPolicyError, SegueError, UsageError
 from segue.events import Repaired, Switch, TurnComplete
 
@@ -185,7 +185,7 @@ class _OneShot:
             model=chat.model,
             tools=[tool.name for tool in runtime.tools],
             cwd=str(runtime.directory),
-            version=VERSION,
+            version=__version__,
         )
 
     def _failed(self, error: SegueError) -> Exit:

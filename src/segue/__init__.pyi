@@ -1,0 +1,89 @@
+# Written by python -m scripts.namespaces --write
+
+from segue.chat.blocking import BlockingChat
+from segue.chat.budget import Budget
+from segue.chat.chat import Chat
+from segue.chat.compaction.trigger import CompactionSettings
+from segue.chat.session import Answer
+from segue.chat.subagent import subagent_tool
+from segue.conversation.blocks import Block, Code, Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.document import decode_document, encode_document
+from segue.conversation.interaction import Interaction, Ledger
+from segue.conversation.message import Conversation, Message
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.conversation.usage import Usage
+from segue.errors import SegueError
+from segue.interop.convert import Converted, convert
+from segue.interop.doctor import Diagnosis, Finding, examine
+from segue.providers.adapter import ChatRequest, ProviderAdapter
+from segue.providers.registry import ProviderRegistry, default_registry
+from segue.providers.scripted import ScriptedProvider
+from segue.routing.route import Route
+from segue.sessions.stores.jsonl import JsonlStore
+from segue.sessions.stores.memory import MemoryStore
+from segue.sessions.stores.sqlite import SQLiteStore
+from segue.tools.approval import Approval
+from segue.tools.definition import Context, Tool
+from segue.tools.function_tools import tool
+from segue.transcript.adopt import adopt, rebuild
+from segue.transcript.policy import Policy
+from segue.transcript.render import render
+from segue.transcript.repairs import Repair
+from segue.transcript.rules import Rules
+from segue.transcript.steps import Transcript
+
+__version__: str
+
+__all__ = [
+    "Answer",
+    "Approval",
+    "Block",
+    "BlockingChat",
+    "Budget",
+    "Chat",
+    "ChatRequest",
+    "Code",
+    "CompactionSettings",
+    "Context",
+    "Conversation",
+    "Converted",
+    "Diagnosis",
+    "Finding",
+    "Interaction",
+    "JsonlStore",
+    "Ledger",
+    "Media",
+    "MemoryStore",
+    "Message",
+    "Options",
+    "Origin",
+    "Policy",
+    "ProviderAdapter",
+    "ProviderRegistry",
+    "Reasoning",
+    "Repair",
+    "Route",
+    "Rules",
+    "SQLiteStore",
+    "ScriptedProvider",
+    "Seal",
+    "SegueError",
+    "Text",
+    "Tool",
+    "ToolCall",
+    "ToolResult",
+    "ToolSpec",
+    "Transcript",
+    "Usage",
+    "adopt",
+    "convert",
+    "decode_document",
+    "default_registry",
+    "encode_document",
+    "examine",
+    "rebuild",
+    "render",
+    "subagent_tool",
+    "tool",
+]

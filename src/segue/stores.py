@@ -1,0 +1,20 @@
+"""Where sessions are kept: the stores, and what those who write one of their own need."""
+
+from __future__ import annotations
+
+from segue.namespace import public_names
+
+_HOMES = {
+    "segue.sessions.entries": (
+        "Adopted CallBegun CallEnded CallsScheduled Compacted Entry Link ModelReplied NoteAdded Record Rewound "
+        "SessionStarted SettingsChanged Switched ToolsAnswered TurnEnded TurnResumed UserSaid"
+    ),
+    "segue.sessions.entry_codec": "decode_entry encode_entry",
+    "segue.sessions.journal": "Journal fork",
+    "segue.sessions.leases.owners": "Owner",
+    "segue.sessions.stores.jsonl": "JsonlStore",
+    "segue.sessions.stores.memory": "MemoryStore",
+    "segue.sessions.stores.sqlite": "SQLiteStore",
+    "segue.sessions.stores.store": "Lease SessionInfo Store",
+}
+__all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

@@ -1,0 +1,42 @@
+# Written by python -m scripts.namespaces --write
+
+from segue.sessions.entries import Adopted, CallBegun, CallEnded, CallsScheduled, Compacted, Entry, Link, ModelReplied, NoteAdded, Record, Rewound, SessionStarted, SettingsChanged, Switched, ToolsAnswered, TurnEnded, TurnResumed, UserSaid
+from segue.sessions.entry_codec import decode_entry, encode_entry
+from segue.sessions.journal import Journal, fork
+from segue.sessions.leases.owners import Owner
+from segue.sessions.stores.jsonl import JsonlStore
+from segue.sessions.stores.memory import MemoryStore
+from segue.sessions.stores.sqlite import SQLiteStore
+from segue.sessions.stores.store import Lease, SessionInfo, Store
+
+__all__ = [
+    "Adopted",
+    "CallBegun",
+    "CallEnded",
+    "CallsScheduled",
+    "Compacted",
+    "Entry",
+    "Journal",
+    "JsonlStore",
+    "Lease",
+    "Link",
+    "MemoryStore",
+    "ModelReplied",
+    "NoteAdded",
+    "Owner",
+    "Record",
+    "Rewound",
+    "SQLiteStore",
+    "SessionInfo",
+    "SessionStarted",
+    "SettingsChanged",
+    "Store",
+    "Switched",
+    "ToolsAnswered",
+    "TurnEnded",
+    "TurnResumed",
+    "UserSaid",
+    "decode_entry",
+    "encode_entry",
+    "fork",
+]
