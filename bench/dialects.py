@@ -34,7 +34,7 @@ from segue.conversation.usage import Usage
 from segue.dialects.card import UNKNOWN
 from segue.dialects.dialect import Dialect
 from segue.dialects.registry import DIALECTS
-from segue.dialects.request_cache import Sender
+from segue.dialects.request_cache import RequestCache
 from segue.transcript.adopt import adopt
 from segue.transcript.render import render
 
@@ -219,10 +219,10 @@ def _until(conversation: Conversation, end: int) -> Conversation:
 
 
 def _send_all(dialect: Dialect, conversation: Conversation, moments: list[int]) -> None:
-    rules, sender, previous = dialect.rules.at(model="m"), Sender(dialect), None
+    rules, cache, previous = dialect.rules.at(model="m"), RequestCache(dialect), None
     for at in moments:
         previous = render(_until(conversation, at), None, rules, previous=previous)
-        sender.encode(previous, TOOLS, Options(model="m"), UNKNOWN)
+        cache.encode(previous, TOOLS, Options(model="m"), UNKNOWN)
 
 
 def _encode_all(payloads: list[Any]) -> None:
@@ -240,16 +240,16 @@ def _next_turn(name: str, conversation: Conversation) -> Callable[[], bytes]:
     dialect = DIALECTS[name]
     rules = dialect.rules.at(model="m")
     previous = render(conversation, None, rules)
-    sender = Sender(dialect)
+    cache = RequestCache(dialect)
     options = Options(model="m")
-    sender.encode(previous, TOOLS, options, UNKNOWN)
+    cache.encode(previous, TOOLS, options, UNKNOWN)
     longer = conversation.append(
         Message("model", (Text("Done."),)), Message("user", (Text("And the tests?"),))
     )
 
     def send() -> bytes:
         return (
-            copy(sender).encode(render(longer, None, rules, previous=previous), TOOLS, options, UNKNOWN).body
+            copy(cache).encode(render(longer, None, rules, previous=previous), TOOLS, options, UNKNOWN).body
         )
 
     return send

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from segue.conversation.blocks import Origin, Seal, Text
-from segue.dialects.opaque_blocks import Returned, is_kept, keep, kept_in
+from segue.dialects.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_block, seal_block
 
 HERE = Origin("here")
 USE = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
@@ -16,19 +16,19 @@ ITEM = {"type": "web_search_call", "id": "ws_1"}
 
 
 def kept(*blocks: dict[str, Any]) -> list[Text]:
-    return [keep(block, "words", HERE) for block in blocks]
+    return [seal_block(block, "words", HERE) for block in blocks]
 
 
 def test_a_block_is_kept_word_for_word() -> None:
-    text = keep(ITEM, "words", HERE)
+    text = seal_block(ITEM, "words", HERE)
     assert text.text == "words"
-    assert bytes(kept_in(text) or b"") == b'{"type":"web_search_call","id":"ws_1"}'
+    assert bytes(opaque_block(text) or b"") == b'{"type":"web_search_call","id":"ws_1"}'
 
 
 @pytest.mark.parametrize("payload", ["", "SEALED", "{", "[]", "{}", '{"type": 3}', '{"type": "\ud800"}'])
 def test_other_seals_hold_no_block(payload: str) -> None:
-    assert not is_kept(payload, "encrypted")
-    assert kept_in(Text("words", Seal(HERE, payload, "encrypted"))) is None
+    assert not is_opaque(payload, "encrypted")
+    assert opaque_block(Text("words", Seal(HERE, payload, "encrypted"))) is None
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ def test_other_seals_hold_no_block(payload: str) -> None:
     ],
 )
 def test_only_what_fits_goes_back(blocks: list[dict[str, Any]], returned: set[int]) -> None:
-    assert Returned().among(kept(*blocks)).keys() == returned
+    assert OpaqueBlockFilter().select(kept(*blocks)).keys() == returned
 
 
 def test_an_id_goes_back_once_in_a_whole_transcript() -> None:
-    returned = Returned()
-    assert len(returned.among(kept(USE, RESULT))) == 2
-    assert returned.among(kept(USE, RESULT)) == {}
+    returned = OpaqueBlockFilter()
+    assert len(returned.select(kept(USE, RESULT))) == 2
+    assert returned.select(kept(USE, RESULT)) == {}

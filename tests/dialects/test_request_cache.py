@@ -12,7 +12,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.card import UNKNOWN
 from segue.dialects.registry import DIALECTS
-from segue.dialects.request_cache import Sender
+from segue.dialects.request_cache import RequestCache
 from segue.transcript.render import render
 from strategies.histories import messages, whole_conversations
 from strategies.targets import TARGETS
@@ -31,7 +31,7 @@ WISHES = (
 @given(data=st.data())
 def test_a_request_says_the_same_whatever_was_sent_before_it(name: str, data: st.DataObject) -> None:
     dialect, rules = DIALECTS[name], TARGETS[name]
-    sender = Sender(dialect)
+    sender = RequestCache(dialect)
     conversation = data.draw(
         whole_conversations(data.draw(st.sampled_from((None, rules.target))))
     ).conversation
@@ -47,7 +47,7 @@ def test_a_request_says_the_same_whatever_was_sent_before_it(name: str, data: st
 
 def test_another_system_prompt_or_card_starts_afresh() -> None:
     dialect, rules = DIALECTS["mistral"], TARGETS["mistral"]
-    sender = Sender(dialect)
+    sender = RequestCache(dialect)
     conversation = _example()
     first = render(conversation, None, rules)
     sender.encode(first, (), Options(model="m"), UNKNOWN)
@@ -58,7 +58,7 @@ def test_another_system_prompt_or_card_starts_afresh() -> None:
 
 def test_what_was_said_before_is_not_encoded_again() -> None:
     dialect, rules = DIALECTS["anthropic"], TARGETS["anthropic"]
-    sender = Sender(dialect)
+    sender = RequestCache(dialect)
     transcript = render(_example(), None, rules)
     sender.encode(transcript, (), Options(model="m"), UNKNOWN)
     kept = [id(said) for said in sender._said]

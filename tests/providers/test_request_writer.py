@@ -66,7 +66,7 @@ def test_tools_are_part_of_what_seals_are_bound_to_unless_somebody_knows_better(
         return writer("anthropic").write(request, Options(model="m"), card).sent.made_under
 
     request = asked(HELLO.append(model("Hi."), user("More.")))
-    known = structs.replace(request, policy=Policy(surroundings="mine", tool_names=("get_weather",)))
+    known = structs.replace(request, policy=Policy(settings_fingerprint="mine", tool_names=("get_weather",)))
     assert made_under(request)
     assert made_under(request) != made_under(structs.replace(request, tools=()))
     assert made_under(known) == made_under(structs.replace(known, tools=()))

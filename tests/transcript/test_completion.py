@@ -7,7 +7,7 @@ from msgspec import structs
 
 from segue.conversation.blocks import Media, ToolResult
 from segue.transcript.closure import WORDING
-from segue.transcript.completion import NO_OUTPUT, spell
+from segue.transcript.completion import NO_OUTPUT, completion_of
 from segue.transcript.rules import Rules
 from segue.transcript.steps import Completion
 from strategies.histories import CYCLE
@@ -38,16 +38,16 @@ def test_a_result_is_said_in_full_and_never_without_a_word(
     result: ToolResult, rules: Rules, text: str
 ) -> None:
     failed = result.error is not None or result.reason is not None
-    assert spell(result, "t", "id", rules).completion == Completion(text, failed, (), result.reason)
+    assert completion_of(result, "t", "id", rules).completion == Completion(text, failed, (), result.reason)
 
 
 def test_what_was_changed_is_told() -> None:
-    assert spell(ToolResult("c", "t", " "), "t", "id", STRICT).changes == (
+    assert completion_of(ToolResult("c", "t", " "), "t", "id", STRICT).changes == (
         ("blank_text", "an empty result says so"),
     )
-    assert spell(ToolResult("c", "t", CYCLE), "t", "id", STRICT).changes == (
+    assert completion_of(ToolResult("c", "t", CYCLE), "t", "id", STRICT).changes == (
         ("value_made_safe", "in the result"),
     )
-    assert spell(ToolResult("c", "t", media=(SOUND,)), "t", "id", STRICT).changes == (
+    assert completion_of(ToolResult("c", "t", media=(SOUND,)), "t", "id", STRICT).changes == (
         ("media_described", ""),
     )

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from segue.conversation.blocks import Block, Code, Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message, model, tool, user
-from segue.transcript.adopt import Adoption, adopt, adopt_heard
-from segue.transcript.fast_adopt import adopt_clean
+from segue.transcript.adopt import Adoption, adopt, adopt_slow
+from segue.transcript.fast_adopt import adopt_fast
 from strategies.histories import FOREIGN, Told, conversations, values, whole_conversations
 from strategies.targets import TARGETS
 
@@ -66,20 +66,20 @@ def nearly_clean(draw: st.DrawFn) -> list[Message]:
 @given(conversations(RULES))
 def test_any_history_is_taken_in_as_if_it_were_heard(conversation: Conversation) -> None:
     messages = conversation.messages
-    assert adopt(messages, system="s", dialect="d") == adopt_heard(messages, system="s", dialect="d")
+    assert adopt(messages, system="s", dialect="d") == adopt_slow(messages, system="s", dialect="d")
 
 
 @given(nearly_clean())
 def test_a_history_in_good_order_is_taken_in_as_if_it_were_heard(messages: list[Message]) -> None:
-    assert adopt(messages, system="s", dialect="d") == adopt_heard(messages, system="s", dialect="d")
+    assert adopt(messages, system="s", dialect="d") == adopt_slow(messages, system="s", dialect="d")
 
 
 @given(whole_conversations())
 def test_a_whole_history_is_taken_in_without_being_heard(told: Told) -> None:
     messages = told.conversation.messages
-    clean = adopt_clean(messages)
+    clean = adopt_fast(messages)
     assert clean is not None
-    assert adopt_heard(messages) == Adoption(Conversation(tuple(clean[0]), minted=clean[1]))
+    assert adopt_slow(messages) == Adoption(Conversation(tuple(clean[0]), minted=clean[1]))
 
 
 ASKED = model("looking", ToolCall("", "read", native_id="a"), ToolCall("", "write", native_id="b"))
@@ -98,9 +98,9 @@ READ, WRITTEN = ToolResult("", "read", "1", native_id="a"), ToolResult("", "writ
     ids=["one_message", "several_messages_and_ids_again", "cut_off", "at_the_end", "nothing"],
 )
 def test_calls_answered_in_their_turn_are_clean(messages: tuple[Message, ...]) -> None:
-    clean = adopt_clean(messages)
+    clean = adopt_fast(messages)
     assert clean is not None
-    assert adopt_heard(messages) == Adoption(Conversation(tuple(clean[0]), minted=clean[1]))
+    assert adopt_slow(messages) == Adoption(Conversation(tuple(clean[0]), minted=clean[1]))
 
 
 @pytest.mark.parametrize(
@@ -122,5 +122,5 @@ def test_calls_answered_in_their_turn_are_clean(messages: tuple[Message, ...]) -
     ids=lambda messages: "-".join(message.speaker for message in messages),
 )
 def test_what_is_not_plainly_clean_is_left_to_the_listener(messages: tuple[Message, ...]) -> None:
-    assert adopt_clean(messages) is None
-    assert adopt(messages) == adopt_heard(messages)
+    assert adopt_fast(messages) is None
+    assert adopt(messages) == adopt_slow(messages)

@@ -8,7 +8,7 @@ from laws.legality import complaints
 from segue.conversation.blocks import Code, Media, Origin, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.errors import TranscriptError
-from segue.transcript.pairing import Listener, same_outcome
+from segue.transcript.pairing import DraftBuilder, same_outcome
 from segue.transcript.render import render
 from segue.transcript.steps import Transcript
 from strategies.targets import TARGETS
@@ -275,9 +275,9 @@ def test_pairing_many_results_without_ids_looks_at_each_call_a_few_times_only() 
     calls = tuple(ToolCall(f"c{n}", f"tool{n % 7}") for n in range(number))
     results = tuple(ToolResult("", f"tool{n % 7}", "x") for n in reversed(range(number)))
     strangers = tuple(ToolResult("", "stranger", "x") for _ in range(2000))
-    listener = Listener()
-    listener.hear((user("a"), model(*calls), tool(*strangers, *results)))
-    assert sum(len(call.results) for made in listener.calls.values() for call in made) == number + 2000
+    builder = DraftBuilder()
+    builder.add((user("a"), model(*calls), tool(*strangers, *results)))
+    assert sum(len(call.results) for made in builder.calls.values() for call in made) == number + 2000
 
 
 # Bad input

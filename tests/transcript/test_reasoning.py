@@ -9,7 +9,7 @@ from laws.legality import complaints
 from segue.conversation.blocks import Origin, Reasoning, Seal, Text, ToolCall
 from segue.conversation.message import model, user
 from segue.transcript.policy import Policy
-from segue.transcript.reasoning import keep_last_only, opens, strip, why_not
+from segue.transcript.reasoning import drop_reason, keep_last_only, opens, strip
 from segue.transcript.rules import ReasoningRules, Rules
 from segue.transcript.steps import ModelStep, Step, UserStep
 from transcript.readers import every_target, kinds_of, said
@@ -51,7 +51,7 @@ def test_a_seal_is_opened_by_its_origin_alone_and_only_if_it_can_be_written() ->
 def test_a_thought_goes_back_to_the_model_that_made_it_unless_there_is_a_ground(
     thought: Reasoning, speaker: Origin | None, rules: Rules, policy: Policy, ground: str
 ) -> None:
-    assert why_not(thought, speaker, rules, policy) == ground
+    assert drop_reason(thought, speaker, rules, policy) == ground
 
 
 def test_the_thoughts_of_one_message_go_back_all_or_not_at_all() -> None:

@@ -167,9 +167,9 @@ def test_another_system_prompt_drops_them_and_the_old_one_restores_them() -> Non
 
 
 def test_other_tools_drop_them() -> None:
-    session = thinking_session(policy=Policy(surroundings="tools: read"))
+    session = thinking_session(policy=Policy(settings_fingerprint="tools: read"))
     assert numbers_of(session.rendered()) == ALL
-    assert numbers_of(session.rendered(policy=Policy(surroundings="tools: read, write"))) == []
+    assert numbers_of(session.rendered(policy=Policy(settings_fingerprint="tools: read, write"))) == []
 
 
 def test_a_seal_that_does_not_know_its_prefix_counts_until_something_before_it_was_repaired() -> None:

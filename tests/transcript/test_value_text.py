@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from segue.conversation.blocks import ToolCall
-from segue.transcript.value_text import arguments_of, is_object_text, json_of, say, text_of
+from segue.transcript.value_text import arguments_of, is_object_text, json_of, text_form, text_of
 from strategies.histories import CYCLE, raw_arguments, values
 
 
@@ -30,14 +30,14 @@ from strategies.histories import CYCLE, raw_arguments, values
     ],
 )
 def test_text_stays_and_everything_else_is_json(value: Any, text: str, exact: bool) -> None:
-    assert say(value) == (text, exact)
+    assert text_form(value) == (text, exact)
     assert text_of(value) == text
 
 
 @pytest.mark.requirement("REQ-915-038")
 @given(values)
 def test_any_value_can_be_said(value: Any) -> None:
-    text, _ = say(value)
+    text, _ = text_form(value)
     text.encode()
     json.loads(json_of(value))
 

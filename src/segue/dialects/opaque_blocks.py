@@ -32,11 +32,11 @@ class _Typed(Struct, gc=False):
 _TYPED = msgspec.json.Decoder(_Typed)
 
 
-def keep(block: dict[str, Any], words: str, origin: Origin) -> Text:
+def seal_block(block: dict[str, Any], words: str, origin: Origin) -> Text:
     return Text(words, Seal(origin, json_of(block), KIND))
 
 
-def is_kept(payload: str, kind: str) -> bool:
+def is_opaque(payload: str, kind: str) -> bool:
     """Whether a seal holds such a block."""
     return _opened(payload, kind) is not None
 
@@ -50,19 +50,19 @@ def _opened(payload: str, kind: str) -> _Typed | None:
         return None
 
 
-def kept_in(text: Text) -> Raw | None:
+def opaque_block(text: Text) -> Raw | None:
     """The block to give back; nothing if this is a text like any other."""
     seal = text.seal
-    return Raw(seal.payload) if seal is not None and is_kept(seal.payload, seal.kind) else None
+    return Raw(seal.payload) if seal is not None and is_opaque(seal.payload, seal.kind) else None
 
 
-class Returned:
+class OpaqueBlockFilter:
     """Which kept blocks of a transcript go back: each id once, and uses of a tool only with their results."""
 
     def __init__(self) -> None:
         self._ids: set[tuple[str, str]] = set()
 
-    def among(self, blocks: Sequence[object]) -> dict[int, Raw]:
+    def select(self, blocks: Sequence[object]) -> dict[int, Raw]:
         """Those of one step, by position. What does not go back is told in words."""
         kept: dict[int, tuple[_Typed, str]] = {}
         for position, block in enumerate(blocks):

@@ -25,7 +25,7 @@ _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 
 
 @final
-class Sender:
+class RequestCache:
     """Encodes the requests of one conversation for one dialect; each as `encode_request` would."""
 
     def __init__(self, dialect: Dialect) -> None:

@@ -22,7 +22,7 @@ _NAMES: dict[type, str] = {
 }
 
 
-def misread(path: str, wanted: str, value: Any, *, hint: str = "") -> TranscriptError:
+def wrong_type(path: str, wanted: str, value: Any, *, hint: str = "") -> TranscriptError:
     """The error for a value that cannot stand where it stands."""
     found = _NAMES.get(type(value), type(value).__name__)
     return TranscriptError(
@@ -42,13 +42,13 @@ def unknown(path: str, what: str, value: Any, known: str) -> TranscriptError:
 
 def record(value: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise misread(path, "an object", value)
+        raise wrong_type(path, "an object", value)
     return value
 
 
 def items(value: Any, path: str) -> list[Any]:
     if not isinstance(value, list):
-        raise misread(path, "an array", value)
+        raise wrong_type(path, "an array", value)
     return value
 
 
@@ -57,7 +57,7 @@ def text(value: Any, path: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise misread(path, "a string", value)
+        raise wrong_type(path, "a string", value)
     return value
 
 
@@ -65,7 +65,7 @@ def number(value: Any, path: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise misread(path, "a number", value)
+        raise wrong_type(path, "a number", value)
     return value
 
 
@@ -74,13 +74,13 @@ def whole(value: Any, path: str) -> int | None:
     if found is None:
         return None
     if found != int(found):
-        raise misread(path, "a whole number", value)
+        raise wrong_type(path, "a whole number", value)
     return int(found)
 
 
 def flag(value: Any, path: str) -> bool | None:
     if value is not None and not isinstance(value, bool):
-        raise misread(path, "a boolean", value)
+        raise wrong_type(path, "a boolean", value)
     return value
 
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from segue.dialects.card import fit_rules
-from segue.dialects.request_cache import Sender
+from segue.dialects.request_cache import RequestCache
 from segue.providers.adapter import Sent
 from segue.transcript.render import render
 
@@ -38,10 +38,10 @@ class Written(Struct, frozen=True):
 class _Kept:
     """What the next request of one session begins with."""
 
-    __slots__ = ("sender", "transcript")
+    __slots__ = ("cache", "transcript")
 
     def __init__(self, dialect: Dialect) -> None:
-        self.sender = Sender(dialect)
+        self.cache = RequestCache(dialect)
         self.transcript: Transcript | None = None
 
 
@@ -61,7 +61,7 @@ class Writer:
         kept = self._keeping(request.session, request.model)
         policy = _policy(request.policy, request.tools)
         transcript = render(request.conversation, request.ledger, rules, policy, previous=kept.transcript)
-        encoded = kept.sender.encode(transcript, request.tools, options, card)
+        encoded = kept.cache.encode(transcript, request.tools, options, card)
         kept.transcript = transcript
         sent = Sent(
             origin=rules.target,
@@ -85,5 +85,7 @@ class Writer:
 def _policy(policy: Policy, tools: tuple[ToolSpec, ...]) -> Policy:
     """What the tools add to what the user wants."""
     names = policy.tool_names or tuple(tool.name for tool in tools)
-    surroundings = policy.surroundings or blake2b(msgspec.json.encode(tools), digest_size=8).hexdigest()
-    return structs.replace(policy, tool_names=names, surroundings=surroundings)
+    settings_fingerprint = (
+        policy.settings_fingerprint or blake2b(msgspec.json.encode(tools), digest_size=8).hexdigest()
+    )
+    return structs.replace(policy, tool_names=names, settings_fingerprint=settings_fingerprint)

@@ -17,8 +17,8 @@ from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message
 from segue.transcript.closure import settle
 from segue.transcript.drafts import CallDraft, ModelDraft
-from segue.transcript.fast_adopt import adopt_clean
-from segue.transcript.pairing import Listener
+from segue.transcript.fast_adopt import adopt_fast
+from segue.transcript.pairing import DraftBuilder
 from segue.transcript.policy import DEFAULT
 from segue.transcript.repairs import Repair
 
@@ -38,19 +38,19 @@ class Adoption(Struct, frozen=True):
 
 def adopt(messages: Sequence[Message], *, system: str = "", dialect: str = "") -> Adoption:
     """Make a decoded history ours. `dialect` is the one it was written in, for the repairs' sake."""
-    clean = adopt_clean(messages)
+    clean = adopt_fast(messages)
     if clean is not None:
-        said, minted = clean
-        return Adoption(Conversation(tuple(said), system, minted))
-    return adopt_heard(messages, system=system, dialect=dialect)
+        adopted, minted = clean
+        return Adoption(Conversation(tuple(adopted), system, minted))
+    return adopt_slow(messages, system=system, dialect=dialect)
 
 
-def adopt_heard(messages: Sequence[Message], *, system: str = "", dialect: str = "") -> Adoption:
+def adopt_slow(messages: Sequence[Message], *, system: str = "", dialect: str = "") -> Adoption:
     """The same for any history: heard as a whole, so that results find their calls over any distance."""
-    listener = Listener()
-    listener.hear(messages)
-    minted = _mint(listener.drafts)
-    said = [message for draft in listener.drafts for message in _messages(draft)]
+    builder = DraftBuilder()
+    builder.add(messages)
+    minted = _mint(builder.drafts)
+    adopted = [message for draft in builder.drafts for message in _messages(draft)]
     repairs = tuple(
         Repair(
             note.kind,
@@ -59,9 +59,9 @@ def adopt_heard(messages: Sequence[Message], *, system: str = "", dialect: str =
             (note.call.wire_id,) if type(note.call) is CallDraft else (),
             decision=note.decision,
         )
-        for note in sorted(listener.notes, key=lambda note: note.message)
+        for note in sorted(builder.notes, key=lambda note: note.message)
     )
-    return Adoption(Conversation(tuple(said), system, minted), repairs)
+    return Adoption(Conversation(tuple(adopted), system, minted), repairs)
 
 
 def _mint(drafts: Iterable[Draft]) -> int:
@@ -104,13 +104,13 @@ def _owned(result: ToolResult, call: CallDraft) -> ToolResult:
 
 def rebuild(conversation: Conversation) -> Ledger:
     """The ledger as far as the history alone can tell it. An id that several calls share speaks for none of them."""
-    listener = Listener()
-    listener.hear(conversation.messages)
+    builder = DraftBuilder()
+    builder.add(conversation.messages)
     known: list[Interaction] = []
-    for calls in listener.calls.values():
+    for calls in builder.calls.values():
         draft = calls[0]
         if len(calls) > 1 or not draft.call.id:
             continue
-        told = any(status_of(found.result) != "pending" for found in draft.results)
-        known.append(Interaction(draft.call, settle(draft, None, DEFAULT, []) if told else None))
+        answered = any(status_of(found.result) != "pending" for found in draft.results)
+        known.append(Interaction(draft.call, settle(draft, None, DEFAULT, []) if answered else None))
     return Ledger(known)

@@ -12,7 +12,7 @@ from segue.transcript.closure import WORDING
 from segue.transcript.media import caption, describe, sort_media
 from segue.transcript.repairs import Kind
 from segue.transcript.steps import Completion
-from segue.transcript.value_text import say
+from segue.transcript.value_text import text_form
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import ToolResult
@@ -22,7 +22,7 @@ NO_OUTPUT = "(no output)"
 
 
 @final
-class Spelling(Struct, frozen=True):
+class CompletionDraft(Struct, frozen=True):
     """A completion, what the user must show beside it, and what was changed on the way."""
 
     completion: Completion
@@ -30,9 +30,9 @@ class Spelling(Struct, frozen=True):
     changes: tuple[tuple[Kind, str], ...] = ()
 
 
-def spell(result: ToolResult, name: str, wire_id: str, rules: Rules) -> Spelling:
+def completion_of(result: ToolResult, name: str, wire_id: str, rules: Rules) -> CompletionDraft:
     """Say a result under the name and id its call goes by."""
-    text, exact = say(result.output)
+    text, exact = text_form(result.output)
     failed = result.error is not None or result.reason is not None
     changes: list[tuple[Kind, str]] = [] if exact else [("value_made_safe", "in the result")]
     if failed:
@@ -42,7 +42,7 @@ def spell(result: ToolResult, name: str, wire_id: str, rules: Rules) -> Spelling
     if (not text or text.isspace()) and (failed or not rules.blank_text):
         changes.append(("blank_text", "an empty result says so"))
         text = NO_OUTPUT
-    return Spelling(Completion(text, failed, (), result.reason), (), tuple(changes))
+    return CompletionDraft(Completion(text, failed, (), result.reason), (), tuple(changes))
 
 
 def _failure(result: ToolResult, output: str) -> str:
@@ -57,7 +57,7 @@ def _failure(result: ToolResult, output: str) -> str:
 
 def _illustrated(
     result: ToolResult, text: str, name: str, wire_id: str, rules: Rules, changes: list[tuple[Kind, str]]
-) -> Spelling:
+) -> CompletionDraft:
     failed = result.error is not None or result.reason is not None
     stay, move, lost = sort_media(result.media, rules.media, failed=failed)
     shown: list[Text | Media] = []
@@ -69,4 +69,4 @@ def _illustrated(
         text = f"{text}\n{describe(media).text}" if text else describe(media).text
     if not text.strip() and (not stay or failed):
         text = caption((move or stay)[0], name, wire_id).text
-    return Spelling(Completion(text, failed, tuple(stay), result.reason), tuple(shown), tuple(changes))
+    return CompletionDraft(Completion(text, failed, tuple(stay), result.reason), tuple(shown), tuple(changes))

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Literal
 from segue.conversation.blocks import Code, Media, Reasoning, Seal, Text, ToolCall
 from segue.conversation.json_safe import encodable, is_encodable
 from segue.transcript.closure import recover_call, settle
-from segue.transcript.completion import spell
-from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, tell
+from segue.transcript.completion import completion_of
+from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from
 from segue.transcript.media import describe, written_out
 from segue.transcript.projection import IdProjection, NameProjection
-from segue.transcript.reasoning import opens, why_not
+from segue.transcript.reasoning import drop_reason, opens
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import accepts_media
-from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Said, Step, UserStep
+from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Step, StepBlock, UserStep
 from segue.transcript.value_text import arguments_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Composer:
         self.calls: Mapping[str, list[CallDraft]] = {}
         self.open: set[str] = set()
         """Keys of calls that the history gives no real result: one may still come."""
-        self.heard = 0
+        self.current = 0
         """The message whose draft is being composed."""
         self.last_calls = 0
         """How many calls the last step holds."""
@@ -80,13 +80,13 @@ class Composer:
         twin.names = self.names.fork()
         twin.calls = {}
         twin.open = self.open.copy()
-        twin.heard, twin.last_calls, twin.fills = self.heard, self.last_calls, self.fills
+        twin.current, twin.last_calls, twin.fills = self.current, self.last_calls, self.fills
         twin._filler, twin.stand_in = self._filler, self.stand_in
         twin._speaker, twin._is_target = self._speaker, self._is_target
         return twin
 
     def compose(self, draft: Draft) -> None:
-        self.heard = draft.message
+        self.current = draft.message
         if type(draft) is ModelDraft:
             self._compose_model(draft)
         else:
@@ -96,7 +96,7 @@ class Composer:
         """Tell the repairs noted so far, in the order of the messages: all ids are known by now."""
         if self.notes:
             dialect = self.rules.target.dialect
-            self.repairs += [tell(note, dialect) for note in sorted(self.notes, key=_message)]
+            self.repairs += [repair_from(note, dialect) for note in sorted(self.notes, key=_message)]
             self.notes.clear()
 
     def finish(self) -> None:
@@ -104,33 +104,33 @@ class Composer:
         if not self.steps:
             self._open()
         if not self.rules.ends_with_model and not self.last_calls and type(self.steps[-1]) is ModelStep:
-            self._note("ended", self.heard)
+            self._note("ended", self.current)
             self.steps.append(UserStep((Text(CONTINUE),)))
 
     # The user's side
 
     def _compose_user(self, draft: UserDraft) -> None:
         message = draft.message
-        said: list[Text | Media] = []
+        blocks: list[Text | Media] = []
         for block in draft.blocks:
             shown = self._fit_shown(block, self.rules.media.user, message)
             if shown is not None:
-                said.append(shown)
-        if not said:
+                blocks.append(shown)
+        if not blocks:
             self._note("blank_text", message, decision="a short text stands in")
-            said.append(Text(BLANK))
+            blocks.append(Text(BLANK))
         instruction = draft.instruction
         if instruction and self.rules.instructions == "user":
             self._note("instruction_folded", message)
-            said = [Text("<system>"), *said, Text("</system>")]
+            blocks = [Text("<system>"), *blocks, Text("</system>")]
             instruction = False
-        self.push_user(tuple(said), instruction=instruction)
+        self.push_user(tuple(blocks), instruction=instruction)
 
     def push_user(self, blocks: tuple[Text | Media, ...], *, instruction: bool = False) -> None:
         last = self.steps[-1] if self.steps else None
         calls, self.last_calls = self.last_calls, 0
         if calls and self.rules.bridge:
-            self._note("bridged", self.heard)
+            self._note("bridged", self.current)
             self.steps.append(ModelStep((Text(self.rules.bridge),)))
         elif type(last) is UserStep and self.rules.alternates and last.instruction == instruction:
             self.steps[-1] = UserStep((*last.blocks, *blocks), instruction)
@@ -138,54 +138,54 @@ class Composer:
         self.steps.append(UserStep(blocks, instruction))
 
     def _open(self) -> None:
-        self._note("opened", self.heard)
+        self._note("opened", self.current)
         self.steps.append(UserStep((Text(OPENING),)))
 
     # The model's side
 
     def _compose_model(self, draft: ModelDraft) -> None:
-        said: list[Said] = []
+        blocks: list[StepBlock] = []
         shown_by_user: list[Text | Media] = []
         thoughts: list[Reasoning] | None = None
         for item in draft.items:
             if type(item) is CallDraft:
-                said.append(self._answer(item, draft.origin, shown_by_user))
+                blocks.append(self._answer(item, draft.origin, shown_by_user))
             elif type(item) is Reasoning:
                 if thoughts is None:
                     thoughts = self._thoughts(draft)
                 if thoughts:
-                    said.append(thoughts.pop())
+                    blocks.append(thoughts.pop())
             else:
                 shown = self._fit_shown(item, self.rules.media.model, draft.message)
                 if shown is not None:
-                    said.append(shown)
-        if all(type(block) is Reasoning for block in said):
+                    blocks.append(shown)
+        if all(type(block) is Reasoning for block in blocks):
             if draft.items:
                 self._note("message_dropped", draft.message)
             return
-        self.push_model(draft.message, said, len(draft.calls))
+        self.push_model(draft.message, blocks, len(draft.calls))
         if shown_by_user:
             self.push_user(tuple(shown_by_user))
 
-    def push_model(self, message: int, said: list[Said], calls: int) -> None:
+    def push_model(self, message: int, blocks: list[StepBlock], calls: int) -> None:
         """Say what a model said, as far as it depends on nothing but the rules."""
         rules = self.rules
-        if calls and rules.calls_last and len(said) > calls:
-            said = self._ordered(message, said)
+        if calls and rules.calls_last and len(blocks) > calls:
+            blocks = self._ordered(message, blocks)
         if rules.calls_per_step and calls > rules.calls_per_step:
-            self._push_split(message, said)
+            self._push_split(message, blocks)
         else:
-            self._push_step(message, said, calls)
+            self._push_step(message, blocks, calls)
 
-    def _push_step(self, message: int, said: list[Said], calls: int) -> None:
+    def _push_step(self, message: int, blocks: list[StepBlock], calls: int) -> None:
         reasoning = self.rules.reasoning
         if calls and self.stand_in is not None:
-            said = self._sealed(message, said)
+            blocks = self._sealed(message, blocks)
         if reasoning.required == "all" or (calls and reasoning.required == "calls"):
-            said = self._filled(message, said)
-        self._append_model(tuple(said), calls)
+            blocks = self._filled(message, blocks)
+        self._append_model(tuple(blocks), calls)
 
-    def _append_model(self, blocks: tuple[Said, ...], calls: int) -> None:
+    def _append_model(self, blocks: tuple[StepBlock, ...], calls: int) -> None:
         """A reply stored in pieces is one message, also where a target would take several."""
         last = self.steps[-1] if self.steps else None
         if type(last) is ModelStep and not self.last_calls:
@@ -196,21 +196,21 @@ class Composer:
             self.steps.append(ModelStep(blocks))
         self.last_calls = calls
 
-    def _ordered(self, message: int, said: list[Said]) -> list[Said]:
+    def _ordered(self, message: int, blocks: list[StepBlock]) -> list[StepBlock]:
         """Calls at the end."""
-        first = next(index for index, block in enumerate(said) if type(block) is AnsweredCall)
-        if all(type(block) is AnsweredCall for block in said[first:]):
-            return said
+        first = next(index for index, block in enumerate(blocks) if type(block) is AnsweredCall)
+        if all(type(block) is AnsweredCall for block in blocks[first:]):
+            return blocks
         self._note("calls_reordered", message)
-        others = [block for block in said if type(block) is not AnsweredCall]
-        return others + [block for block in said if type(block) is AnsweredCall]
+        others = [block for block in blocks if type(block) is not AnsweredCall]
+        return others + [block for block in blocks if type(block) is AnsweredCall]
 
-    def _push_split(self, message: int, said: list[Said]) -> None:
+    def _push_split(self, message: int, blocks: list[StepBlock]) -> None:
         """As many steps as it takes, each with as many calls as the target takes."""
         self._note("calls_split", message)
-        portion: list[Said] = []
+        portion: list[StepBlock] = []
         calls = 0
-        for block in said:
+        for block in blocks:
             if type(block) is AnsweredCall:
                 if calls == self.rules.calls_per_step:
                     self._push_step(message, portion, calls)
@@ -223,7 +223,7 @@ class Composer:
         """The thoughts of a message that may be sent, last one first: all of them or none."""
         thoughts = [item for item in draft.items if type(item) is Reasoning]
         for thought in thoughts:
-            ground = why_not(thought, draft.origin, self.rules, self.policy)
+            ground = drop_reason(thought, draft.origin, self.rules, self.policy)
             if ground:
                 self._note("reasoning_dropped", draft.message, decision=ground)
                 return []
@@ -234,10 +234,10 @@ class Composer:
             for thought in reversed(thoughts)
         ]
 
-    def _filled(self, message: int, said: list[Said]) -> list[Said]:
-        if not self.has_thoughts or not any(type(block) is Reasoning for block in said):
-            said.insert(0, self.fill(message))
-        return said
+    def _filled(self, message: int, blocks: list[StepBlock]) -> list[StepBlock]:
+        if not self.has_thoughts or not any(type(block) is Reasoning for block in blocks):
+            blocks.insert(0, self.fill(message))
+        return blocks
 
     def fill(self, message: int) -> Reasoning:
         """What stands for the reasoning that the target insists on."""
@@ -245,18 +245,18 @@ class Composer:
         self.repairs.append(Repair("reasoning_filled", self.rules.target.dialect, f"messages[{message}]"))
         return self._filler
 
-    def _sealed(self, message: int, said: list[Said]) -> list[Said]:
-        for index, block in enumerate(said):
+    def _sealed(self, message: int, blocks: list[StepBlock]) -> list[StepBlock]:
+        for index, block in enumerate(blocks):
             if type(block) is AnsweredCall:
                 if block.seal is None:
-                    said[index] = AnsweredCall(
+                    blocks[index] = AnsweredCall(
                         block.id, block.name, block.arguments, block.completion, block.call_id, self.stand_in
                     )
-                    self.tell_stand_in(message, block)
+                    self.report_stand_in(message, block)
                 break
-        return said
+        return blocks
 
-    def tell_stand_in(self, message: int, call: AnsweredCall) -> None:
+    def report_stand_in(self, message: int, call: AnsweredCall) -> None:
         ids = (call.id,)
         dialect, path = self.rules.target.dialect, f"messages[{message}]"
         self.repairs.append(Repair("call_seal_filled", dialect, path, (encodable(call.call_id),), ids, ids))
@@ -331,11 +331,11 @@ class Composer:
     def _complete(
         self, draft: CallDraft, result: ToolResult, name: str, shown_by_user: list[Text | Media]
     ) -> Completion:
-        spelling = spell(result, name, draft.wire_id, self.rules)
-        for kind, decision in spelling.changes:
+        draft_completion = completion_of(result, name, draft.wire_id, self.rules)
+        for kind, decision in draft_completion.changes:
             self._note(kind, draft.message, draft.block, draft, decision)
-        shown_by_user += spelling.shown_by_user
-        return spelling.completion
+        shown_by_user += draft_completion.shown_by_user
+        return draft_completion.completion
 
     # Pieces
 

@@ -48,7 +48,7 @@ class CallDraft:
 
 
 @final
-class Line:
+class CallQueue:
     """Calls in order, found by name from either end without looking through all of them.
 
     Those that are `gone` leave the line for good. A name that is missing, on either side, agrees with any.
@@ -65,16 +65,16 @@ class Line:
         for name in (call.call.name, None):
             self._by_name.setdefault(name, deque()).append(call)
 
-    def first(self, name: str, gone: Callable[[CallDraft], bool]) -> CallDraft | None:
-        return min(self._ends(name, 0, gone), key=_place, default=None)
+    def first(self, name: str, done: Callable[[CallDraft], bool]) -> CallDraft | None:
+        return min(self._ends(name, 0, done), key=_place, default=None)
 
-    def last(self, name: str, gone: Callable[[CallDraft], bool]) -> CallDraft | None:
-        return max(self._ends(name, -1, gone), key=_place, default=None)
+    def last(self, name: str, done: Callable[[CallDraft], bool]) -> CallDraft | None:
+        return max(self._ends(name, -1, done), key=_place, default=None)
 
-    def _ends(self, name: str, end: int, gone: Callable[[CallDraft], bool]) -> Iterator[CallDraft]:
+    def _ends(self, name: str, end: int, done: Callable[[CallDraft], bool]) -> Iterator[CallDraft]:
         for known in (name, "") if name else (None,):
             calls = self._by_name.get(known)
-            while calls and gone(calls[end]):
+            while calls and done(calls[end]):
                 del calls[end]
             if calls:
                 yield calls[end]
@@ -88,32 +88,32 @@ def _place(call: CallDraft) -> tuple[int, int]:
 class ModelDraft:
     """What the model said before anybody else spoke. `orphan`: it exists only to hold results without a call."""
 
-    __slots__ = ("calls", "heard", "items", "message", "origin", "orphan", "waiting")
+    __slots__ = ("calls", "items", "last_answered", "message", "origin", "orphan", "waiting")
 
     def __init__(self, message: int, origin: Origin | None, *, orphan: bool = False) -> None:
         self.message = message
         self.origin = origin
         self.items: list[Text | Media | Code | Reasoning | CallDraft] = []
         self.calls: list[CallDraft] = []
-        self.heard = -1
+        self.last_answered = -1
         """Order of the last call whose result was heard."""
         self.orphan = orphan
-        self.waiting: dict[str | None, Line] | None = None
+        self.waiting: dict[str | None, CallQueue] | None = None
         """Calls without a result by key, and all of them under no key; made only when ids alone do not decide."""
 
-    def line(self, key: str | None) -> Line:
+    def queue(self, key: str | None) -> CallQueue:
         if self.waiting is None:
             self.waiting = {}
             for call in self.calls:
                 if not call.results:
-                    self.wait(call)
-        return self.waiting.setdefault(key, Line())
+                    self.enqueue(call)
+        return self.waiting.setdefault(key, CallQueue())
 
-    def wait(self, call: CallDraft) -> None:
+    def enqueue(self, call: CallDraft) -> None:
         """Put a call in line for a result, if anybody looks at lines at all."""
         if self.waiting is not None:
             for key in (call.key, None):
-                self.waiting.setdefault(key, Line()).add(call)
+                self.waiting.setdefault(key, CallQueue()).add(call)
 
 
 @final
@@ -151,7 +151,7 @@ class Note(Struct, gc=False, eq=False):
         )
 
 
-def tell(note: Note, dialect: str) -> Repair:
+def repair_from(note: Note, dialect: str) -> Repair:
     """A note as the repair it is."""
     call = note.call
     if call is None:

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Block
 
-_SHOWN: frozenset[type] = frozenset({Text, Media, Code})
-_SAID: frozenset[type] = _SHOWN | {Reasoning}
+_SHOWN_BLOCKS: frozenset[type] = frozenset({Text, Media, Code})
+_MODEL_BLOCKS: frozenset[type] = _SHOWN_BLOCKS | {Reasoning}
 
-_Asked: TypeAlias = tuple[str, str, str]
+_AskedCall: TypeAlias = tuple[str, str, str]
 """Of a call: the id it came with, its name, and its id here."""
 
 
-def adopt_clean(messages: Sequence[Message]) -> tuple[list[Message], int] | None:
+def adopt_fast(messages: Sequence[Message]) -> tuple[list[Message], int] | None:
     """The adopted messages and how many ids they took, without a single repair; nothing if it may take one."""
-    said: list[Message] = []
+    adopted: list[Message] = []
     minted = index = 0
     count = len(messages)
     while index < count:
@@ -35,36 +35,36 @@ def adopt_clean(messages: Sequence[Message]) -> tuple[list[Message], int] | None
         index += 1
         if message.speaker == "user":
             blocks = message.blocks
-            if not blocks or not _SHOWN.issuperset(map(type, blocks)):
+            if not blocks or not _SHOWN_BLOCKS.issuperset(map(type, blocks)):
                 return None
-            said.append(Message("user", tuple(blocks), None, message.instruction))
+            adopted.append(Message("user", tuple(blocks), None, message.instruction))
             continue
-        asked = _own_reply(message, minted, said) if message.speaker == "model" else None
-        if asked is None:
+        calls = _own_reply(message, minted, adopted) if message.speaker == "model" else None
+        if calls is None:
             return None
         results: list[Block] = []
         while index < count and (answer := messages[index]).speaker == "tool":
-            if not _own_results(answer.blocks, asked, results):
+            if not _own_results(answer.blocks, calls, results):
                 return None
             index += 1
         if results:
-            said.append(Message("tool", tuple(results)))
+            adopted.append(Message("tool", tuple(results)))
         elif index < count and messages[index].speaker == "model":
             return None  # it may go on with the same reply
-        minted += len(asked)
-    return said, minted
+        minted += len(calls)
+    return adopted, minted
 
 
-def _own_reply(message: Message, minted: int, said: list[Message]) -> list[_Asked] | None:
+def _own_reply(message: Message, minted: int, adopted: list[Message]) -> list[_AskedCall] | None:
     """Add a model's message and give its calls; nothing if it holds what is not a model's to say."""
-    asked: list[_Asked] = []
+    calls: list[_AskedCall] = []
     owned: list[Block] = []
     for block in message.blocks:
         if type(block) is ToolCall:
             raw_id, name, native_id = block.id, block.name, block.native_id
             call_id = mint(minted)
             minted += 1
-            asked.append((raw_id or native_id, name, call_id))
+            calls.append((raw_id or native_id, name, call_id))
             owned.append(
                 ToolCall(
                     call_id,
@@ -76,29 +76,29 @@ def _own_reply(message: Message, minted: int, said: list[Message]) -> list[_Aske
                     block.reconstructed,
                 )
             )
-        elif type(block) in _SAID:
+        elif type(block) in _MODEL_BLOCKS:
             owned.append(block)
         else:
             return None
     if not owned:
         return None
-    said.append(Message("model", tuple(owned), message.origin))
-    return asked
+    adopted.append(Message("model", tuple(owned), message.origin))
+    return calls
 
 
-def _own_results(blocks: Sequence[Block], asked: list[_Asked], results: list[Block]) -> bool:
+def _own_results(blocks: Sequence[Block], calls: list[_AskedCall], results: list[Block]) -> bool:
     """Add results that answer the next calls, one by one; whether that is what they do.
 
     Such a result finds this very call however often its id was used before, or if both have none, as long as their
     names do not contradict each other.
     """
     order = len(results)
-    if not blocks or order + len(blocks) > len(asked):
+    if not blocks or order + len(blocks) > len(calls):
         return False
     for result in blocks:
         if type(result) is not ToolResult:
             return False
-        key, wanted, call_id = asked[order]
+        key, wanted, call_id = calls[order]
         raw_id, name, native_id = result.call_id, result.name, result.native_id
         if (raw_id or native_id) != key or (name != wanted and name and wanted):
             return False

@@ -14,7 +14,7 @@ import msgspec
 from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.json_safe import is_encodable
 from segue.transcript.pairing import same_outcome
-from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Said
+from segue.transcript.steps import AnsweredCall, Completion, ModelStep, StepBlock
 from segue.transcript.value_text import OBJECT
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def compose_message(composer: Composer, message: Message, start: int) -> bool:
     texts = _plain_texts(message.blocks)
     if texts is None:
         return False
-    composer.heard = start
+    composer.current = start
     if speaker == "user":
         composer.push_user(tuple(texts))
     else:
@@ -61,16 +61,16 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
     first = len(blocks) - len(results)
     if first < 0 or not results:
         return False
-    said: list[Said] = []
+    composed: list[StepBlock] = []
     if first:
         texts = _plain_texts(blocks[:first])
         if texts is None:
             return False
-        said += texts
+        composed += texts
     pairs = _pairs(composer, blocks, results, first)
     if pairs is None:
         return False
-    composer.heard = start
+    composer.current = start
     own = composer.issued_by_target(message.origin)
     names, stand_in = composer.names.names, composer.stand_in
     for at, (call, output) in enumerate(pairs, first):
@@ -82,16 +82,16 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
         if native_id and wire_id != native_id:
             composer.note_other_id(native_id, answered, start, at)
         if stand_in is not None:
-            composer.tell_stand_in(start, answered)
+            composer.report_stand_in(start, answered)
             stand_in = None  # one for the first call of a step
-        said.append(answered)
+        composed.append(answered)
     if composer.last_calls and not composer.rules.calls_per_step:
         if composer.fills:
-            said.insert(0, composer.fill(start))
-        composer.steps.append(ModelStep(tuple(said)))
+            composed.insert(0, composer.fill(start))
+        composer.steps.append(ModelStep(tuple(composed)))
         composer.last_calls = len(pairs)
     else:
-        composer.push_model(start, said, len(pairs))
+        composer.push_model(start, composed, len(pairs))
     return True
 
 

@@ -21,7 +21,7 @@ from segue.conversation.blocks import (
     is_real,
 )
 from segue.errors import TranscriptError
-from segue.transcript.drafts import CallDraft, Draft, Line, ModelDraft, Note, ResultDraft, UserDraft
+from segue.transcript.drafts import CallDraft, CallQueue, Draft, ModelDraft, Note, ResultDraft, UserDraft
 from segue.transcript.value_text import arguments_of, text_of
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from segue.conversation.message import Message
 
 
-_SHOWN = (Text, Media, Code)
-_SAID = (*_SHOWN, Reasoning)
+_SHOWN_BLOCKS = (Text, Media, Code)
+_MODEL_BLOCKS = (*_SHOWN_BLOCKS, Reasoning)
 
 
-class Listener:
+class DraftBuilder:
     """Hears messages one after another; afterwards `drafts` and `notes` tell what was understood."""
 
     def __init__(self) -> None:
@@ -43,22 +43,22 @@ class Listener:
         self.calls: dict[str, list[CallDraft]] = {}
         self.reaches_back = False
         """Whether some result bears the id of no call heard before it, or found none to take it."""
-        self._open: dict[str, Line] = {}
+        self._open: dict[str, CallQueue] = {}
         self._batch: ModelDraft | None = None
         self._orphans: list[CallDraft] = []
         self._orphaned: dict[str, CallDraft] = {}
 
-    def hear(self, messages: Sequence[Message], start: int = 0, end: int | None = None) -> None:
+    def add(self, messages: Sequence[Message], start: int = 0, end: int | None = None) -> None:
         for index in range(start, len(messages) if end is None else end):
             message = messages[index]
             speaker = message.speaker
             if speaker == "model":
                 follows = index > start and messages[index - 1].speaker == "model"
-                self._hear_model(index, message, self._continued(message) if follows else None)
+                self._add_model(index, message, self._continued(message) if follows else None)
             elif speaker == "tool":
-                self._hear_tool(index, message)
+                self._add_tool(index, message)
             elif speaker == "user":
-                self._hear_user(index, message)
+                self._add_user(index, message)
             else:
                 raise TranscriptError(
                     f'There is no speaker "{speaker}".',
@@ -69,7 +69,7 @@ class Listener:
         if self._orphans:
             self._reunite()
 
-    def _hear_model(self, index: int, message: Message, draft: ModelDraft | None) -> None:
+    def _add_model(self, index: int, message: Message, draft: ModelDraft | None) -> None:
         for position, block in enumerate(message.blocks):
             if type(block) is ToolResult:
                 self._corrected(index, position)
@@ -81,7 +81,7 @@ class Listener:
                 self.drafts.append(draft)
             if type(block) is ToolCall:
                 self._add_call(draft, block, index, position)
-            elif isinstance(block, _SAID):
+            elif isinstance(block, _MODEL_BLOCKS):
                 draft.items.append(block)
             else:
                 raise _no_block(block, index, position)
@@ -89,7 +89,12 @@ class Listener:
     def _continued(self, message: Message) -> ModelDraft | None:
         """The draft that this message goes on with: a reply stored in pieces, or parallel calls stored apart."""
         last = self.drafts[-1] if self.drafts else None
-        if type(last) is not ModelDraft or last.orphan or last.heard >= 0 or last.origin != message.origin:
+        if (
+            type(last) is not ModelDraft
+            or last.orphan
+            or last.last_answered >= 0
+            or last.origin != message.origin
+        ):
             return None
         if last.calls and not all(type(block) is ToolCall for block in message.blocks):
             return None
@@ -107,43 +112,43 @@ class Listener:
         known.append(made)
         if key in self._open:
             self._open[key].add(made)
-        draft.wait(made)
+        draft.enqueue(made)
 
-    def _hear_tool(self, index: int, message: Message) -> None:
+    def _add_tool(self, index: int, message: Message) -> None:
         beside: list[Text | Media | Code] = []
         for position, block in enumerate(message.blocks):
             if type(block) is ToolResult:
                 self._pair(block, index, position)
             else:
-                self._hear_misplaced(block, index, position, beside)
+                self._add_misplaced(block, index, position, beside)
         if beside:
             self.drafts.append(UserDraft(index, beside))
 
-    def _hear_user(self, index: int, message: Message) -> None:
-        said: list[Text | Media | Code] = []
+    def _add_user(self, index: int, message: Message) -> None:
+        shown: list[Text | Media | Code] = []
         for position, block in enumerate(message.blocks):
             if type(block) is ToolResult:
                 self._corrected(index, position)
                 self._pair(block, index, position)
             else:
-                self._hear_misplaced(block, index, position, said)
-        if said or not message.blocks:
-            self.drafts.append(UserDraft(index, said or [Text("")], instruction=message.instruction))
+                self._add_misplaced(block, index, position, shown)
+        if shown or not message.blocks:
+            self.drafts.append(UserDraft(index, shown or [Text("")], instruction=message.instruction))
 
-    def _hear_misplaced(
+    def _add_misplaced(
         self, block: Block, index: int, position: int, beside: list[Text | Media | Code]
     ) -> None:
         """A block outside a model's message: text and media stay, a call or a thought is the model's."""
         if type(block) is ToolCall:
-            self._hear_misplaced_call(block, index, position)
+            self._add_misplaced_call(block, index, position)
         elif type(block) is Reasoning:
             self.notes.append(Note("reasoning_dropped", index, position, decision="not in a model's message"))
-        elif isinstance(block, _SHOWN):
+        elif isinstance(block, _SHOWN_BLOCKS):
             beside.append(block)
         else:
             raise _no_block(block, index, position)
 
-    def _hear_misplaced_call(self, call: ToolCall, index: int, position: int) -> None:
+    def _add_misplaced_call(self, call: ToolCall, index: int, position: int) -> None:
         key = call.id or call.native_id
         echoed = self._echoed(call, key, index) if key else None
         if echoed is not None:
@@ -153,7 +158,7 @@ class Listener:
             return
         self._corrected(index, position)
         last = self.drafts[-1] if self.drafts else None
-        if type(last) is not ModelDraft or last.orphan or last.heard >= 0 or last.message != index:
+        if type(last) is not ModelDraft or last.orphan or last.last_answered >= 0 or last.message != index:
             last = self._batch = ModelDraft(index, None)
             self.drafts.append(last)
         self._add_call(last, call, index, position)
@@ -164,7 +169,7 @@ class Listener:
         if made is None:
             return None
         last = made[-1]
-        if last.results and last.results[-1].message == index and _same_wish(last.call, call):
+        if last.results and last.results[-1].message == index and _same_request(last.call, call):
             return last
         return self._last_open(key, call.name)
 
@@ -188,13 +193,13 @@ class Listener:
         draft = call.draft
         if draft is not self.drafts[-1]:
             self.notes.append(Note("result_moved", index, position, call))
-        elif call.order < draft.heard:
+        elif call.order < draft.last_answered:
             self.notes.append(Note("result_moved", index, position, call, decision="put into call order"))
         self._attach(call, ResultDraft(result, index, position))
 
     def _attach(self, call: CallDraft, result: ResultDraft) -> None:
         call.results.append(result)
-        call.draft.heard = call.order
+        call.draft.last_answered = call.order
         if not call.answered and is_real(result.result):
             call.answered = True
 
@@ -214,17 +219,17 @@ class Listener:
 
     def _next_in_batch(self, key: str, name: str) -> CallDraft | None:
         """The first call of the latest batch with this key that has no result yet, its name agreeing."""
-        return self._batch.line(key).first(name, _has_result) if self._batch is not None else None
+        return self._batch.queue(key).first(name, _has_result) if self._batch is not None else None
 
     def _next_of_any_key(self, name: str) -> CallDraft | None:
-        return self._batch.line(None).first(name, _has_result) if self._batch is not None else None
+        return self._batch.queue(None).first(name, _has_result) if self._batch is not None else None
 
     def _last_open(self, key: str, name: str) -> CallDraft | None:
         """The latest call with this key that no tool has answered, its name agreeing."""
-        line = self._open.get(key)
-        if line is None:
-            line = self._open[key] = Line(self.calls.get(key, ()))
-        return line.last(name, _is_answered)
+        queue = self._open.get(key)
+        if queue is None:
+            queue = self._open[key] = CallQueue(self.calls.get(key, ()))
+        return queue.last(name, _is_answered)
 
     def _keep_orphan(self, result: ToolResult, key: str, index: int, position: int) -> None:
         last = self.drafts[-1] if self.drafts else None
@@ -249,13 +254,13 @@ class Listener:
 
     def _reunite(self) -> None:
         """Results that were stored before their call: the call was heard by now."""
-        later: dict[str, Line] = {}
+        later: dict[str, CallQueue] = {}
         reunited: set[CallDraft] = set()
         for orphan in self._orphans:
-            line = later.get(orphan.key)
-            if line is None:
-                line = later[orphan.key] = Line(self.calls.get(orphan.key, ()))
-            call = line.first(orphan.call.name, _not_for(orphan))
+            queue = later.get(orphan.key)
+            if queue is None:
+                queue = later[orphan.key] = CallQueue(self.calls.get(orphan.key, ()))
+            call = queue.first(orphan.call.name, _not_for(orphan))
             at = orphan.message, orphan.block
             if call is None:
                 self.calls.setdefault(orphan.key, []).append(orphan)
@@ -293,7 +298,7 @@ def _is_answered(call: CallDraft) -> bool:
     return call.answered
 
 
-def _same_wish(one: ToolCall, other: ToolCall) -> bool:
+def _same_request(one: ToolCall, other: ToolCall) -> bool:
     return one.name == other.name and arguments_of(one)[0] == arguments_of(other)[0]
 
 

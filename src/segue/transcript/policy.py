@@ -18,7 +18,7 @@ class Policy(Struct, frozen=True):
     """A call that the ledger says is still running: close it as interrupted, or refuse to render."""
     tool_names: tuple[str, ...] = ()
     """Names of the offered tools; they get the first claim on their own spelling."""
-    surroundings: str = ""
+    settings_fingerprint: str = ""
     """Fingerprint of what is sent beside the messages (tools, options); part of what seals may be bound to."""
 
 

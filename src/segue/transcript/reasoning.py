@@ -28,7 +28,7 @@ def opens(seal: Seal | None, target: Origin) -> bool:
     return seal is not None and seal.origin == target and is_encodable(seal.payload)
 
 
-def why_not(thought: Reasoning, speaker: Origin | None, rules: Rules, policy: Policy) -> str:
+def drop_reason(thought: Reasoning, speaker: Origin | None, rules: Rules, policy: Policy) -> str:
     """The ground on which a thought is not sent; nothing if it is."""
     if not policy.include_reasoning or policy.strip_reasoning == "all":
         return "the policy leaves reasoning out"
@@ -84,8 +84,8 @@ class Prefix:
 
     __slots__ = ("_hash", "length")
 
-    def __init__(self, system: str, surroundings: str) -> None:
-        beside = f"{surroundings}\x00{system}".encode("utf-8", "surrogatepass")
+    def __init__(self, system: str, settings_fingerprint: str) -> None:
+        beside = f"{settings_fingerprint}\x00{system}".encode("utf-8", "surrogatepass")
         self._hash = blake2b(beside, digest_size=16)
         self.length = 0
 
@@ -99,8 +99,8 @@ class Prefix:
         bare = without_reasoning(step) if thinks(step) and type(step) is ModelStep else step
         self._hash.update(type(step).__name__.encode())
         for block in bare.blocks:
-            said = block if type(block) is not AnsweredCall else _without_seal(block)
-            self._hash.update(_ENCODER.encode(said))
+            sent = block if type(block) is not AnsweredCall else _without_seal(block)
+            self._hash.update(_ENCODER.encode(sent))
         self.length += 1
 
     @property

@@ -16,7 +16,7 @@ from segue.errors import TranscriptError
 from segue.transcript.composer import Composer
 from segue.transcript.drafts import Note
 from segue.transcript.fast_render import compose_exchange, compose_message
-from segue.transcript.pairing import Listener
+from segue.transcript.pairing import DraftBuilder
 from segue.transcript.policy import DEFAULT, Policy
 from segue.transcript.reasoning import Prefix, keep_last_only, strip, thinks
 from segue.transcript.steps import Transcript, UserStep
@@ -163,11 +163,11 @@ def _compose_stretch(composer: Composer, messages: tuple[Message, ...], start: i
     # Nothing in a plain user message can concern what follows it, so that may be clean or heard for itself.
     if messages[start].speaker == "user" and compose_message(composer, messages[start], start):
         start += 1
-    if start < end and not _compose_clean(composer, messages, start, end):
-        _compose_heard(composer, messages, start, end)
+    if start < end and not _compose_fast(composer, messages, start, end):
+        _compose_slow(composer, messages, start, end)
 
 
-def _compose_clean(composer: Composer, messages: tuple[Message, ...], start: int, end: int) -> bool:
+def _compose_fast(composer: Composer, messages: tuple[Message, ...], start: int, end: int) -> bool:
     if messages[start].speaker != "model":
         return False
     if end - start == 1:
@@ -187,22 +187,20 @@ def _claim(messages: tuple[Message, ...], start: int, end: int, keys: set[str]) 
                 keys.add(block.id)
 
 
-def _compose_heard(composer: Composer, messages: tuple[Message, ...], start: int, end: int) -> None:
-    listener = Listener()
-    listener.hear(messages, start, end)
-    if end - start < len(messages) and (
-        listener.reaches_back or not composer.open.isdisjoint(listener.calls)
-    ):
+def _compose_slow(composer: Composer, messages: tuple[Message, ...], start: int, end: int) -> None:
+    builder = DraftBuilder()
+    builder.add(messages, start, end)
+    if end - start < len(messages) and (builder.reaches_back or not composer.open.isdisjoint(builder.calls)):
         raise _ReachesBack
-    composer.notes += listener.notes
-    composer.calls = listener.calls
-    for draft in listener.drafts:
+    composer.notes += builder.notes
+    composer.calls = builder.calls
+    for draft in builder.drafts:
         composer.compose(draft)
 
 
 def _as_a_whole(conversation: Conversation, composer: Composer) -> Transcript:
     """All messages heard together: results find their calls over any distance."""
-    _compose_heard(composer, conversation.messages, 0, len(conversation.messages))
+    _compose_slow(composer, conversation.messages, 0, len(conversation.messages))
     composer.flush()
     _touch(composer, 0, 0)
     return _finish(conversation, composer, None, None)
@@ -216,11 +214,15 @@ def _finish(
     if composer.policy.strip_reasoning == "all_but_last":
         for _ in keep_last_only(composer.steps, rules.reasoning):
             composer.notes.append(
-                Note("reasoning_dropped", composer.heard, decision="the policy keeps the last reasoning only")
+                Note(
+                    "reasoning_dropped", composer.current, decision="the policy keeps the last reasoning only"
+                )
             )
     if rules.reasoning.bound:
         prefix = (
-            prefix.fork() if prefix is not None else Prefix(conversation.system, composer.policy.surroundings)
+            prefix.fork()
+            if prefix is not None
+            else Prefix(conversation.system, composer.policy.settings_fingerprint)
         )
         if resume is not None:
             resume.prefix = prefix.fork()
@@ -257,7 +259,7 @@ def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
         raise _ReachesBack
     for _ in strip(steps, range(broken + 1), composer.rules.reasoning):
         composer.notes.append(
-            Note("reasoning_dropped", composer.heard, decision="its seal was made under another prefix")
+            Note("reasoning_dropped", composer.current, decision="its seal was made under another prefix")
         )
     if resume is not None:
         before = resume.composer.steps

@@ -123,10 +123,10 @@ def _kind_of(mime: str) -> MediaKind:
 
 def accepts_media(allowed: frozenset[str], rules: MediaRules, media: Media) -> bool:
     """Whether this very image, document or sound can be shown there."""
-    sayable = (
+    encodable = (
         media.data.isascii() and media.mime.isascii() and media.url.isascii() and is_encodable(media.name)
     )
-    if not allowed or not sayable:
+    if not allowed or not encodable:
         return False
     found = media_type(media)
     if not media.data and (not media.url or _kind_of(found) not in rules.urls):

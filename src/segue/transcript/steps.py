@@ -43,7 +43,7 @@ class AnsweredCall(Struct, frozen=True, gc=False):
     seal: Seal | None = None
 
 
-Said: TypeAlias = Text | Reasoning | Media | AnsweredCall
+StepBlock: TypeAlias = Text | Reasoning | Media | AnsweredCall
 
 
 @final
@@ -58,7 +58,7 @@ class UserStep(Struct, frozen=True, gc=False):
 class ModelStep(Struct, frozen=True, gc=False):
     """What the model says; completions of its calls follow at once, in call order."""
 
-    blocks: tuple[Said, ...]
+    blocks: tuple[StepBlock, ...]
 
     @property
     def calls(self) -> tuple[AnsweredCall, ...]:
@@ -100,13 +100,13 @@ class Transcript(Struct, frozen=True):
             if type(step) is UserStep:
                 yield Message("user", step.blocks, instruction=step.instruction)
                 continue
-            said = tuple(_spoken(block) for block in step.blocks)
-            yield Message("model", said, self.target)
+            blocks = tuple(_as_block(block) for block in step.blocks)
+            yield Message("model", blocks, self.target)
             if calls := step.calls:
                 yield Message("tool", tuple(_answer(call) for call in calls))
 
 
-def _spoken(block: Said) -> Text | Reasoning | Media | ToolCall:
+def _as_block(block: StepBlock) -> Text | Reasoning | Media | ToolCall:
     if type(block) is not AnsweredCall:
         return block
     return ToolCall("", block.name, raw=block.arguments, native_id=block.id, seal=block.seal)

@@ -25,7 +25,7 @@ def is_object_text(text: str) -> bool:
     return True
 
 
-def say(value: Any) -> tuple[str, bool]:
+def text_form(value: Any) -> tuple[str, bool]:
     """A tool's output as text, and whether that says exactly what the value holds.
 
     Text stays as it is, nothing is the empty text, anything else is JSON.
@@ -43,7 +43,7 @@ def say(value: Any) -> tuple[str, bool]:
 
 
 def text_of(value: Any) -> str:
-    return say(value)[0]
+    return text_form(value)[0]
 
 
 def json_of(value: Any) -> str:

@@ -13,7 +13,7 @@ from msgspec import structs
 from segue.conversation.blocks import Code, Media, Text, is_real
 from segue.conversation.message import Conversation, Message
 from segue.transcript.drafts import CallDraft
-from segue.transcript.pairing import Listener, same_outcome
+from segue.transcript.pairing import DraftBuilder, same_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,14 +42,14 @@ def units_of(messages: Sequence[Message]) -> list[range]:
 
 def _spans(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
     """From the first to the last message that has to do with one call."""
-    listener = Listener()
-    listener.hear(messages)
-    for key, calls in listener.calls.items():
+    builder = DraftBuilder()
+    builder.add(messages)
+    for key, calls in builder.calls.items():
         # Calls that share an id could be taken for one another when only some of them are left.
         for family in [calls] if key else [[call] for call in calls]:
             places = [place for call in family for place in _places(call)]
             yield min(places), max(places)
-    for note in listener.notes:
+    for note in builder.notes:
         if type(note.call) is CallDraft:
             places = [note.message, *_places(note.call)]
             yield min(places), max(places)
@@ -77,11 +77,11 @@ def recall(conversation: Conversation, ledger: Ledger | None) -> Conversation:
     """The conversation with results as the ledger has them, so that what is retold or left out is the truth."""
     if not ledger:
         return conversation
-    listener = Listener()
-    listener.hear(conversation.messages)
+    builder = DraftBuilder()
+    builder.add(conversation.messages)
     changed: dict[int, list[Block]] = {}
     missing: dict[int, list[ToolResult]] = {}
-    for key, calls in listener.calls.items():
+    for key, calls in builder.calls.items():
         known = ledger.get(key) if len(calls) == 1 and calls[0].call.id == key else None
         if known is None or known.result is None or not is_real(known.result):
             continue

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
 
 
-def read_usual(told: Any, origin: Origin) -> Message | None:
+def read_fast(told: Any, origin: Origin) -> Message | None:
     """A user's texts, a model's thoughts, texts and calls, or tools' texts; nothing if it is anything else."""
     if type(told) is not dict:
         return None

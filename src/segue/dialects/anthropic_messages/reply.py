@@ -23,7 +23,7 @@ from segue.conversation.usage import Usage
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import encode_error, refusal
 from segue.dialects.counts import count
-from segue.dialects.opaque_blocks import KIND, kept_in
+from segue.dialects.opaque_blocks import KIND, opaque_block
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 from segue.transcript.value_text import arguments_of, json_of
@@ -148,7 +148,7 @@ def stop_reason(finish: Finish, raw: str) -> str:
 def _encode_block(block: Block) -> wire.Content | None:
     match block:
         case Text(said):
-            return kept_in(block) or (wire.TextBlock(said) if said else None)
+            return opaque_block(block) or (wire.TextBlock(said) if said else None)
         case Reasoning(thought, seal):
             if seal is not None and seal.kind == "redacted":
                 return wire.RedactedThinking(seal.payload)

@@ -13,13 +13,13 @@ from segue.conversation.json_safe import encodable
 from segue.conversation.message import Message
 from segue.conversation.tools import ToolSpec
 from segue.dialects.anthropic_messages import wire
-from segue.dialects.anthropic_messages.fast import read_usual
+from segue.dialects.anthropic_messages.fast import read_fast
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.settings import decode_options, encode_settings, joined
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
-from segue.dialects.opaque_blocks import Returned, keep
-from segue.dialects.request_fields import items, misread, record, take_system, text, unknown
+from segue.dialects.opaque_blocks import OpaqueBlockFilter, seal_block
+from segue.dialects.request_fields import items, record, take_system, text, unknown, wrong_type
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block, MediaKind
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
-    from segue.transcript.steps import Completion, Said, Transcript
+    from segue.transcript.steps import Completion, StepBlock, Transcript
 
 NAME = ANTHROPIC.target.dialect
 _unsayable = partial(unencodable, "Messages")
@@ -54,19 +54,19 @@ def encode_request(
 def _encode_messages(transcript: Transcript, after: int) -> list[wire.WireMessage]:
     messages: list[wire.WireMessage] = []
     results: list[wire.Content] = []
-    returned = Returned()
+    opaque = OpaqueBlockFilter()
     for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is ModelStep:
             if results:
                 messages.append(wire.WireMessage("user", results))
-            said, results = _encode_model(step, index, returned)
-            if said:
-                messages.append(wire.WireMessage("assistant", said))
+            content, results = _encode_model(step, index, opaque)
+            if content:
+                messages.append(wire.WireMessage("assistant", content))
         elif type(step) is UserStep:
             if results and step.instruction:  # ANT-16: an instruction stands behind a user's message
                 messages.append(wire.WireMessage("user", results))
                 results = []
-            content = _encode_user(step, results, returned)
+            content = _encode_user(step, results, opaque)
             if content:
                 messages.append(wire.WireMessage("system" if step.instruction else "user", content))
             results = []
@@ -75,12 +75,14 @@ def _encode_messages(transcript: Transcript, after: int) -> list[wire.WireMessag
     return messages
 
 
-def _encode_user(step: UserStep, results: list[wire.Content], returned: Returned) -> str | list[wire.Content]:
+def _encode_user(
+    step: UserStep, results: list[wire.Content], opaque: OpaqueBlockFilter
+) -> str | list[wire.Content]:
     """What the user says, behind the results of the calls before (ANT-20)."""
     first = step.blocks[0]
     if not results and len(step.blocks) == 1 and type(first) is Text and first.seal is None:
         return first.text
-    kept = returned.among(step.blocks)
+    kept = opaque.select(step.blocks)
     for position, block in enumerate(step.blocks):
         if position in kept:
             results.append(kept[position])
@@ -90,29 +92,29 @@ def _encode_user(step: UserStep, results: list[wire.Content], returned: Returned
 
 
 def _encode_model(
-    step: ModelStep, index: int, returned: Returned
+    step: ModelStep, index: int, opaque: OpaqueBlockFilter
 ) -> tuple[str | list[wire.Content], list[wire.Content]]:
     first = step.blocks[0]
     if len(step.blocks) == 1 and type(first) is Text and first.seal is None:
         return first.text, []
-    said: list[wire.Content] = []
+    content: list[wire.Content] = []
     results: list[wire.Content] = []
     kept: dict[int, Raw] | None = None
     for position, block in enumerate(step.blocks):
         if type(block) is AnsweredCall:
-            said.append(wire.ToolUse(block.id, block.name, Raw(block.arguments)))
+            content.append(wire.ToolUse(block.id, block.name, Raw(block.arguments)))
             results.append(_encode_completion(block.id, block.completion))
         elif type(block) is not Text:
-            said.append(_encode_said(block, index))
+            content.append(_encode_thought(block, index))
         elif block.seal is None:
-            said.append(wire.TextBlock(block.text))
+            content.append(wire.TextBlock(block.text))
         else:
-            kept = returned.among(step.blocks) if kept is None else kept
+            kept = opaque.select(step.blocks) if kept is None else kept
             if position in kept:
-                said.append(kept[position])
+                content.append(kept[position])
             elif not _only_carries_a_seal(block):
-                said.append(wire.TextBlock(block.text))
-    return said, results
+                content.append(wire.TextBlock(block.text))
+    return content, results
 
 
 def _only_carries_a_seal(block: Text | Media) -> bool:
@@ -120,7 +122,7 @@ def _only_carries_a_seal(block: Text | Media) -> bool:
     return type(block) is Text and block.seal is not None and not block.text.strip()
 
 
-def _encode_said(block: Said, index: int) -> wire.Content:
+def _encode_thought(block: StepBlock, index: int) -> wire.Content:
     if type(block) is Reasoning and block.seal is not None:
         if block.seal.kind == "redacted":
             return wire.RedactedThinking(block.seal.payload)
@@ -141,8 +143,8 @@ def _encode_completion(call_id: str, completion: Completion) -> wire.ToolResultB
 
 def _encode_shown(block: Text | Media) -> wire.Content:
     match block:
-        case Text(said):
-            return wire.TextBlock(said)
+        case Text(content):
+            return wire.TextBlock(content)
         case Media():
             return _encode_media(block)
         case _:
@@ -180,7 +182,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     origin = Origin(NAME, model=model)
     messages: list[Message] = []
     for index, message in enumerate(items(body.get("messages"), "messages")):
-        usual = read_usual(message, origin)
+        usual = read_fast(message, origin)
         if usual is not None:
             messages.append(usual)
             continue
@@ -259,11 +261,11 @@ def _decode_block(block: dict[str, Any], path: str, origin: Origin) -> list[Bloc
             return [_decode_result(block, path)]
         case "image" | "document":
             shown = _decode_media(block, path)
-            return [keep(block, _told(block), origin)] if shown is None else shown
+            return [seal_block(block, _as_words(block), origin)] if shown is None else shown
         case str():
-            return [keep(block, _told(block), origin)]
+            return [seal_block(block, _as_words(block), origin)]
         case other:
-            raise misread(f"{path}.type", "the type of a content block", other)
+            raise wrong_type(f"{path}.type", "the type of a content block", other)
 
 
 def _decode_call(block: dict[str, Any], path: str) -> ToolCall:
@@ -277,12 +279,12 @@ def _decode_call(block: dict[str, Any], path: str) -> ToolCall:
 
 
 def _decode_result(block: dict[str, Any], path: str) -> ToolResult:
-    said, shown = _decode_output(block.get("content"), f"{path}.content")
+    content, shown = _decode_output(block.get("content"), f"{path}.content")
     failed = block.get("is_error") is True
     return ToolResult(
         "",
-        output=None if failed else said,
-        error=said if failed else None,
+        output=None if failed else content,
+        error=content if failed else None,
         complete=True,
         media=tuple(shown),
         native_id=text(block.get("tool_use_id"), f"{path}.tool_use_id"),
@@ -299,9 +301,9 @@ def _decode_output(content: Any, path: str) -> tuple[str, list[Media]]:
         held = {"type": "text", "text": part} if isinstance(part, str) else record(part, place)
         blocks: list[Block]
         if held.get("type") in ("image", "document"):
-            blocks = _decode_media(held, place) or [Text(_told(held))]
+            blocks = _decode_media(held, place) or [Text(_as_words(held))]
         else:
-            blocks = [Text(text(held.get("text"), place) if held.get("type") == "text" else _told(held))]
+            blocks = [Text(text(held.get("text"), place) if held.get("type") == "text" else _as_words(held))]
         texts += [block.text for block in blocks if type(block) is Text]
         shown += [block for block in blocks if type(block) is Media]
     return "\n".join(texts), shown
@@ -331,7 +333,7 @@ def _decode_media(block: dict[str, Any], path: str) -> list[Block] | None:
     return [Text(context), *shown] if context else shown
 
 
-def _told(block: dict[str, Any]) -> str:
+def _as_words(block: dict[str, Any]) -> str:
     """What we have no block for, in words: the provider's own tools and their results, search results."""
     told = {key: value for key, value in block.items() if key not in ("type", "cache_control")}
     return f"[{block.get('type')}: {json_of(_readable(told))}]"

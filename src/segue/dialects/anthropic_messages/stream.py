@@ -25,7 +25,7 @@ from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import encode_error, refusal
 from segue.dialects.anthropic_messages.reply import counts_of, finished, stop_reason, usage_of
 from segue.dialects.counts import merged
-from segue.dialects.opaque_blocks import KIND, is_kept
+from segue.dialects.opaque_blocks import KIND, is_opaque
 from segue.errors import ProtocolError
 from segue.transcript.media import describe
 from segue.transcript.value_text import is_object_text, json_of
@@ -351,7 +351,7 @@ class ReplyEncoder:
 
     def _seal(self, seal: Sealed) -> bytes:
         known = self._blocks.get(seal.index)
-        if known is None and seal.block == "text" and is_kept(seal.payload, seal.kind):
+        if known is None and seal.block == "text" and is_opaque(seal.payload, seal.kind):
             return self._start(seal.index, "text", msgspec.Raw(seal.payload))
         if (known.kind if known is not None else seal.block) != "reasoning":
             return b""

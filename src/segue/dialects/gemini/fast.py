@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
 
 
-def read_usual(told: Any, origin: Origin) -> Message | None:
+def read_fast(told: Any, origin: Origin) -> Message | None:
     """A user's texts, a model's texts and calls, or tools' results; nothing if it is anything else."""
     parts = told.get("parts") if type(told) is dict else None
     if type(parts) is not list or not parts:

@@ -26,15 +26,15 @@ _OWN = frozenset({"executableCode", "codeExecutionResult", "toolCall", "toolResp
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 
 
-def keep(part: Mapping[str, Any], origin: Origin) -> Text:
+def seal_part(part: Mapping[str, Any], origin: Origin) -> Text:
     """A part that we have no block for; of one that nobody knows only the words."""
     payload = json_of(part)
     return Text(
-        in_words(part), Seal(origin, payload, KIND) if given_back(payload, KIND) is not None else None
+        in_words(part), Seal(origin, payload, KIND) if opaque_part(payload, KIND) is not None else None
     )
 
 
-def given_back(payload: str, kind: str) -> Raw | None:
+def opaque_part(payload: str, kind: str) -> Raw | None:
     """The part that a seal holds; nothing if it is a seal like any other."""
     if kind != KIND or not payload.startswith("{"):
         return None

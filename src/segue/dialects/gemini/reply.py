@@ -84,15 +84,15 @@ _decode_portion = wire.PORTIONS.decode
 
 def decode_reply(body: bytes) -> list[Event]:
     events: list[Event] = []
-    telling = Telling()
-    telling.hear(body, events)
-    if telling.unread:
+    reader = ReplyReader()
+    reader.read(body, events)
+    if reader.unread:
         return [Failed(ProtocolError("The answer is not a reply of the Gemini wire."))]
-    telling.end(events)
+    reader.end(events)
     return events
 
 
-class Telling:
+class ReplyReader:
     """Hears one chunk after another and tells what is in them."""
 
     __slots__ = ("_called", "_counts", "_index", "_open", "_partial", "_started", "over", "unread")
@@ -108,12 +108,12 @@ class Telling:
         self.over = False
         self.unread: list[bytes] = []
 
-    def hear(self, data: bytes, events: list[Event]) -> None:
+    def read(self, data: bytes, events: list[Event]) -> None:
         try:
             if self._started:
                 portion = _decode_portion(data)
                 if portion.candidates and portion.error is None:
-                    self._hear_candidate(portion.candidates[0], portion.usage_metadata, events)
+                    self._read_candidate(portion.candidates[0], portion.usage_metadata, events)
                     return
             chunk = wire.CHUNKS.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -126,7 +126,7 @@ class Telling:
             self._started = True
             events.append(ReplyStarted(chunk.response_id or "", chunk.model_version or ""))
         if chunk.candidates:
-            self._hear_candidate(chunk.candidates[0], chunk.usage_metadata, events)
+            self._read_candidate(chunk.candidates[0], chunk.usage_metadata, events)
             return
         if chunk.usage_metadata:
             self._counts = chunk.usage_metadata
@@ -135,7 +135,7 @@ class Telling:
             if blocked:
                 self._finish(str(blocked), events, default="content_filter")
 
-    def _hear_candidate(self, candidate: wire.Candidate, counts: Raw, events: list[Event]) -> None:
+    def _read_candidate(self, candidate: wire.Candidate, counts: Raw, events: list[Event]) -> None:
         if counts:
             self._counts = counts
         if candidate.content is not None:
@@ -148,7 +148,7 @@ class Telling:
                 ):
                     events.append(TextDelta(self._index, text))
                 else:
-                    self._hear_part(part, events)
+                    self._read_part(part, events)
         reason = candidate.finish_reason
         if reason is not None:
             self._finish(_NUMBERED.get(reason, str(reason)), events)
@@ -157,15 +157,15 @@ class Telling:
         if self.over:
             return
         self._close_call(events)
-        self._tell_counts(events)
+        self._report_usage(events)
         self.over = True
         unread = f" {len(self.unread)} chunks of it could not be read." if self.unread else ""
         events.append(Failed(ProtocolError(f"The reply broke off before its end.{unread}")))
 
-    def _hear_part(self, part: wire.Part, events: list[Event]) -> None:
+    def _read_part(self, part: wire.Part, events: list[Event]) -> None:
         text, signature = part.text, part.thought_signature
         if part.function_call is not None:
-            self._hear_call(part.function_call, signature, events)
+            self._read_call(part.function_call, signature, events)
         elif text is not None:
             kind: Literal["text", "reasoning"] = "reasoning" if part.thought else "text"
             if signature:
@@ -181,9 +181,9 @@ class Telling:
                 told = ReasoningDelta if part.thought else TextDelta
                 events.append(told(self._index, text))
         else:
-            self._hear_other(part, signature, events)
+            self._read_other(part, signature, events)
 
-    def _hear_call(self, call: wire.FunctionCall, signature: str | None, events: list[Event]) -> None:
+    def _read_call(self, call: wire.FunctionCall, signature: str | None, events: list[Event]) -> None:
         if self._partial is not None and call.name is None:
             self._partial.add(call.partial_args or [])
             if not call.will_continue:
@@ -209,7 +209,7 @@ class Telling:
             events.append(ArgumentsDelta(self._index, json_of(self._partial.value)))
             self._partial = None
 
-    def _hear_other(self, part: wire.Part, signature: str | None, events: list[Event]) -> None:
+    def _read_other(self, part: wire.Part, signature: str | None, events: list[Event]) -> None:
         """Media, programs run by Google and their results, and parts with nothing but a seal."""
         own = _own(part, signature)
         media = _media_of(part) if not own else None
@@ -229,7 +229,7 @@ class Telling:
         if self.over:
             return
         self._close_call(events)
-        self._tell_counts(events)
+        self._report_usage(events)
         self.over = True
         finish = FINISHES.get(reason, default)
         if finish == "stop" and self._called:  # GEM-53: there is no reason of its own for calls
@@ -239,12 +239,12 @@ class Telling:
     def _fail(self, error: Any, events: list[Event]) -> None:
         if not self.over:
             self._close_call(events)
-            self._tell_counts(events)
+            self._report_usage(events)
             self.over = True
             told = error if isinstance(error, dict) else {"message": str(error)}
             events.append(Failed(refusal(told)))
 
-    def _tell_counts(self, events: list[Event]) -> None:
+    def _report_usage(self, events: list[Event]) -> None:
         if not self._counts:
             return
         try:
@@ -319,7 +319,7 @@ def finish_reason(finish: Finish, raw: str) -> str:
 def _encode_block(block: Block) -> dict[str, Any] | Raw | None:
     match block:
         case Text(said, seal):
-            own = opaque_parts.given_back(seal.payload, seal.kind) if seal is not None else None
+            own = opaque_parts.opaque_part(seal.payload, seal.kind) if seal is not None else None
             if own is not None:
                 return own
             return _signed({"text": said}, seal) if said or seal is not None else None

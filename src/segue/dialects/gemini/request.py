@@ -15,11 +15,11 @@ from segue.dialects.data_urls import kind_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.gemini import opaque_parts, wire
-from segue.dialects.gemini.fast import read_usual
+from segue.dialects.gemini.fast import read_fast
 from segue.dialects.gemini.rules import GEMINI
 from segue.dialects.gemini.settings import decode_options, decode_tools, encode_settings
 from segue.dialects.gemini.wire import SENTINELS, camel, field
-from segue.dialects.request_fields import items, misread, record, text
+from segue.dialects.request_fields import items, record, text, wrong_type
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.transcript.steps import Said, Transcript
+    from segue.transcript.steps import StepBlock, Transcript
 
 NAME = GEMINI.target.dialect
 _unsayable = partial(unencodable, "Gemini")
@@ -65,7 +65,9 @@ def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[w
             if step.instruction:
                 raise _unsayable("an instruction in mid-conversation", index)
             said: list[Any] = [
-                wire.Shown(block.text) if type(block) is Text and block.seal is None else _encode_other(block)
+                wire.TextPart(block.text)
+                if type(block) is Text and block.seal is None
+                else _encode_other(block)
                 for block in step.blocks
             ]
             contents.append(wire.Turn("user", said))
@@ -75,14 +77,14 @@ def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[w
             for block in step.blocks:
                 if type(block) is AnsweredCall:
                     call_id = block.id if ids else ""  # GEM-16
-                    call = wire.SaidCall(block.name, Raw(block.arguments), call_id)
+                    call = wire.RequestCall(block.name, Raw(block.arguments), call_id)
                     seal, done = block.seal, block.completion
                     parts.append(wire.CallPart(call) if seal is None else wire.CallPart(call, seal.payload))
                     response = wire.Failure(done.text) if done.is_error else _encode_output(done.text)
                     shown = [_encode_media(media) for media in done.media] if done.media else _NOTHING
-                    results.append(wire.ResultPart(wire.SaidResult(block.name, response, call_id, shown)))
+                    results.append(wire.ResultPart(wire.RequestResult(block.name, response, call_id, shown)))
                 elif type(block) is Text and block.seal is None:
-                    parts.append(wire.Shown(block.text))
+                    parts.append(wire.TextPart(block.text))
                 else:
                     parts.append(_encode_other(block))
             contents.append(wire.Turn("model", parts))
@@ -102,14 +104,14 @@ def _encode_output(told: str) -> wire.Output | Raw:
     return Raw(told) if same else wire.Output(told)
 
 
-def _encode_other(block: Said) -> wire.Signed | dict[str, Any] | Raw:
+def _encode_other(block: StepBlock) -> wire.SignedPart | dict[str, Any] | Raw:
     """All but calls and plain texts."""
     match block:
         case Text(said, seal):
-            own = opaque_parts.given_back(seal.payload, seal.kind) if seal is not None else None
-            return own or wire.Signed(said, thought_signature=_payload(seal))
+            own = opaque_parts.opaque_part(seal.payload, seal.kind) if seal is not None else None
+            return own or wire.SignedPart(said, thought_signature=_payload(seal))
         case Reasoning(thought, seal):  # GEM-25
-            return wire.Signed(thought, thought=True, thought_signature=_payload(seal))
+            return wire.SignedPart(thought, thought=True, thought_signature=_payload(seal))
         case Media():
             return _encode_media(block)
         case AnsweredCall():
@@ -150,7 +152,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     contents = body.get("contents")
     single = isinstance(contents, (str, dict))  # the server takes one for a list of one
     for index, content in enumerate([contents] if single else items(contents, "contents")):
-        usual = read_usual(content, origin)
+        usual = read_fast(content, origin)
         if usual is not None:
             messages.append(usual)
             continue
@@ -195,7 +197,7 @@ def _decode_content(value: Any, path: str, origin: Origin) -> Iterator[Message]:
     elif role in ("", "user", "function", "tool"):
         yield from _by_speaker(blocks)
     else:
-        raise misread(f"{path}.role", 'the role "user" or "model"', role)
+        raise wrong_type(f"{path}.role", 'the role "user" or "model"', role)
 
 
 def _join(blocks: list[Block], block: Block) -> None:
@@ -248,7 +250,7 @@ def _decode_part(part: dict[str, Any], path: str, origin: Origin) -> Block:
         return shown
     if all(camel(name) in ("thoughtSignature", "thought") for name in part):
         return Text("", seal)  # GEM-20: a part with nothing but its signature
-    return opaque_parts.keep(part, origin)
+    return opaque_parts.seal_part(part, origin)
 
 
 def _decode_call(call: dict[str, Any], path: str, seal: Seal | None) -> ToolCall:
@@ -279,7 +281,7 @@ def _decode_result(result: dict[str, Any], path: str) -> ToolResult:
     for index, part in enumerate(items(parts, f"{path}.parts") if parts else []):
         shown = _decode_media(record(part, f"{path}.parts[{index}]"), f"{path}.parts[{index}]")
         if shown is None:
-            raise misread(f"{path}.parts[{index}]", "inlineData or fileData", part)
+            raise wrong_type(f"{path}.parts[{index}]", "inlineData or fileData", part)
         media.append(shown)
     return ToolResult(
         "",

@@ -29,7 +29,7 @@ from segue.dialects import sse
 from segue.dialects.counts import merged
 from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.errors import encode_error
-from segue.dialects.gemini.reply import Telling, counts_of, finish_reason, media_part
+from segue.dialects.gemini.reply import ReplyReader, counts_of, finish_reason, media_part
 from segue.transcript.value_text import arguments_of, is_object_text
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class ReplyDecoder:
     """A streamed reply, bytes in and events out."""
 
     def __init__(self) -> None:
-        self._telling = Telling()
-        self.unread = self._telling.unread
+        self._reader = ReplyReader()
+        self.unread = self._reader.unread
         self._frames: sse.FrameDecoder | None = None
         self._objects: _ObjectCutter | None = None
 
@@ -55,15 +55,15 @@ class ReplyDecoder:
             # The usual portion is one whole frame, and Google ends its lines the long way.
             only = self._frames.sole(data[:-4] + sse.END if data[-4:] == b"\r\n\r\n" else data)
             if only is not None:
-                self._telling.hear(only, events)
+                self._reader.read(only, events)
                 return events
         for found in self._cut(data):
-            self._telling.hear(found, events)
+            self._reader.read(found, events)
         return events
 
     def close(self) -> list[Event]:
         events = self.feed(sse.END)
-        self._telling.end(events)
+        self._reader.end(events)
         return events
 
     def _cut(self, data: bytes) -> list[bytes]:
@@ -267,7 +267,7 @@ class ReplyEncoder:
         return waiting
 
     def _seal(self, event: Sealed) -> None:
-        own = opaque_parts.given_back(event.payload, event.kind)
+        own = opaque_parts.opaque_part(event.payload, event.kind)
         if own is not None:
             self._waiting[event.index] = _Own(own)
             return

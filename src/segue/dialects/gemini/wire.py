@@ -27,13 +27,13 @@ SENTINELS = frozenset(  # GEM-22: as it is, and as clients with a bytes field se
 # What a request holds
 
 
-class Shown(Struct, rename="camel", gc=False):
+class TextPart(Struct, rename="camel", gc=False):
     """A text or a thought, as we send it."""
 
     text: str
 
 
-class Signed(Struct, rename="camel", gc=False, omit_defaults=True):
+class SignedPart(Struct, rename="camel", gc=False, omit_defaults=True):
     """The same, with what it carries."""
 
     text: str
@@ -41,7 +41,7 @@ class Signed(Struct, rename="camel", gc=False, omit_defaults=True):
     thought_signature: str = ""
 
 
-class SaidCall(Struct, rename="camel", gc=False, omit_defaults=True):
+class RequestCall(Struct, rename="camel", gc=False, omit_defaults=True):
     """A call as we send it: its arguments are an object (GEM-15)."""
 
     name: str
@@ -52,7 +52,7 @@ class SaidCall(Struct, rename="camel", gc=False, omit_defaults=True):
 class CallPart(Struct, rename="camel", gc=False, omit_defaults=True):
     """A call among the parts."""
 
-    function_call: SaidCall
+    function_call: RequestCall
     thought_signature: str = ""
 
 
@@ -68,7 +68,7 @@ class Failure(Struct, gc=False):
     error: str
 
 
-class SaidResult(Struct, rename="camel", gc=False, omit_defaults=True):
+class RequestResult(Struct, rename="camel", gc=False, omit_defaults=True):
     """A result as we send it, under the name of its tool (GEM-13)."""
 
     name: str
@@ -80,7 +80,7 @@ class SaidResult(Struct, rename="camel", gc=False, omit_defaults=True):
 class ResultPart(Struct, rename="camel", gc=False):
     """A result among the parts."""
 
-    function_response: SaidResult
+    function_response: RequestResult
 
 
 class Turn(Struct, gc=False):

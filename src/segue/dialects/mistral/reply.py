@@ -54,20 +54,20 @@ FINISH_REASONS: Mapping[Finish, str] = {
 
 def decode_reply(body: bytes) -> list[Event]:
     events: list[Event] = []
-    telling = Telling()
-    telling.hear(body, events)
-    if telling.unread:
+    reader = ReplyReader()
+    reader.read(body, events)
+    if reader.unread:
         return [Failed(ProtocolError("The answer is not a reply of the Mistral wire."))]
-    if not telling.over:
-        told = "The answer holds no choices." if not telling.heard else ""
-        telling.end(events, done=telling.heard, why=told)
+    if not reader.over:
+        told = "The answer holds no choices." if not reader.answered else ""
+        reader.end(events, done=reader.answered, why=told)
     return events
 
 
-class Telling:
+class ReplyReader:
     """Hears one chunk after another and tells what is in them."""
 
-    __slots__ = ("_calls", "_index", "_last", "_open", "_started", "heard", "over", "unread")
+    __slots__ = ("_calls", "_index", "_last", "_open", "_started", "answered", "over", "unread")
 
     def __init__(self) -> None:
         self._index = -1
@@ -77,16 +77,16 @@ class Telling:
         """The wire's index of a call → ours, and its id."""
         self._last = -1
         self._started = False
-        self.heard = False
+        self.answered = False
         self.over = False
         self.unread: list[bytes] = []
 
-    def hear(self, data: bytes, events: list[Event]) -> None:
+    def read(self, data: bytes, events: list[Event]) -> None:
         try:
-            if self.heard:
+            if self.answered:
                 portion = wire.PORTIONS.decode(data)
                 if portion.choices and not portion.usage:
-                    self._hear_choice(portion.choices[0], events)
+                    self._read_choice(portion.choices[0], events)
                     return
             chunk = wire.CHUNKS.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -103,17 +103,17 @@ class Telling:
             if usage != Usage():
                 events.append(UsageReported(usage))
         if chunk.choices:
-            self.heard = True
-            self._hear_choice(chunk.choices[0], events)
+            self.answered = True
+            self._read_choice(chunk.choices[0], events)
 
-    def _hear_choice(self, choice: wire.Choice, events: list[Event]) -> None:
+    def _read_choice(self, choice: wire.Choice, events: list[Event]) -> None:
         said = choice.delta or choice.message
         if said is not None:
             content = said.content
             if type(content) is str and self._open == "text" and content and said.tool_calls is None:
                 events.append(TextDelta(self._index, content))
             else:
-                self._hear_said(said, events)
+                self._read_message(said, events)
         if choice.finish_reason:
             self._finish(choice.finish_reason, events)
 
@@ -128,16 +128,16 @@ class Telling:
         unread = f" {len(self.unread)} chunks of it could not be read." if self.unread else ""
         events.append(Failed(ProtocolError(why or f"The reply broke off before its end.{unread}")))
 
-    def _hear_said(self, said: wire.Delta, events: list[Event]) -> None:
+    def _read_message(self, said: wire.Delta, events: list[Event]) -> None:
         content = said.content
         if isinstance(content, str):
             if content:
                 events.append(TextDelta(self._block("text"), content))
         elif content:
             for chunk in content:
-                self._hear_chunk(chunk, events)
+                self._read_chunk(chunk, events)
         for call in said.tool_calls or ():
-            self._hear_call(call, events)
+            self._read_call(call, events)
 
     def _block(self, kind: Literal["text", "reasoning"]) -> int:
         if kind != self._open:
@@ -145,7 +145,7 @@ class Telling:
             self._open = kind
         return self._index
 
-    def _hear_chunk(self, chunk: wire.ContentChunk, events: list[Event]) -> None:  # MIS-22
+    def _read_chunk(self, chunk: wire.ContentChunk, events: list[Event]) -> None:  # MIS-22
         if chunk.type == "thinking":
             thought = _thought(chunk.thinking)
             if thought:
@@ -165,7 +165,7 @@ class Telling:
             told = f"[{chunk.type}: {json_of(chunk.reference_ids)}]"
             events.append(TextDelta(self._block("text"), told))
 
-    def _hear_call(self, call: wire.Call, events: list[Event]) -> None:
+    def _read_call(self, call: wire.Call, events: list[Event]) -> None:
         """MIS-21: whole and mostly without an index, or in portions told apart by it."""
         name, native_id = call.function.name or "", call.id or ""
         if native_id == "null":

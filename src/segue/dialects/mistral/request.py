@@ -15,7 +15,7 @@ from segue.dialects.errors import unencodable
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.rules import MISTRAL
 from segue.dialects.mistral.settings import decode_options, decode_tools, encode_settings
-from segue.dialects.request_fields import items, misread, record, text, unknown
+from segue.dialects.request_fields import items, record, text, unknown, wrong_type
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NAME = MISTRAL.target.dialect
 _unsayable = partial(unencodable, "Mistral")
-WireMessage: TypeAlias = wire.Spoken | wire.Assistant | wire.Result
+WireMessage: TypeAlias = wire.TextMessage | wire.Assistant | wire.Result
 _OWN_ID = re.compile(r"[a-zA-Z0-9]{9}")  # MIS-01
 
 
@@ -57,12 +57,12 @@ def encode_request(
 def _encode_messages(transcript: Transcript, after: int) -> list[WireMessage]:
     messages: list[WireMessage] = []
     if transcript.system and not after:
-        messages.append(wire.Spoken("system", transcript.system))
+        messages.append(wire.TextMessage("system", transcript.system))
     for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is UserStep:
             if step.instruction:  # MIS-14
                 raise _unsayable("an instruction in mid-conversation", index)
-            messages.append(wire.Spoken("user", _encode_shown(step.blocks, index)))
+            messages.append(wire.TextMessage("user", _encode_shown(step.blocks, index)))
         elif type(step) is ModelStep:
             _encode_model(step, index, messages)
     return messages
@@ -84,12 +84,12 @@ def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> str | list[di
 
 
 def _encode_model(step: ModelStep, index: int, messages: list[WireMessage]) -> None:
-    calls: list[wire.SaidCall] = []
+    calls: list[wire.RequestCall] = []
     results: list[wire.Result] = []
     others: list[Text | Reasoning] = []
     for block in step.blocks:
         if type(block) is AnsweredCall:
-            calls.append(wire.SaidCall(block.id, wire.SaidFunction(block.name, block.arguments)))
+            calls.append(wire.RequestCall(block.id, wire.RequestFunction(block.name, block.arguments)))
             told = _encode_completion(block.completion, index)
             results.append(wire.Result(block.id, block.name, told))  # MIS-09
         elif isinstance(block, Media):
@@ -257,7 +257,7 @@ def _decode_chunk(chunk: dict[str, Any], path: str, origin: Origin) -> Block:
             told = {key: value for key, value in chunk.items() if key != "type"}
             return Text(f"[{kind}: {json_of(told)}]")
         case other:
-            raise misread(f"{path}.type", "the type of a content chunk", other)
+            raise wrong_type(f"{path}.type", "the type of a content chunk", other)
 
 
 def _thoughts(chunk: dict[str, Any], path: str) -> str:

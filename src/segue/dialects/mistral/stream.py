@@ -23,13 +23,13 @@ from segue.dialects import sse
 from segue.dialects.counts import merged
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.errors import encode_error
-from segue.dialects.mistral.reply import Telling, call_of, counts_of, finish_reason, thinking_chunk
+from segue.dialects.mistral.reply import ReplyReader, call_of, counts_of, finish_reason, thinking_chunk
 from segue.transcript.media import describe
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
 
-_GOODBYE = b"[DONE]"
+_DONE = b"[DONE]"
 
 
 @final
@@ -38,14 +38,14 @@ class ReplyDecoder:
 
     def __init__(self) -> None:
         self._frames = sse.FrameDecoder()
-        self._telling = Telling()
-        self.unread = self._telling.unread
+        self._reader = ReplyReader()
+        self.unread = self._reader.unread
 
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         only = self._frames.sole(data)
-        if only is not None and only != _GOODBYE:
-            self._telling.hear(only, events)
+        if only is not None and only != _DONE:
+            self._reader.read(only, events)
             return events
         for told in self._frames.data(data):
             self._read(told, events)
@@ -55,14 +55,14 @@ class ReplyDecoder:
         events: list[Event] = []
         for told in self._frames.data(sse.END):
             self._read(told, events)
-        self._telling.end(events, done=False)
+        self._reader.end(events, done=False)
         return events
 
     def _read(self, data: bytes, events: list[Event]) -> None:
-        if data == _GOODBYE:
-            self._telling.end(events, done=self._telling.heard)
+        if data == _DONE:
+            self._reader.end(events, done=self._reader.answered)
         else:
-            self._telling.hear(data, events)
+            self._reader.read(data, events)
 
 
 # The other way
@@ -78,7 +78,7 @@ class _Call:
         self.name = ""
         self.pieces: list[str] = []
 
-    def spoken(self, index: int) -> dict[str, Any]:
+    def encoded(self, index: int) -> dict[str, Any]:
         raw = "".join(self.pieces)
         return call_of(ToolCall("", self.name, parse_arguments(raw), raw, self.native_id), index)
 
@@ -124,10 +124,10 @@ class ReplyEncoder:
         ended = self._finished or Finished("tool_calls" if self._calls else "stop")
         delta: dict[str, Any] = {"content": ""}
         if self._calls:
-            calls = [call.spoken(index) for index, call in enumerate(self._calls.values())]
+            calls = [call.encoded(index) for index, call in enumerate(self._calls.values())]
             delta = {"content": None, "tool_calls": calls}
         last = self._chunk(delta, finish_reason(ended.reason, ended.raw))
-        return b"".join((self._begin(), last, sse.encode(_GOODBYE)))
+        return b"".join((self._begin(), last, sse.encode(_DONE)))
 
     def _note(self, event: Event) -> bytes:
         match event:

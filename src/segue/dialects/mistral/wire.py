@@ -13,22 +13,22 @@ ENCODER = msgspec.json.Encoder()
 # What a request holds
 
 
-class SaidFunction(Struct, gc=False):
+class RequestFunction(Struct, gc=False):
     """A tool's name and the JSON text of its arguments."""
 
     name: str
     arguments: str
 
 
-class SaidCall(Struct, gc=False):
+class RequestCall(Struct, gc=False):
     """One entry of `tool_calls`."""
 
     id: str
-    function: SaidFunction
+    function: RequestFunction
     type: str = "function"
 
 
-class Spoken(Struct, gc=False):
+class TextMessage(Struct, gc=False):
     """What the operator or the user says."""
 
     role: str
@@ -39,7 +39,7 @@ class Assistant(Struct, tag_field="role", tag="assistant", gc=False, omit_defaul
     """What the model said, thought and called."""
 
     content: str | list[dict[str, Any]]
-    tool_calls: list[SaidCall] = []
+    tool_calls: list[RequestCall] = []
 
 
 class Result(Struct, tag_field="role", tag="tool", gc=False):

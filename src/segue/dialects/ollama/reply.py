@@ -47,38 +47,38 @@ _decode_portion = wire.PORTIONS.decode
 
 def decode_reply(body: bytes) -> list[Event]:
     events: list[Event] = []
-    telling = Telling()
-    telling.hear(body, events)
-    if telling.unread or not telling.heard:
-        if not telling.over:
+    reader = ReplyReader()
+    reader.read(body, events)
+    if reader.unread or not reader.started:
+        if not reader.over:
             return [Failed(ProtocolError("The answer is not a reply of the Ollama wire."))]
-    elif not telling.over:
+    elif not reader.over:
         # A whole answer that says it is not done was cut off.
-        telling.finish("length", events)
+        reader.finish("length", events)
     return events
 
 
-class Telling:
+class ReplyReader:
     """Hears one line after another and tells what is in them."""
 
-    __slots__ = ("_called", "_index", "_open", "heard", "over", "unread")
+    __slots__ = ("_called", "_index", "_open", "over", "started", "unread")
 
     def __init__(self) -> None:
         self._index = -1
         self._open: Literal["", "text", "reasoning"] = ""
         """The kind of block that the next portion may go on with."""
         self._called = False
-        self.heard = False
+        self.started = False
         self.over = False
         self.unread: list[bytes] = []
 
-    def hear(self, data: bytes, events: list[Event]) -> None:
+    def read(self, data: bytes, events: list[Event]) -> None:
         try:
-            if self.heard:
+            if self.started:
                 portion = _decode_portion(data)
                 said = portion.message
                 if said is not None and not portion.done and portion.error is None:
-                    self._hear_said(said, events)
+                    self._read_message(said, events)
                     return
             line = wire.LINES.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -90,25 +90,25 @@ class Telling:
         if line.message is None and line.done is None:
             self.unread.append(data)
             return
-        if not self.heard:
-            self.heard = True
+        if not self.started:
+            self.started = True
             events.append(ReplyStarted("", line.model or ""))
         if line.message is not None:
-            self._hear_said(line.message, events)
+            self._read_message(line.message, events)
         if line.done:
             usage = Usage(input_tokens=line.prompt_eval_count, output_tokens=line.eval_count)
             if usage != Usage():
                 events.append(UsageReported(usage))
             self.finish(line.done_reason or "", events)
 
-    def _hear_said(self, said: wire.Said, events: list[Event]) -> None:
+    def _read_message(self, said: wire.ReplyMessage, events: list[Event]) -> None:
         if said.thinking:
             events.append(ReasoningDelta(self._block("reasoning"), said.thinking))
         if said.content:
             index = self._index if self._open == "text" else self._block("text")
             events.append(TextDelta(index, said.content))
         if said.tool_calls or said.images:
-            self._hear_others(said, events)
+            self._read_others(said, events)
 
     def end(self, events: list[Event]) -> None:
         if not self.over:
@@ -130,7 +130,7 @@ class Telling:
             self._open = kind
         return self._index
 
-    def _hear_others(self, said: wire.Said, events: list[Event]) -> None:
+    def _read_others(self, said: wire.ReplyMessage, events: list[Event]) -> None:
         for image in said.images or ():
             self._index += 1
             events.append(MediaArrived(self._index, Media("image", "image/png", image)))
@@ -193,12 +193,12 @@ def _encode_message(message: Message) -> dict[str, Any]:
                 said.append(written_out(block).text)
             case _:  # a result is never part of a reply
                 continue
-    spoken: dict[str, Any] = {"role": "assistant", "content": "".join(said)}
+    encoded: dict[str, Any] = {"role": "assistant", "content": "".join(said)}
     if thoughts:
-        spoken["thinking"] = "".join(thoughts)
+        encoded["thinking"] = "".join(thoughts)
     if calls:
-        spoken["tool_calls"] = calls
-    return spoken
+        encoded["tool_calls"] = calls
+    return encoded
 
 
 def call_of(call: ToolCall, index: int) -> dict[str, Any]:

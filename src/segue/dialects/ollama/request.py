@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NAME = OLLAMA.target.dialect
 _unsayable = partial(unencodable, "Ollama")
-WireMessage: TypeAlias = wire.Spoken | wire.Assistant | wire.Result
+WireMessage: TypeAlias = wire.TextMessage | wire.Assistant | wire.Result
 _MIMES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "UklGR": "image/webp", "R0lGO": "image/gif"}
 """How the base64 of an image begins: the wire does not tell its type."""
 
@@ -58,7 +58,7 @@ def encode_request(
 def _encode_messages(transcript: Transcript, after: int) -> list[WireMessage]:
     messages: list[WireMessage] = []
     if transcript.system and not after:
-        messages.append(wire.Spoken("system", transcript.system))
+        messages.append(wire.TextMessage("system", transcript.system))
     for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is UserStep:
             if step.instruction:
@@ -69,7 +69,7 @@ def _encode_messages(transcript: Transcript, after: int) -> list[WireMessage]:
     return messages
 
 
-def _encode_user(step: UserStep, index: int) -> wire.Spoken:
+def _encode_user(step: UserStep, index: int) -> wire.TextMessage:
     said: list[str] = []
     images: list[str] = []
     for block in step.blocks:
@@ -79,18 +79,18 @@ def _encode_user(step: UserStep, index: int) -> wire.Spoken:
             images.append(block.data)
         else:
             raise _unsayable("anything but images by content", index)
-    return wire.Spoken("user", said[0] if len(said) == 1 else "\n\n".join(said), images)  # OLL-01
+    return wire.TextMessage("user", said[0] if len(said) == 1 else "\n\n".join(said), images)  # OLL-01
 
 
 def _encode_model(step: ModelStep, index: int, messages: list[WireMessage]) -> None:
     said: list[str] = []
     thoughts: list[str] = []
-    calls: list[wire.SaidCall] = []
+    calls: list[wire.RequestCall] = []
     results: list[wire.Result] = []
     for block in step.blocks:
         if type(block) is AnsweredCall:
-            function = wire.SaidFunction(len(calls), block.name, Raw(block.arguments))
-            calls.append(wire.SaidCall(block.id, function))
+            function = wire.RequestFunction(len(calls), block.name, Raw(block.arguments))
+            calls.append(wire.RequestCall(block.id, function))
             told = _encode_completion(block.completion, index)
             results.append(wire.Result(block.name, block.id, told))
         elif type(block) is Text:
@@ -169,13 +169,13 @@ def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Messa
     role = text(message.get("role"), f"{path}.role").lower()  # OLL-03: any word, in any case
     if role == "tool":
         return Message("tool", (_decode_result(message, said, shown, path), *called))
-    spoken: list[Block] = [Reasoning(thought)] if thought else []
-    if said or not (shown or called or spoken):
-        spoken.append(Text(said))
-    spoken += [*shown, *called]
+    encoded: list[Block] = [Reasoning(thought)] if thought else []
+    if said or not (shown or called or encoded):
+        encoded.append(Text(said))
+    encoded += [*shown, *called]
     if role == "assistant":
-        return Message("model", tuple(spoken), origin)
-    return Message("user", tuple(spoken), instruction=role in ("system", "developer", "control"))
+        return Message("model", tuple(encoded), origin)
+    return Message("user", tuple(encoded), instruction=role in ("system", "developer", "control"))
 
 
 def _decode_image(image: Any, path: str) -> Media:

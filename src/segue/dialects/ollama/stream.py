@@ -22,7 +22,7 @@ from segue.dialects.counts import merged
 from segue.dialects.ndjson import LineDecoder
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.errors import encode_error
-from segue.dialects.ollama.reply import NEVER, Telling, call_of, last_line
+from segue.dialects.ollama.reply import NEVER, ReplyReader, call_of, last_line
 from segue.transcript.media import describe
 
 if TYPE_CHECKING:
@@ -35,24 +35,24 @@ class ReplyDecoder:
 
     def __init__(self) -> None:
         self._lines = LineDecoder()
-        self._telling = Telling()
-        self.unread = self._telling.unread
+        self._reader = ReplyReader()
+        self.unread = self._reader.unread
 
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         only = self._lines.sole(data)
         if only is not None:
-            self._telling.hear(only, events)
+            self._reader.read(only, events)
             return events
         for line in self._lines.feed(data):
-            self._telling.hear(line, events)
+            self._reader.read(line, events)
         return events
 
     def close(self) -> list[Event]:
         events: list[Event] = []
         for line in self._lines.close():
-            self._telling.hear(line, events)
-        self._telling.end(events)
+            self._reader.read(line, events)
+        self._reader.end(events)
         return events
 
 
@@ -69,7 +69,7 @@ class _Call:
         self.name = ""
         self.pieces: list[str] = []
 
-    def spoken(self, index: int) -> dict[str, Any]:
+    def encoded(self, index: int) -> dict[str, Any]:
         raw = "".join(self.pieces)
         return call_of(ToolCall("", self.name, parse_arguments(raw), raw, self.native_id), index)
 
@@ -119,7 +119,7 @@ class ReplyEncoder:
         self._over = True
         told = b""
         if self._calls:
-            calls = [call.spoken(index) for index, call in enumerate(self._calls.values())]
+            calls = [call.encoded(index) for index, call in enumerate(self._calls.values())]
             told = self._line({"role": "assistant", "content": "", "tool_calls": calls})
         ended = self._finished or Finished("tool_calls" if self._calls else "stop")
         silence = {"role": "assistant", "content": ""}

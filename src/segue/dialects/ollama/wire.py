@@ -13,7 +13,7 @@ ENCODER = msgspec.json.Encoder()
 # What a request holds
 
 
-class SaidFunction(Struct, gc=False):
+class RequestFunction(Struct, gc=False):
     """What is called: the arguments are an object (OLL-02)."""
 
     index: int
@@ -21,14 +21,14 @@ class SaidFunction(Struct, gc=False):
     arguments: Raw
 
 
-class SaidCall(Struct, gc=False):
+class RequestCall(Struct, gc=False):
     """One entry of `tool_calls`."""
 
     id: str
-    function: SaidFunction
+    function: RequestFunction
 
 
-class Spoken(Struct, gc=False, omit_defaults=True):
+class TextMessage(Struct, gc=False, omit_defaults=True):
     """What the operator or the user says and shows."""
 
     role: str
@@ -41,7 +41,7 @@ class Assistant(Struct, tag_field="role", tag="assistant", gc=False, omit_defaul
 
     content: str
     thinking: str = ""
-    tool_calls: list[SaidCall] = []
+    tool_calls: list[RequestCall] = []
 
 
 class Result(Struct, tag_field="role", tag="tool", gc=False):
@@ -69,7 +69,7 @@ class Call(Struct, gc=False):
     id: str | None = None
 
 
-class Said(Struct, gc=False):
+class ReplyMessage(Struct, gc=False):
     """What the model adds."""
 
     content: str | None = None
@@ -82,7 +82,7 @@ class Line(Struct, gc=False):
     """A whole reply, or a line of a streamed one, or the error that came in its place (OLL-20, OLL-23)."""
 
     model: str | None = None
-    message: Said | None = None
+    message: ReplyMessage | None = None
     done: bool | None = None
     done_reason: str | None = None
     prompt_eval_count: int | None = None
@@ -93,7 +93,7 @@ class Line(Struct, gc=False):
 class Portion(Struct, gc=False):
     """What is worth reading in the usual line of a stream that has begun."""
 
-    message: Said | None = None
+    message: ReplyMessage | None = None
     done: bool | None = None
     error: Any = None
 

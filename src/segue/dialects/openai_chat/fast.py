@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
 
 
-def read_usual(told: Any, origin: Origin) -> Message | None:
+def read_fast(told: Any, origin: Origin) -> Message | None:
     """A user's text, a model's text and function calls, or a tool's text; nothing if it is anything else."""
     if type(told) is not dict:
         return None

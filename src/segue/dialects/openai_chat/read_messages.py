@@ -86,7 +86,7 @@ def _part(told: Any, path: str) -> Block:
 def _url(told: Any, path: str) -> str:
     url = told.get("url") if isinstance(told, dict) else told
     if not isinstance(url, str):
-        raise request_fields.misread(path, "an address", url)
+        raise request_fields.wrong_type(path, "an address", url)
     return url
 
 

@@ -10,7 +10,7 @@ from segue.conversation.blocks import Media, Reasoning, Text
 from segue.conversation.usage import Usage
 from segue.dialects.data_urls import url_of
 from segue.dialects.openai_chat.lenient import decode_chunk
-from segue.dialects.openai_chat.stream_state import FINISHES, Hearing
+from segue.dialects.openai_chat.stream_state import FINISHES, ReplyReader
 from segue.dialects.openai_chat.wire import sealed
 from segue.errors import ProtocolError
 from segue.transcript.value_text import json_of
@@ -39,13 +39,13 @@ FINISH_WORDS: Mapping[Finish, str] = {
 def decode_reply(variant: Variant, data: bytes) -> list[Event]:
     """The events of a whole reply."""
     events: list[Event] = []
-    hearing = Hearing(variant)
+    reader = ReplyReader(variant)
     chunk = decode_chunk(data)
     if chunk is None:
-        hearing.fail(ProtocolError("The reply is not a JSON object.", code="reply_not_json"), events)
+        reader.fail(ProtocolError("The reply is not a JSON object.", code="reply_not_json"), events)
         return events
-    hearing.take(chunk, events, whole=True)
-    hearing.end(events, proper=True)
+    reader.read(chunk, events, whole=True)
+    reader.end(events, proper=True)
     return events
 
 

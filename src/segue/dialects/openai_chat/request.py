@@ -13,11 +13,11 @@ from segue.dialects import request_fields
 from segue.dialects.data_urls import kind_of, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.openai_chat import wire
-from segue.dialects.openai_chat.fast import read_usual
+from segue.dialects.openai_chat.fast import read_fast
 from segue.dialects.openai_chat.read_messages import read_message
 from segue.dialects.openai_chat.read_settings import read_options, read_tools
 from segue.dialects.openai_chat.reply import read_details
-from segue.dialects.openai_chat.settings import Speller
+from segue.dialects.openai_chat.settings import SettingsEncoder
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, Transcript, UserStep
@@ -44,14 +44,14 @@ def encode_request(
 ) -> EncodedRequest:
     if transcript.target.dialect not in ("", variant.name):
         raise _unsayable(f"It was rendered for {transcript.target.dialect}, not for {variant.name}.")
-    speller = Speller(variant, options, card)
-    speller.spell(tools, transcript.names)
+    settings = SettingsEncoder(variant, options, card)
+    settings.encode(tools, transcript.names)
     body = {
         "model": options.model or transcript.target.model,
-        "messages": _spell(variant, transcript, after),
-        **speller.body,
+        "messages": _encode_messages(variant, transcript, after),
+        **settings.body,
     }
-    return EncodedRequest(_ENCODER.encode(body), tuple(speller.repairs))
+    return EncodedRequest(_ENCODER.encode(body), tuple(settings.repairs))
 
 
 def _unsayable(what: str, path: str = "") -> TranscriptError:
@@ -63,18 +63,18 @@ def _unsayable(what: str, path: str = "") -> TranscriptError:
     )
 
 
-def _spell(variant: Variant, transcript: Transcript, after: int) -> list[WireMessage]:
+def _encode_messages(variant: Variant, transcript: Transcript, after: int) -> list[WireMessage]:
     steps = transcript.steps
     messages: list[WireMessage] = []
     first = after
     if not after:
-        told, first = _spell_system(transcript)
+        told, first = _leading_system(transcript)
         if told or first == len(steps):
             messages.append(wire.SystemMessage(told))
     for index in range(first, len(steps)):
         step = steps[index]
         if type(step) is ModelStep:
-            _spell_model(variant, step, index, messages)
+            _encode_model(variant, step, index, messages)
         elif type(step) is UserStep:
             blocks = step.blocks
             if step.instruction:
@@ -87,7 +87,7 @@ def _spell(variant: Variant, transcript: Transcript, after: int) -> list[WireMes
     return messages
 
 
-def _spell_system(transcript: Transcript) -> tuple[str, int]:
+def _leading_system(transcript: Transcript) -> tuple[str, int]:
     """What the operator says first, all in one, and how many steps that takes."""
     told = [transcript.system]
     for step in transcript.steps:
@@ -132,7 +132,7 @@ def _shown(media: Media, index: int) -> Mapping[str, Any]:
     raise _unsayable(f"There is no way to show {mime}.", f"steps[{index}]")
 
 
-def _spell_model(variant: Variant, step: ModelStep, index: int, messages: list[WireMessage]) -> None:
+def _encode_model(variant: Variant, step: ModelStep, index: int, messages: list[WireMessage]) -> None:
     blocks = step.blocks
     if len(blocks) == 1 and type(only := blocks[0]) is Text and only.seal is None:
         messages.append(wire.AssistantMessage(only.text))
@@ -153,18 +153,18 @@ def _spell_model(variant: Variant, step: ModelStep, index: int, messages: list[W
         else:
             raise _unsayable("A model's message cannot show media.", f"steps[{index}]")
     if any(texts) or not calls:
-        message.content = texts[0] if len(texts) == 1 else _said(variant, texts)
+        message.content = texts[0] if len(texts) == 1 else _encode_texts(variant, texts)
     elif variant.silence != "omit":
         message.content = "" if variant.silence == "empty" else None  # CHAT-04
     if thoughts:
-        _spell_thoughts(variant, thoughts, message, index)
+        _encode_thoughts(variant, thoughts, message, index)
     messages.append(message)
     if calls:
         message.tool_calls = [_call(call) for call in calls]
-        _spell_results(variant, calls, index, messages)
+        _encode_results(variant, calls, index, messages)
 
 
-def _said(variant: Variant, texts: list[str]) -> str | list[Mapping[str, Any]]:
+def _encode_texts(variant: Variant, texts: list[str]) -> str | list[Mapping[str, Any]]:
     told = [text for text in texts if text]
     if len(told) > 1 and variant.text_parts:
         return [{"type": "text", "text": text} for text in told]
@@ -180,7 +180,7 @@ def _joined(texts: list[str]) -> str:
     return joined
 
 
-def _spell_thoughts(
+def _encode_thoughts(
     variant: Variant, thoughts: list[Reasoning], message: wire.AssistantMessage, index: int
 ) -> None:
     if variant.details:
@@ -212,7 +212,7 @@ def _call(call: AnsweredCall) -> wire.Call:
     return wire.Call(call.id, function)
 
 
-def _spell_results(
+def _encode_results(
     variant: Variant, calls: list[AnsweredCall], index: int, messages: list[WireMessage]
 ) -> None:
     for call in calls:
@@ -232,7 +232,7 @@ def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
     options = read_options(body, extra)
     origin = Origin(variant.name, model=options.model)
     told = [
-        read_usual(item, origin)
+        read_fast(item, origin)
         or read_message(request_fields.record(item, f"messages[{index}]"), f"messages[{index}]", origin)
         for index, item in enumerate(request_fields.items(body.get("messages"), "messages"))
     ]

@@ -22,7 +22,7 @@ _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 _SAMPLING = ("temperature", "top_p", "top_k", "seed", "stop", "repeat_penalty")
 
 
-class Speller:
+class SettingsEncoder:
     """Spells tools and options for one request, and notes what the target could not be told."""
 
     def __init__(self, variant: Variant, options: Options, card: ModelCard) -> None:
@@ -32,19 +32,19 @@ class Speller:
         self.body: dict[str, Any] = {}
         self.repairs: list[Repair] = []
 
-    def spell(self, tools: tuple[ToolSpec, ...], names: Mapping[str, str]) -> None:
+    def encode(self, tools: tuple[ToolSpec, ...], names: Mapping[str, str]) -> None:
         if self.options.stream:
             self.body["stream"] = True
             if self.variant.stream_usage:
                 self.body["stream_options"] = {"include_usage": True}  # CHAT-63
         if self._may_offer(tools):
-            self._offer(tools, names)
+            self._encode_tools(tools, names)
         elif self.options.tool_choice not in (None, "auto", "none"):
             self._note("option_not_sent", "tool_choice", "there are no tools to choose from")
-        self._limit()
-        self._draw()
-        self._think()
-        self._shape()
+        self._encode_limit()
+        self._encode_sampling()
+        self._encode_thinking()
+        self._encode_format()
         for field, value in self.variant.always.items():
             self.body.setdefault(field, value)
         self._add_extra()
@@ -80,7 +80,7 @@ class Speller:
             return False
         return True
 
-    def _offer(self, tools: tuple[ToolSpec, ...], names: Mapping[str, str]) -> None:
+    def _encode_tools(self, tools: tuple[ToolSpec, ...], names: Mapping[str, str]) -> None:
         self.body["tools"] = [self._tool(tool, names, number) for number, tool in enumerate(tools)]
         choice = self.options.tool_choice or "auto"
         kind = "named" if isinstance(choice, Named) else choice
@@ -122,13 +122,13 @@ class Speller:
 
     # Options
 
-    def _limit(self) -> None:
+    def _encode_limit(self) -> None:
         if self.options.max_tokens is not None:
             longer = self.card.completion_tokens or self.variant.limit == "max_completion_tokens"
             field = "max_completion_tokens" if longer else "max_tokens"
             self.body[field] = self.options.max_tokens
 
-    def _draw(self) -> None:
+    def _encode_sampling(self) -> None:
         for name in _SAMPLING:
             value = getattr(self.options, name)
             if value is None or value == ():
@@ -141,7 +141,7 @@ class Speller:
             else:
                 self.body[field] = list(value) if isinstance(value, tuple) else value
 
-    def _think(self) -> None:
+    def _encode_thinking(self) -> None:
         budget = self.options.thinking_budget
         if budget is not None:
             if self.variant.budget:
@@ -155,12 +155,12 @@ class Speller:
                 self._note("option_not_sent", "effort", "with tools this model must not think on this wire")
             return
         if effort is not None:
-            self._try(effort)
+            self._encode_effort(effort)
 
-    def _try(self, effort: Effort) -> None:
+    def _encode_effort(self, effort: Effort) -> None:
         # A card that speaks for this very target and says nothing of thinking knows of none.
-        unsaid = "none" if self.variant.name in self.card.dialects else self.variant.thinking
-        mode = self.card.thinking or unsaid
+        default = "none" if self.variant.name in self.card.dialects else self.variant.thinking
+        mode = self.card.thinking or default
         degrees = self.card.efforts or self.variant.efforts
         if mode in ("", "none", "always"):
             if mode == "always" or effort != "none":
@@ -176,12 +176,12 @@ class Speller:
         if not self.variant.effort:
             self._note("option_not_sent", "effort", "the target does not know it")
             return
-        word = _nearest(effort, degrees)
-        if word != effort:
-            self._note("option_not_sent", "effort", f'"{effort}" is sent as "{word}"')
-        _put(self.body, self.variant.effort, word)
+        level = _nearest(effort, degrees)
+        if level != effort:
+            self._note("option_not_sent", "effort", f'"{effort}" is sent as "{level}"')
+        _put(self.body, self.variant.effort, level)
 
-    def _shape(self) -> None:
+    def _encode_format(self) -> None:
         schema = self.options.response_schema
         if schema is None:
             return
@@ -218,8 +218,8 @@ def _put(body: dict[str, Any], path: str, value: Any) -> None:
 
 def _nearest(effort: Effort, known: tuple[str, ...]) -> str:
     wanted = EFFORTS.index(effort)
-    places = {word: place for place, word in enumerate(EFFORTS) if word in known}
-    return min(places, key=lambda word: abs(places[word] - wanted)) if places else effort
+    places = {level: place for place, level in enumerate(EFFORTS) if level in known}
+    return min(places, key=lambda level: abs(places[level] - wanted)) if places else effort
 
 
 def is_strict(schema: Any) -> bool:

@@ -23,7 +23,7 @@ from segue.dialects import sse
 from segue.dialects.openai_chat.errors import envelope_of, error_in_reply
 from segue.dialects.openai_chat.lenient import decode_chunk, decode_portion
 from segue.dialects.openai_chat.reply import counts_of, finish_word, image_of, read_details
-from segue.dialects.openai_chat.stream_state import Hearing
+from segue.dialects.openai_chat.stream_state import ReplyReader
 from segue.dialects.openai_chat.wire import sealed
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ReplyDecoder:
     def __init__(self, variant: Variant) -> None:
         self._variant = variant
         self._frames = sse.FrameDecoder()
-        self._hearing = Hearing(variant)
+        self._reader = ReplyReader(variant)
         self.unread: list[bytes] = []
         self._head: bytes | None = b""
         """What came before the first frame: perhaps no stream at all, but an error as plain JSON."""
@@ -50,54 +50,54 @@ class ReplyDecoder:
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         only = self._frames.sole(data)
-        if only is not None and self._hear(only, events):
+        if only is not None and self._read_fast(only, events):
             return events
         frames = self._frames.feed(data)
         if self._head is not None:
             self._head = None if frames else self._head + data[: _HEAD - len(self._head)]
         for frame in frames:
-            if frame.event or not self._hear(frame.data, events):
-                self._take(frame, events)
+            if frame.event or not self._read_fast(frame.data, events):
+                self._read_frame(frame, events)
         return events
 
     def close(self) -> list[Event]:
         events: list[Event] = []
         for frame in self._frames.close():
             self._head = None
-            self._take(frame, events)
+            self._read_frame(frame, events)
         if self._head and self._head.lstrip()[:1] in (b"{", b"["):
             chunk = decode_chunk(self._head)
             if chunk is not None:
-                self._hearing.take(chunk, events, whole=True)
-                self._hearing.end(events, proper=True)
+                self._reader.read(chunk, events, whole=True)
+                self._reader.end(events, proper=True)
         why = f"{len(self.unread)} of its lines could not be read." if self.unread else ""
-        self._hearing.end(events, proper=False, why=why)
+        self._reader.end(events, proper=False, why=why)
         return events
 
-    def _hear(self, data: bytes, events: list[Event]) -> bool:
-        """Hear the usual chunk; whether it was one."""
-        if self._hearing.introduced:
+    def _read_fast(self, data: bytes, events: list[Event]) -> bool:
+        """Read the usual chunk; whether it was one."""
+        if self._reader.introduced:
             portion = decode_portion(data)
             if portion is not None:
-                self._hearing.resume(portion, events)
+                self._reader.read_portion(portion, events)
                 return True
         chunk = decode_chunk(data)
         if chunk is None:
             return False
         self._head = None
-        self._hearing.take(chunk, events)
+        self._reader.read(chunk, events)
         return True
 
-    def _take(self, frame: sse.Frame, events: list[Event]) -> None:
+    def _read_frame(self, frame: sse.Frame, events: list[Event]) -> None:
         data = frame.data
         chunk = decode_chunk(data)
         if chunk is not None and frame.event != "error":
-            self._hearing.take(chunk, events)
+            self._reader.read(chunk, events)
         elif data.strip() == _DONE:
-            self._hearing.end(events, proper=True)
+            self._reader.end(events, proper=True)
         elif frame.event == "error":
             told = chunk.error if chunk is not None and chunk.error else data.decode("utf-8", "replace")
-            self._hearing.fail(error_in_reply(self._variant, told), events)
+            self._reader.fail(error_in_reply(self._variant, told), events)
         elif data.strip():
             self.unread.append(data)
 

@@ -62,7 +62,7 @@ _GROWING = ("text", "summary", "data")
 """Fields of a reasoning detail that arrive in pieces."""
 
 
-class Hearing:
+class ReplyReader:
     """What was heard of one reply so far."""
 
     def __init__(self, variant: Variant) -> None:
@@ -70,9 +70,9 @@ class Hearing:
         self._id = self._model = ""
         self._next = 0
         self._text = self._thought = -1
-        self._calls: list[_Heard] = []
-        self._by_index: dict[int, _Heard] = {}
-        self._by_id: dict[str, _Heard] = {}
+        self._calls: list[_OpenCall] = []
+        self._by_index: dict[int, _OpenCall] = {}
+        self._by_id: dict[str, _OpenCall] = {}
         self._details: list[dict[str, Any]] = []
         self._thinks_aloud = False
         self._inline = InlineThoughts() if variant.inline_thoughts else None
@@ -85,15 +85,15 @@ class Hearing:
         """Whether id and model are known."""
         self.over = False
 
-    def take(self, chunk: Chunk, events: list[Event], *, whole: bool = False) -> None:
+    def read(self, chunk: Chunk, events: list[Event], *, whole: bool = False) -> None:
         if not (self.over or chunk.error or self.introduced) and (chunk.id or chunk.model):
             if (not self._id and chunk.id) or (not self._model and chunk.model):
                 self._id, self._model = self._id or chunk.id or "", self._model or chunk.model or ""
                 events.append(ReplyStarted(self._id, self._model))
             self.introduced = bool(self._id and self._model)
-        self.resume(chunk, events, whole=whole)
+        self.read_portion(chunk, events, whole=whole)
 
-    def resume(self, portion: Chunk | Portion, events: list[Event], *, whole: bool = False) -> None:
+    def read_portion(self, portion: Chunk | Portion, events: list[Event], *, whole: bool = False) -> None:
         if self.over:
             return
         if portion.error:
@@ -105,7 +105,7 @@ class Hearing:
             self._answered = True
             piece = (choice.message or choice.delta) if whole else (choice.delta or choice.message)
             if piece is not None:
-                self._hear(piece, events, whole=whole)
+                self._read_piece(piece, events, whole=whole)
             if choice.finish_reason:
                 self._finish = choice.finish_reason
             if choice.usage is not None:  # KIM-19
@@ -138,21 +138,21 @@ class Hearing:
             reason = "tool_calls" if self._calls else "stop"
         if self._refused and reason == "stop":
             reason, raw = "content_filter", "refusal"
-        self._tell_rest(events)
+        self._report_rest(events)
         events.append(Finished(reason, raw))
 
     def fail(self, error: SegueError, events: list[Event]) -> None:
         if not self.over:
-            self._tell_rest(events)
+            self._report_rest(events)
             events.append(Failed(error))
 
-    def _tell_rest(self, events: list[Event]) -> None:
+    def _report_rest(self, events: list[Event]) -> None:
         self.over = True
         thought, answer = self._inline.close() if self._inline is not None else ("", "")
         if thought:
-            self._think(thought, events)
+            self._add_thought(thought, events)
         if answer:
-            self._say(answer, events)
+            self._add_text(answer, events)
         if self._details:
             for detail in self._details:
                 for field in _GROWING:
@@ -171,14 +171,14 @@ class Hearing:
         self._next += 1
         return self._next - 1
 
-    def _hear(self, piece: Piece, events: list[Event], *, whole: bool) -> None:
+    def _read_piece(self, piece: Piece, events: list[Event], *, whole: bool) -> None:
         thought = piece.reasoning_content or piece.reasoning
         if thought:
             self._thinks_aloud = True
             self._inline = None
-            self._think(thought, events)
+            self._add_thought(thought, events)
         if piece.reasoning_details:
-            self._hear_details(piece.reasoning_details, events, whole=whole)
+            self._read_details(piece.reasoning_details, events, whole=whole)
         if piece.content:
             if self._inline is not None:
                 self._sort(piece.content, self._inline, events)
@@ -188,48 +188,48 @@ class Hearing:
                 events.append(TextDelta(self._text, piece.content))
         if piece.tool_calls:
             for position, call in enumerate(piece.tool_calls):
-                self._hear_call(call, events, position if whole else call.index)
+                self._read_call(call, events, position if whole else call.index)
         if piece.refusal or piece.function_call or piece.extra_content or piece.images or piece.audio:
-            self._hear_rest(piece, events)
+            self._read_rest(piece, events)
 
-    def _hear_rest(self, piece: Piece, events: list[Event]) -> None:
+    def _read_rest(self, piece: Piece, events: list[Event]) -> None:
         """What is rarely there."""
         if piece.refusal:
             self._refused = True
-            self._say(piece.refusal, events)
+            self._add_text(piece.refusal, events)
         if piece.function_call is not None and (piece.function_call.name or self._calls):
-            self._hear_call(CallPiece(0, None, piece.function_call), events, 0)
+            self._read_call(CallPiece(0, None, piece.function_call), events, 0)
         if signature := seal_of(piece.extra_content):
-            self._say("", events)
+            self._add_text("", events)
             events.append(Sealed(self._text, signature, "thought", "text"))
-        self._see(piece, events)
+        self._read_media(piece, events)
 
     def _sort(self, text: str, inline: InlineThoughts, events: list[Event]) -> None:
         thought, answer = inline.feed(text)
         if thought:
-            self._think(thought, events)
+            self._add_thought(thought, events)
         if answer:
-            self._say(answer, events)
+            self._add_text(answer, events)
         if inline.over:
             self._inline = None
 
-    def _say(self, text: str, events: list[Event]) -> None:
+    def _add_text(self, text: str, events: list[Event]) -> None:
         if self._text < 0:
             self._text = self._new()
         events.append(TextDelta(self._text, text))
 
-    def _think(self, text: str, events: list[Event]) -> None:
+    def _add_thought(self, text: str, events: list[Event]) -> None:
         if self._thought < 0:
             self._thought = self._new()
         events.append(ReasoningDelta(self._thought, text))
 
-    def _hear_details(self, details: Sequence[dict[str, Any]], events: list[Event], *, whole: bool) -> None:
+    def _read_details(self, details: Sequence[dict[str, Any]], events: list[Event], *, whole: bool) -> None:
         for detail in details:
             text = detail.get("text") or detail.get("summary")
             if isinstance(text, str) and not self._thinks_aloud:  # the same words stand in the plain field
-                self._think(text, events)
+                self._add_thought(text, events)
             elif self._thought < 0 and self._variant.details:
-                self._think("", events)  # its seal is told at the end, its place is here
+                self._add_thought("", events)  # its seal is told at the end, its place is here
             if not self._variant.details:
                 continue
             last = self._details[-1] if self._details and not whole else None
@@ -242,7 +242,7 @@ class Hearing:
                 elif value not in (None, ""):
                     last[key] = [value] if _grows(key, value) else value
 
-    def _hear_call(self, piece: CallPiece, events: list[Event], index: int | None) -> None:
+    def _read_call(self, piece: CallPiece, events: list[Event], index: int | None) -> None:
         call = self._find_call(piece, index)
         function = piece.function
         name = (function.name if function is not None else None) or ""
@@ -255,7 +255,7 @@ class Hearing:
         if signature := seal_of(piece.extra_content):
             events.append(Sealed(call.index, signature, "thought", "call"))
 
-    def _find_call(self, piece: CallPiece, index: int | None) -> _Heard:
+    def _find_call(self, piece: CallPiece, index: int | None) -> _OpenCall:
         """CHAT-61: the call a piece belongs to is told by its index, else by its id, else it is the last one."""
         name = piece.function.name if piece.function is not None else None
         if index is not None:
@@ -267,7 +267,7 @@ class Hearing:
         else:
             known = self._calls[-1] if self._calls and not name else None
         if known is None:
-            known = _Heard(self._new())
+            known = _OpenCall(self._new())
             self._calls.append(known)
         if index is not None:
             self._by_index[index] = known
@@ -275,7 +275,7 @@ class Hearing:
             self._by_id[piece.id] = known
         return known
 
-    def _see(self, piece: Piece, events: list[Event]) -> None:
+    def _read_media(self, piece: Piece, events: list[Event]) -> None:
         for image in piece.images or ():
             shown = image.get("image_url")
             url = shown.get("url") if isinstance(shown, dict) else None
@@ -284,12 +284,12 @@ class Hearing:
         if piece.audio:
             transcript, data = piece.audio.get("transcript"), piece.audio.get("data")
             if isinstance(transcript, str) and transcript:
-                self._say(transcript, events)
+                self._add_text(transcript, events)
             if isinstance(data, str) and data:
                 self._audio.append(data)
 
 
-class _Heard:
+class _OpenCall:
     """A call while it arrives."""
 
     __slots__ = ("id", "index", "name", "started")

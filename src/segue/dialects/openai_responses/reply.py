@@ -22,7 +22,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import Usage
 from segue.dialects.counts import count
-from segue.dialects.opaque_blocks import KIND, kept_in
+from segue.dialects.opaque_blocks import KIND, opaque_block
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import encode_error, refusal
 from segue.errors import ProtocolError
@@ -58,17 +58,17 @@ def decode_reply(body: bytes) -> list[Event]:
             return [Failed(refusal(error, body=body))]
         return [Failed(ProtocolError("The answer holds no output.", path="output"))]
     events: list[Event] = [started(reply)]
-    telling = Telling()
+    reader = ItemReader()
     for index, item in enumerate(output):
-        events += telling.settle(index, item)
-    return [*events, *ended(reply, telling)]
+        events += reader.settle(index, item)
+    return [*events, *ended(reply, reader)]
 
 
 def started(response: Mapping[str, Any]) -> ReplyStarted:
     return ReplyStarted(_text(response, "id"), _text(response, "model"))
 
 
-def ended(response: Mapping[str, Any], telling: Telling) -> Iterator[Event]:
+def ended(response: Mapping[str, Any], reader: ItemReader) -> Iterator[Event]:
     """What the final state of a response says about its end (RESP-62)."""
     usage = usage_of(response.get("usage"))
     if usage is not None:
@@ -84,10 +84,10 @@ def ended(response: Mapping[str, Any], telling: Telling) -> Iterator[Event]:
         yield Finished(_INCOMPLETE.get(reason, "stop"), reason or "incomplete")
     elif status == "cancelled":
         yield Finished("cancelled", "cancelled")
-    elif telling.refused and not telling.called:
+    elif reader.refused and not reader.called:
         yield Finished("content_filter", REFUSED)
     else:
-        yield Finished("tool_calls" if telling.called else "stop", status if isinstance(status, str) else "")
+        yield Finished("tool_calls" if reader.called else "stop", status if isinstance(status, str) else "")
 
 
 def usage_of(counts: Any) -> Usage | None:
@@ -109,7 +109,7 @@ def _text(held: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-class Telling:
+class ItemReader:
     """What was told of each output item so far, so that its final state adds only what is missing (RESP-61)."""
 
     def __init__(self) -> None:
@@ -270,7 +270,7 @@ def status_of(finish: Finish, raw: str) -> tuple[str, dict[str, str] | None]:
 def _encode_block(block: Block, own: str, *, refused: bool) -> dict[str, Any] | Raw | None:
     match block:
         case Text(said):
-            return kept_in(block) or (message_item(own, said, refused=refused) if said else None)
+            return opaque_block(block) or (message_item(own, said, refused=refused) if said else None)
         case Reasoning(thought, seal):
             return reasoning_item(own, thought, seal.payload if seal is not None else "")
         case ToolCall():

@@ -13,11 +13,11 @@ from segue.conversation.tools import ToolSpec
 from segue.dialects.data_urls import media_from, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
-from segue.dialects.opaque_blocks import Returned, keep, kept_in
+from segue.dialects.opaque_blocks import OpaqueBlockFilter, opaque_block, seal_block
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.settings import decode_options, encode_settings
-from segue.dialects.request_fields import items, misread, record, take_system, text, unknown
+from segue.dialects.request_fields import items, record, take_system, text, unknown, wrong_type
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
@@ -55,17 +55,17 @@ def encode_request(
 
 def _encode_items(transcript: Transcript, after: int) -> list[wire.Item]:
     encoded: list[wire.Item] = []
-    returned = Returned()
+    opaque = OpaqueBlockFilter()
     for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is ModelStep:
-            _encode_model(step, index, returned, encoded)
+            _encode_model(step, index, opaque, encoded)
         elif type(step) is UserStep:
             role = "developer" if step.instruction else "user"
             encoded.append(wire.MessageItem(role, _encode_shown(step.blocks)))
     return encoded
 
 
-def _encode_model(step: ModelStep, index: int, returned: Returned, encoded: list[wire.Item]) -> None:
+def _encode_model(step: ModelStep, index: int, opaque: OpaqueBlockFilter, encoded: list[wire.Item]) -> None:
     outputs: list[wire.Item] = []
     kept: dict[int, Raw] | None = None
     for position, block in enumerate(step.blocks):
@@ -74,7 +74,7 @@ def _encode_model(step: ModelStep, index: int, returned: Returned, encoded: list
             outputs.append(wire.FunctionCallOutput(block.id, _encode_output(block.completion)))
         elif type(block) is Text:
             if block.seal is not None and kept is None:
-                kept = returned.among(step.blocks)
+                kept = opaque.select(step.blocks)
             item = kept.get(position) if kept is not None else None
             encoded.append(wire.MessageItem("assistant", block.text) if item is None else item)
         elif type(block) is Reasoning and block.seal is not None:
@@ -95,7 +95,7 @@ def _encode_output(completion: Completion) -> str | list[wire.Part]:
 
 def _encode_shown(blocks: tuple[Text | Media, ...]) -> str | list[wire.Part]:
     first = blocks[0]
-    if len(blocks) == 1 and type(first) is Text and kept_in(first) is None:
+    if len(blocks) == 1 and type(first) is Text and opaque_block(first) is None:
         return first.text
     return [_encode_block(block) for block in blocks]
 
@@ -103,7 +103,7 @@ def _encode_shown(blocks: tuple[Text | Media, ...]) -> str | list[wire.Part]:
 def _encode_block(block: Text | Media) -> wire.Part:
     match block:
         case Text(said):
-            return kept_in(block) or wire.InputText(said)
+            return opaque_block(block) or wire.InputText(said)
         case Media():
             return _encode_media(block)
         case _:
@@ -171,7 +171,7 @@ def _message(speaker: Speaker, blocks: list[Block], origin: Origin) -> Message:
 def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speaker, list[Block]]:
     kind = item.get("type", "message")
     if not isinstance(kind, str):
-        raise misread(f"{path}.type", "the type of an item", kind)
+        raise wrong_type(f"{path}.type", "the type of an item", kind)
     match kind:
         case "message":
             role = item.get("role")
@@ -197,7 +197,7 @@ def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speak
         return "model", [ToolCall("", name, arguments, native_id=call_id)]
     if kind.removesuffix("_output") in ("function_call", *wire.CLIENT_CALLS):
         return "tool", [_decode_result(item, path)]
-    return "model", [keep(item, _told(item), origin)]
+    return "model", [seal_block(item, _as_words(item), origin)]
 
 
 def _decode_call(item: dict[str, Any], path: str) -> ToolCall:
@@ -268,12 +268,12 @@ def _decode_part(part: dict[str, Any], path: str, keeper: Origin | None) -> Text
             mime = f"audio/{text(sound.get('format'), path) or 'wav'}"
             return Media("audio", mime, text(sound.get("data"), f"{path}.data"))
         case str():
-            return keep(part, _told(part), keeper) if keeper is not None else Text(_told(part))
+            return seal_block(part, _as_words(part), keeper) if keeper is not None else Text(_as_words(part))
         case other:
-            raise misread(f"{path}.type", "the type of a part", other)
+            raise wrong_type(f"{path}.type", "the type of a part", other)
 
 
-def _told(item: dict[str, Any]) -> str:
+def _as_words(item: dict[str, Any]) -> str:
     """What we have no block for, in words: the provider's own tools, files it keeps."""
     hidden = ("type", "id", "status", "encrypted_content")
     told = {key: value for key, value in item.items() if key not in hidden}

@@ -21,12 +21,12 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects import sse
 from segue.dialects.counts import merged
-from segue.dialects.opaque_blocks import is_kept
+from segue.dialects.opaque_blocks import is_opaque
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import error_object, refusal
 from segue.dialects.openai_responses.reply import (
     REFUSED,
-    Telling,
+    ItemReader,
     call_item,
     ended,
     image_item,
@@ -55,7 +55,7 @@ class ReplyDecoder:
 
     def __init__(self) -> None:
         self._frames = sse.FrameDecoder()
-        self._telling = Telling()
+        self._reader = ItemReader()
         self._places: dict[Any, Any] = {}
         """Item id → place, for items whose beginning or end was seen."""
         self._done: set[Any] = set()
@@ -75,12 +75,12 @@ class ReplyDecoder:
                 self._read(data, events)
                 continue
             if type(more) is wire.MoreText:
-                event = self._telling.text(more.output_index, more.content_index or 0, more.delta)
+                event = self._reader.text(more.output_index, more.content_index or 0, more.delta)
             elif type(more) is wire.MoreThought:
                 part = ("summary", more.summary_index)
-                event = self._telling.thought(more.output_index, part, more.delta)
+                event = self._reader.thought(more.output_index, part, more.delta)
             else:
-                event = self._telling.arguments(more.output_index, more.delta)
+                event = self._reader.arguments(more.output_index, more.delta)
             if event is not None:
                 events.append(event)
         return events
@@ -105,13 +105,13 @@ class ReplyDecoder:
         event: Event | None = None
         match chunk.type:
             case "response.output_text.delta" | "response.refusal.delta":
-                event = self._telling.text(place, chunk.content_index or 0, _text(chunk.delta))
+                event = self._reader.text(place, chunk.content_index or 0, _text(chunk.delta))
             case "response.function_call_arguments.delta":
-                event = self._telling.arguments(place, _text(chunk.delta))
+                event = self._reader.arguments(place, _text(chunk.delta))
             case "response.reasoning_summary_text.delta":
-                event = self._telling.thought(place, ("summary", chunk.summary_index), _text(chunk.delta))
+                event = self._reader.thought(place, ("summary", chunk.summary_index), _text(chunk.delta))
             case "response.reasoning_text.delta":
-                event = self._telling.thought(place, ("content", chunk.content_index), _text(chunk.delta))
+                event = self._reader.thought(place, ("content", chunk.content_index), _text(chunk.delta))
             case _:
                 self._read_other(chunk, place, events)
         if event is not None:
@@ -125,11 +125,11 @@ class ReplyDecoder:
                 item = self._seen(chunk.item, place)
                 if item.get("type") == "function_call":
                     name, call_id = _text(item.get("name")), _text(item.get("call_id"))
-                    event = self._telling.call(place, call_id, name)
+                    event = self._reader.call(place, call_id, name)
                     events += [event] if event is not None else []
             case "response.output_item.done":
                 self._done.add(place)
-                events += self._telling.settle(place, self._seen(chunk.item, place))
+                events += self._reader.settle(place, self._seen(chunk.item, place))
             case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
                 self._end(chunk.response or {}, events)
             case "error":  # RESP-63: the fields lie in an object of their own, or beside the type
@@ -158,8 +158,8 @@ class ReplyDecoder:
             # Some servers leave items out of the final state, or call them by other ids there.
             own = item.get("id") if isinstance(item, dict) else None
             if own in self._places or index not in self._done:
-                events += self._telling.settle(self._places.get(own, index), item)
-        events += ended(response, self._telling)
+                events += self._reader.settle(self._places.get(own, index), item)
+        events += ended(response, self._reader)
 
 
 def _text(value: Any) -> str:
@@ -314,7 +314,7 @@ class ReplyEncoder:
 
     def _seal(self, seal: Sealed) -> bytes:
         if seal.index not in self._items and seal.block != "reasoning":
-            kept = seal.block == "text" and is_kept(seal.payload, seal.kind)
+            kept = seal.block == "text" and is_opaque(seal.payload, seal.kind)
             return self._open(seal.index, "kept", sealed=seal.payload) if kept else b""
         opened = self._open(seal.index, "reasoning")
         self._items[seal.index].sealed = seal.payload

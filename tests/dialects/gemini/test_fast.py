@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.conversation.blocks import Origin
-from segue.dialects.gemini.fast import read_usual
+from segue.dialects.gemini.fast import read_fast
 from segue.dialects.gemini.request import _decode_content
 
 ORIGIN = Origin("gemini", model="m")
@@ -44,7 +44,7 @@ told = st.fixed_dictionaries(
 
 @given(told)
 def test_a_usual_content_is_read_as_with_care(content: dict[str, Any]) -> None:
-    usual = read_usual(content, ORIGIN)
+    usual = read_fast(content, ORIGIN)
     assert usual is None or [usual] == list(_decode_content(content, "contents[0]", ORIGIN))
 
 
@@ -59,7 +59,7 @@ def test_a_usual_content_is_read_as_with_care(content: dict[str, Any]) -> None:
     ],
 )
 def test_the_usual_contents_are_read_at_once(content: dict[str, Any]) -> None:
-    usual = read_usual(content, ORIGIN)
+    usual = read_fast(content, ORIGIN)
     assert usual is not None
     assert [usual] == list(_decode_content(content, "contents[0]", ORIGIN))
 
@@ -77,4 +77,4 @@ def test_the_usual_contents_are_read_at_once(content: dict[str, Any]) -> None:
     ],
 )
 def test_what_may_hold_more_is_left_to_the_careful_reader(content: Any) -> None:
-    assert read_usual(content, ORIGIN) is None
+    assert read_fast(content, ORIGIN) is None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.conversation.blocks import Origin
-from segue.dialects.anthropic_messages.fast import read_usual
+from segue.dialects.anthropic_messages.fast import read_fast
 from segue.dialects.anthropic_messages.request import _decode_message
 
 ORIGIN = Origin("anthropic", model="m")
@@ -42,7 +42,7 @@ told = st.fixed_dictionaries(
 
 @given(told)
 def test_a_usual_message_is_read_as_with_care(message: dict[str, Any]) -> None:
-    usual = read_usual(message, ORIGIN)
+    usual = read_fast(message, ORIGIN)
     assert usual is None or [usual] == list(_decode_message(message, "messages[0]", ORIGIN))
 
 
@@ -57,7 +57,7 @@ def test_a_usual_message_is_read_as_with_care(message: dict[str, Any]) -> None:
     ],
 )
 def test_the_usual_messages_are_read_at_once(message: dict[str, Any]) -> None:
-    usual = read_usual(message, ORIGIN)
+    usual = read_fast(message, ORIGIN)
     assert usual is not None
     assert [usual] == list(_decode_message(message, "messages[0]", ORIGIN))
 
@@ -76,4 +76,4 @@ def test_the_usual_messages_are_read_at_once(message: dict[str, Any]) -> None:
     ],
 )
 def test_what_may_hold_more_is_left_to_the_careful_reader(message: Any) -> None:
-    assert read_usual(message, ORIGIN) is None
+    assert read_fast(message, ORIGIN) is None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.conversation.blocks import Origin
-from segue.dialects.openai_chat.fast import read_usual
+from segue.dialects.openai_chat.fast import read_fast
 from segue.dialects.openai_chat.read_messages import read_message
 
 ORIGIN = Origin("openai_chat", model="m")
@@ -51,7 +51,7 @@ told = st.fixed_dictionaries(
 
 @given(told)
 def test_a_usual_message_is_read_as_with_care(message: dict[str, Any]) -> None:
-    usual = read_usual(message, ORIGIN)
+    usual = read_fast(message, ORIGIN)
     assert usual is None or usual == read_message(message, "messages[0]", ORIGIN)
 
 
@@ -68,7 +68,7 @@ def test_a_usual_message_is_read_as_with_care(message: dict[str, Any]) -> None:
     ],
 )
 def test_the_usual_messages_are_read_at_once(message: dict[str, Any]) -> None:
-    usual = read_usual(message, ORIGIN)
+    usual = read_fast(message, ORIGIN)
     assert usual is not None
     assert usual == read_message(message, "messages[0]", ORIGIN)
 
@@ -86,4 +86,4 @@ def test_the_usual_messages_are_read_at_once(message: dict[str, Any]) -> None:
     ],
 )
 def test_what_may_hold_more_is_left_to_the_careful_reader(message: Any) -> None:
-    assert read_usual(message, ORIGIN) is None
+    assert read_fast(message, ORIGIN) is None
