@@ -29,6 +29,8 @@ check: $(SYNCED) ## lint, types, import contracts, generated documents
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/typing/mypy.ini tests/typing
+	$(BIN)/pyright --project tests/typing --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m scripts.schema
 	$(BIN)/python -m scripts.requirements

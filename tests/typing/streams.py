@@ -1,0 +1,72 @@
+"""The events of a turn in one exhaustive match: a new event is an error of the type checker here first."""
+
+from __future__ import annotations
+
+from typing import assert_never, assert_type
+
+from segue import Chat, ToolCall, ToolResult
+from segue.errors import SegueError
+from segue.events import (
+    ChatEvent,
+    Compaction,
+    Error,
+    Finish,
+    MediaChunk,
+    ReasoningChunk,
+    Repaired,
+    Retrying,
+    Switch,
+    TextChunk,
+    ToolCallResult,
+    ToolCallStart,
+    ToolProgress,
+    TurnComplete,
+    Warned,
+    as_dict,
+)
+
+
+def describe(event: ChatEvent) -> str:  # noqa: PLR0911 - one line each
+    match event:
+        case TextChunk(text) | ReasoningChunk(text):
+            return text
+        case MediaChunk(media):
+            return media.kind
+        case ToolCallStart(call):
+            assert_type(call, ToolCall)
+            return call.name
+        case ToolProgress(call, message):
+            return f"{call.name}: {message}"
+        case ToolCallResult(call, result):
+            assert_type(result, ToolResult)
+            return call.id
+        case Repaired(repairs):
+            return ", ".join(repair.kind for repair in repairs)
+        case Switch(previous, model):
+            return f"{previous} → {model}"
+        case Retrying(model, error, after):
+            assert_type(after, float)
+            return f"{model}: {error.remedy}"
+        case Compaction(strategy=word) | Warned(message=word) | Finish(reason=word):
+            assert_type(event, Compaction | Warned | Finish)
+            return word
+        case TurnComplete(number):
+            return str(number)
+        case Error(error):
+            assert_type(error, SegueError)
+            return error.code
+        case _:
+            assert_never(event)
+
+
+async def show(chat: Chat) -> None:
+    async for event in chat.stream("Hello"):
+        assert_type(event, ChatEvent)
+        describe(event)
+        assert_type(event.type, str)
+        as_dict(event)
+
+
+def show_blocking(chat: Chat) -> list[str]:
+    with chat.blocking() as blocking:
+        return [describe(event) for event in blocking.stream("Hello")]
