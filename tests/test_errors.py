@@ -19,6 +19,7 @@ def test_every_error_has_a_code_and_a_remedy(kind: type[SegueError]) -> None:
         "message": "It went wrong.",
         "path": "",
         "remedy": error.remedy,
+        "hint": "",
     }
     assert str(error) == "It went wrong."
 
@@ -26,7 +27,7 @@ def test_every_error_has_a_code_and_a_remedy(kind: type[SegueError]) -> None:
 def test_an_error_reads_as_one_sentence_with_its_place_and_its_advice() -> None:
     error = TranscriptError("It is empty.", code="empty", path="messages", hint="Add one.")
     assert str(error) == "messages: It is empty. Add one."
-    assert error.as_dict()["remedy"] == "Add one."
+    assert (error.as_dict()["remedy"], error.as_dict()["hint"]) == ("fix", "Add one.")
 
 
 def test_a_refusal_keeps_what_the_provider_said() -> None:

@@ -14,7 +14,7 @@
     │   ├── RouteBusyError         wait         └── RouteTooSmallError   shrink
     └── JournalError        what we remember does not fit what happened       report
 
-Callers act on `remedy`, never on class names or sentences.
+Callers act on `remedy`, a word of a closed list, never on class names or sentences; `hint` is a sentence for people.
 """
 
 from __future__ import annotations
@@ -69,12 +69,13 @@ class SegueError(Exception):
         return f"{place}{self.message}{advice}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The form that goes into reports and JSON output."""
+        """The form for reports and JSON output."""
         return {
             "code": self.code,
             "message": self.message,
             "path": self.path,
-            "remedy": self.hint or self.remedy,
+            "remedy": self.remedy,
+            "hint": self.hint,
         }
 
 

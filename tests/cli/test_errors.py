@@ -6,12 +6,13 @@ import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import pytest
 
 from cli.cli_runs import Cloud, Here, Result
 from segue.cli.exit_codes import Exit
+from segue.errors import Remedy
 
 Met: TypeAlias = "Callable[[Cloud, Here], Result]"
 
@@ -233,7 +234,8 @@ def test_scripts_get_a_result_also_after_an_error(cloud: Cloud, asked: Here, met
         True,
         "error_during_execution",
     )
-    assert result["error"].keys() >= {"code", "message", "remedy"}
+    assert result["error"].keys() >= {"code", "message", "remedy", "hint"}
+    assert result["error"]["remedy"] in get_args(Remedy)
     assert told.err, "people are told too"
 
 

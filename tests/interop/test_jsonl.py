@@ -42,7 +42,7 @@ def test_a_bad_line_gets_its_own_error_and_the_rest_go_on() -> None:
     assert [answer["ok"] for answer in told] == [False, True, False, False, False, True]
     for answer in told:
         if not answer["ok"]:
-            assert answer["error"].keys() >= {"code", "message", "path", "remedy"}
+            assert answer["error"].keys() >= {"code", "message", "path", "remedy", "hint"}
             assert answer["error"]["code"] != "internal"
     assert [answer["id"] for answer in told] == [None, "good", None, 3, 4, "good"]
 

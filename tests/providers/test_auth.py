@@ -154,7 +154,7 @@ def test_a_missing_key_names_the_variable_and_the_command(name: str) -> None:
 def test_the_own_variable_of_a_configuration_is_the_one_that_is_named() -> None:
     provider = connect("openai", ProviderConfig(api_key_env="WORK_KEY"), environ={}, keyring=False)
     (problem,) = provider.validate_config()
-    assert "WORK_KEY" in problem.remedy
+    assert "WORK_KEY" in problem.hint
     assert problem.field == "providers.openai.api_key"
 
 

@@ -68,11 +68,11 @@ def test_all_problems_are_told_at_once_each_with_its_remedy() -> None:
         "headers.bad header",
         "key_command",
     }
-    assert found["api_keyy"].remedy == "Did you mean api_key?"
-    assert found["timeouts.conect"].remedy == "Did you mean timeouts.connect?"
+    assert found["api_keyy"].hint == "Did you mean api_key?"
+    assert found["timeouts.conect"].hint == "Did you mean timeouts.connect?"
     assert found["base_url"].value == "ftp://host"
-    assert "openai_chat" in found["dialect"].remedy
-    assert all(problem.message and problem.remedy for problem in found.values())
+    assert "openai_chat" in found["dialect"].hint
+    assert all(problem.message and problem.hint for problem in found.values())
     assert KEY not in str(found)
 
 
@@ -87,7 +87,7 @@ def test_an_empty_key_is_a_problem() -> None:
 
 
 def test_a_place_without_an_address_of_its_own_needs_one() -> None:
-    assert "AZURE_OPENAI_ENDPOINT" in problems_of({}, "azure-openai")["base_url"].remedy
+    assert "AZURE_OPENAI_ENDPOINT" in problems_of({}, "azure-openai")["base_url"].hint
     with pytest.raises(UsageError) as caught:
         connect("azure-openai", environ={}, keyring=False)
     assert caught.value.code == "no_base_url"
@@ -155,7 +155,7 @@ def test_a_provider_in_this_process_takes_settings_of_its_own_and_no_others() ->
     found = problems_of({"base_url": "http://x", "api_key": KEY, "threads": 0, "thread": 1}, "embedded")
     assert set(found) == {"base_url", "api_key", "threads", "thread"}
     assert "in this process" in found["base_url"].message
-    assert found["thread"].remedy == "Did you mean threads?"
+    assert found["thread"].hint == "Did you mean threads?"
     assert KEY not in str(found)
     assert set(problems_of({"model": "x"}, "scripted")) == {"model"}
     assert set(problems_of({"threads": 2, "context": 9}, "vllm")) == {"threads", "context"}

@@ -142,7 +142,7 @@ def _provider_faults(settings: Settings) -> Iterator[str]:
         for problem in read_provider_config(name, table)[1]:
             inner = problem.field.removeprefix(f"providers.{name}.")
             place = settings.origin_near(("providers", name, *inner.split(".")))
-            yield f"{place}: {problem.field}: {problem.message} {problem.remedy}".rstrip()
+            yield f"{place}: {problem.field}: {problem.message} {problem.hint}".rstrip()
 
 
 def _files(directory: File) -> Iterator[Layer]:

@@ -32,10 +32,10 @@ class Fault(Struct, frozen=True):
 
     path: Path
     message: str
-    remedy: str = ""
+    hint: str = ""
 
     def __str__(self) -> str:
-        return f"{self.message} {self.remedy}".rstrip()
+        return f"{self.message} {self.hint}".rstrip()
 
 
 @lru_cache(maxsize=1)
@@ -79,8 +79,8 @@ def _check(path: Path, value: Any, shape: inspect.Type) -> Iterator[Fault]:
 
 def _check_word(path: Path, value: Any, known: list[str]) -> Iterator[Fault]:
     if value not in known:
-        remedy = meant(str(value), known) or f"It can be: {', '.join(known)}."
-        yield Fault(path, f'{_name(path)} is "{value}", which is none of its values.', remedy)
+        hint = meant(str(value), known) or f"It can be: {', '.join(known)}."
+        yield Fault(path, f'{_name(path)} is "{value}", which is none of its values.', hint)
 
 
 def _check_list(path: Path, items: list[Any], shape: inspect.ListType) -> Iterator[Fault]:

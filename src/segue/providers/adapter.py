@@ -151,7 +151,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     field: str
     message: str
     value: str = ""
-    remedy: str = ""
+    hint: str = ""
 
 
 @runtime_checkable

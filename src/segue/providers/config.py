@@ -113,8 +113,8 @@ def check_config(
         except UsageError as error:
             problems.append(_problem(name, "dialect", config.dialect, error.message, error.hint))
     if address is None:
-        remedy = "Give it a base_url, or use the name of a provider that is known."
-        problems.append(_problem(name, "base_url", "", f'Nobody knows the provider "{name}".', remedy))
+        hint = "Give it a base_url, or use the name of a provider that is known."
+        problems.append(_problem(name, "base_url", "", f'Nobody knows the provider "{name}".', hint))
         return problems
     if config.base_url:
         try:
@@ -123,8 +123,8 @@ def check_config(
             problems.append(_problem(name, "base_url", config.base_url, error.message, error.hint))
     elif not address.base_url and not any((environ or {}).get(name) for name in address.base_url_env):
         variables = " or ".join(address.base_url_env)
-        remedy = f"Set base_url{f', or the variable {variables}' if variables else ''}."
-        problems.append(_problem(name, "base_url", "", f"{address.title} has no address of its own.", remedy))
+        hint = f"Set base_url{f', or the variable {variables}' if variables else ''}."
+        problems.append(_problem(name, "base_url", "", f"{address.title} has no address of its own.", hint))
     return [*problems, *_check_keys(name, config), *_check_timeouts(name, config)]
 
 
@@ -242,13 +242,13 @@ def _read_timeouts(name: str, table: Mapping[str, Any], problems: list[Problem])
 
 def _unknown(name: str, key: str, known: Mapping[str, Any]) -> Problem:
     near = get_close_matches(key, known, 1)
-    remedy = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."
-    return _problem(name, key, "***", "There is no such setting.", remedy)
+    hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."
+    return _problem(name, key, "***", "There is no such setting.", hint)
 
 
-def _problem(name: str, key: str, value: object, message: str, remedy: str) -> Problem:
+def _problem(name: str, key: str, value: object, message: str, hint: str) -> Problem:
     shown = "***" if value and key.partition(".")[0] in _SECRETS else str(value)
-    return Problem(field=f"providers.{name}.{key}", message=message, value=shown[:200], remedy=remedy)
+    return Problem(field=f"providers.{name}.{key}", message=message, value=shown[:200], hint=hint)
 
 
 def _plain(error: msgspec.ValidationError) -> str:

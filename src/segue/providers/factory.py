@@ -75,7 +75,7 @@ def _check_key(address: Address, key: Key) -> list[Problem]:
     try:
         key.headers()
     except SegueError as error:
-        return [Problem(field=f"providers.{address.name}.api_key", message=error.message, remedy=error.hint)]
+        return [Problem(field=f"providers.{address.name}.api_key", message=error.message, hint=error.hint)]
     return []
 
 

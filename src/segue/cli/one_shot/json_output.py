@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 from msgspec import Struct
 
+from segue.errors import Remedy
+
 if TYPE_CHECKING:
     from segue.errors import SegueError
 
@@ -36,11 +38,12 @@ class Tokens(Struct, frozen=True, kw_only=True):
 
 @final
 class ErrorInfo(Struct, frozen=True, kw_only=True):
-    """What went wrong: a stable code, what happened, and what to do."""
+    """What went wrong: a stable code, what happened, the kind of remedy (a closed list), and a hint for people."""
 
     code: str
     message: str
-    remedy: str = ""
+    remedy: Remedy
+    hint: str = ""
     status: int | None = None
     """Of the provider's answer."""
     request_id: str = ""
@@ -144,7 +147,8 @@ def error_info(error: SegueError) -> ErrorInfo:
     return ErrorInfo(
         code=error.code,
         message=error.message,
-        remedy=error.hint or error.remedy,
+        remedy=error.remedy,
+        hint=error.hint,
         status=getattr(error, "status", None),
         request_id=getattr(error, "request_id", "") or "",
     )

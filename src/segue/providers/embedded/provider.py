@@ -185,10 +185,8 @@ class EmbeddedProvider(ProviderAdapter):
 
     def validate_config(self) -> list[Problem]:
         problems = [
-            Problem(
-                field=field, message=f"{field} must be at least {least}.", value=str(value), remedy=remedy
-            )
-            for field, value, least, remedy in (
+            Problem(field=field, message=f"{field} must be at least {least}.", value=str(value), hint=hint)
+            for field, value, least, hint in (
                 ("threads", self._threads, 1, "One is the default."),
                 ("context", self._context or _CONTEXT, _CONTEXT, "Leave it away to have the model's own."),
             )
@@ -197,9 +195,7 @@ class EmbeddedProvider(ProviderAdapter):
         try:
             self._folder.find(self.model)
         except UsageError as error:
-            problems.append(
-                Problem(field="model", message=error.message, value=self.model, remedy=error.hint)
-            )
+            problems.append(Problem(field="model", message=error.message, value=self.model, hint=error.hint))
         return problems
 
     def close(self) -> None:
