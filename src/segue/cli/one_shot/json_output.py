@@ -42,7 +42,8 @@ class ErrorInfo(Struct, frozen=True, kw_only=True):
 
     code: str
     message: str
-    remedy: Remedy
+    remedy: Remedy | None = None
+    """Null for a warning: nothing has to be done."""
     hint: str = ""
     status: int | None = None
     """Of the provider's answer."""
