@@ -14,6 +14,7 @@ import segue
 
 SOURCE = Path(segue.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
+FOLDERS = sorted({path.parent for path in MODULES})
 DIALECTS = [
     folder
     for folder in sorted((SOURCE / "dialects").iterdir())
@@ -37,6 +38,98 @@ def test_every_dialect_has_the_same_six_files(folder: Path) -> None:
 def test_no_module_is_a_drawer() -> None:
     drawers = {"utils", "util", "helpers", "common", "base", "manager", "handler", "misc"}
     assert [path for path in MODULES if path.stem in drawers] == []
+
+
+NOUNS_AND_TERMS = {
+    "blocking": "BlockingChat, the chat for programs without an event loop",
+    "calling": "tool calling is the name of the thing",
+    "embedded": "the embedded model",
+    "learned": "learned facts: what providers' answers taught about their models",
+    "listing": "a noun",
+    "pairing": "a noun: calls and their results",
+    "reasoning": "a noun: what the block is called",
+    "routing": "a noun: who answers",
+    "scripted": "ScriptedProvider",
+    "testing": "the package that users import in their tests",
+    "thinking": "the word of that provider's API",
+    "wording": "a noun: the sentences of an API",
+}
+"""Words that end like a gerund or a participle, and why a module may still be named so."""
+GERUNDS_TO_RENAME = {"opened", "opening", "running", "unrepaired"}
+
+
+def test_modules_are_nouns() -> None:
+    words = {path.stem.split("_")[-1] for path in [*MODULES, *FOLDERS]}
+    endings = {word for word in words if word.endswith(("ing", "ed")) and word not in {"embed"}}
+    assert endings <= set(NOUNS_AND_TERMS) | GERUNDS_TO_RENAME
+
+
+def test_no_two_modules_of_a_folder_are_near_twins() -> None:
+    for folder in FOLDERS:
+        names = {path.stem for path in folder.iterdir() if path in MODULES or path in FOLDERS}
+        forms = {name + ending for name in names for ending in ("s", "es", "ed", "ing")}
+        forms |= {name.removesuffix("y") + "ies" for name in names if name.endswith("y")}
+        forms |= {name.removesuffix("ed") + "ing" for name in names if name.endswith("ed")}
+        assert names & forms <= GERUNDS_TO_RENAME, folder
+
+
+PARTS_OF_A_DIALECT = {"ReplyDecoder", "ReplyEncoder", "ReplyReader"}
+"""Every dialect has its own, under the same name."""
+NAMES_TO_TELL_APART = {
+    "Address",
+    "Approval",
+    "Ask",
+    "Context",
+    "Entry",
+    "Finish",
+    "Kind",
+    "Line",
+    "Message",
+    "Outcome",
+    "Output",
+    "Policy",
+    "Problem",
+    "Profile",
+    "Rules",
+    "Session",
+    "Settings",
+    "Speaker",
+    "Weights",
+}
+
+
+def _vocabulary(module: Path) -> str:
+    """Within which a name means one thing: a wire's shapes are always written `wire.X`, in the words of its API, and the
+    emulators are a second opinion in words of their own."""
+    path = module.relative_to(SOURCE)
+    if path.parts[0] == "emulators" or path.name == "wire.py":
+        return str(path.parent)
+    return "segue"
+
+
+def test_one_class_name_means_one_thing() -> None:
+    classes: dict[tuple[str, str], list[Path]] = {}
+    aliases: dict[tuple[str, str], list[Path]] = {}
+    for module in MODULES:
+        for node in ast.parse(module.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault((_vocabulary(module), node.name), []).append(module)
+            elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
+                aliases.setdefault((_vocabulary(module), ast.unparse(node.target)), []).append(module)
+    ambiguous = {
+        key[1]
+        for key, modules in classes.items()
+        if len({*modules, *aliases.get(key, ())}) > 1 and not key[1].startswith("_")
+    }
+    assert ambiguous <= PARTS_OF_A_DIALECT | NAMES_TO_TELL_APART
+
+
+def test_what_a_module_offers_is_sorted() -> None:
+    for module in MODULES:
+        for node in ast.parse(module.read_text()).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                names = ast.literal_eval(node.value)
+                assert names == sorted(names), module
 
 
 def test_type_checkers_read_the_names_that_exist() -> None:
