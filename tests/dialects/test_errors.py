@@ -1,4 +1,4 @@
-"""What refusals have in common on every wire."""
+"""What errors have in common on every wire, and that every dialect keeps to it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from segue.dialects.errors import (
     class_of_status,
-    clean_body,
     excerpt,
+    redacted_body,
     request_id,
     retry_after,
 )
+from segue.dialects.registry import DIALECTS
 from segue.errors import ContextLengthError, InvalidRequestError, OverloadError, ProviderError, RateLimitError
 from segue.redaction import redact_text
 
@@ -21,13 +22,17 @@ from segue.redaction import redact_text
     ("status", "expected"),
     [
         (400, InvalidRequestError),
+        (409, OverloadError),
         (413, ContextLengthError),
+        (424, OverloadError),
+        (425, OverloadError),
         (429, RateLimitError),
         (599, OverloadError),
         (302, ProviderError),
+        (None, OverloadError),
     ],
 )
-def test_a_status_has_a_class(status: int, expected: type[ProviderError]) -> None:
+def test_a_status_has_a_class(status: int | None, expected: type[ProviderError]) -> None:
     assert class_of_status(status) is expected
 
 
@@ -37,6 +42,7 @@ def test_a_status_has_a_class(status: int, expected: type[ProviderError]) -> Non
         ({"retry-after": "3"}, 3.0),
         ({"retry-after": "3", "retry-after-ms": "1500"}, 1.5),
         ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
+        ({"retry-after": "0"}, 0.0),
         ({"retry-after": "-1"}, None),
         ({"retry-after": "nan"}, None),
         ({}, None),
@@ -59,15 +65,47 @@ def test_the_wait_is_read_when_it_is_a_number_of_seconds(
 )
 def test_keys_are_redacted(told: str) -> None:
     assert "hunter2" not in redact_text(told)
-    assert b"hunter2" not in clean_body(told.encode())
+    assert b"hunter2" not in redacted_body(told.encode())
 
 
 @given(st.binary(), st.integers())
 def test_any_body_gives_a_message(body: bytes, status: int) -> None:
     assert excerpt(body, status)
-    clean_body(body)
+    redacted_body(body)
 
 
 def test_the_request_is_named_by_whichever_header_does() -> None:
     assert request_id({"x-request-id": "req_2"}) == "req_2"
     assert request_id({}) == ""
+
+
+STATUSES = (302, 400, 401, 402, 403, 404, 408, 409, 413, 422, 424, 425, 429, 451, 500, 503, 529, 599)
+WAITS = ("0", "3", "1.5", "-1", "nan", "1e400", "Wed, 21 Oct 2026 07:28:00 GMT", "")
+KEYS = ("sk-proj-abc123def456", "gsk_abcdef123456", "AIzaSyA1234567890abcdef")
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_dialect_reads_a_status_alike_where_its_wire_says_nothing(name: str) -> None:
+    for status in STATUSES:
+        for body in (b"", b"{}", b"upstream failed", b'{"error": {}}'):
+            error = DIALECTS[name].decode_error(status, {}, body)
+            assert type(error) is class_of_status(status), (status, body)
+            assert (error.status, error.retry_after, error.request_id) == (status, None, "")
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_dialect_reads_the_headers_alike(name: str) -> None:
+    for wait in WAITS:
+        headers = {"retry-after": wait, "x-request-id": "req_2"}
+        error = DIALECTS[name].decode_error(429, headers, b"{}")
+        assert (error.retry_after, error.request_id) == (retry_after(headers), "req_2")
+        headers["retry-after-ms"] = "250"
+        assert DIALECTS[name].decode_error(429, headers, b"{}").retry_after == 0.25
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_dialect_redacts_a_key_that_the_provider_repeats(name: str) -> None:
+    for key in KEYS:
+        for body in (f'{{"error": {{"message": "bad key {key}", "code": "{key}"}}}}', f"bad key {key}"):
+            error = DIALECTS[name].decode_error(401, {}, body.encode())
+            assert key not in f"{error} {error.message} {error.code} {error.body!r} {error.as_dict()}"

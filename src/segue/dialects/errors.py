@@ -1,42 +1,115 @@
-"""What refusals have in common on every wire: the class a status stands for, when to come back, and discretion."""
+"""What errors have in common on every wire: the class a status stands for, the headers that matter, and the status
+and message that an error of ours has for a client. Each dialect adds only what its own wire says.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
+
+import msgspec
+from msgspec import Struct, structs
 
 from segue.errors import (
+    ContentPolicyError,
     ContextLengthError,
     CredentialsError,
     InvalidRequestError,
     OverloadError,
+    ProtocolError,
     ProviderError,
     QuotaError,
     RateLimitError,
+    SegueError,
     TranscriptError,
+    TransportError,
+    UsageError,
 )
 from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+T = TypeVar("T")
+Phrases: TypeAlias = tuple[tuple[str, type[ProviderError]], ...]
+"""Parts of messages in lower case, and the errors they stand for; the first that is found counts."""
+TOOLS_UNSUPPORTED = "tools_unsupported"
+"""The code of the error for tools offered to a model that takes none: they can still be described in the prompt."""
 _BY_STATUS: Mapping[int, type[ProviderError]] = {
     401: CredentialsError,
     402: QuotaError,
     403: CredentialsError,
     408: OverloadError,
-    409: OverloadError,  # two requests got in each other's way: the same one may succeed now
+    409: OverloadError,  # OAI-04, ANT-90: two requests collided, the same one may succeed now
     413: ContextLengthError,
+    424: OverloadError,  # something behind the server failed
     425: OverloadError,
     429: RateLimitError,
+    451: ContentPolicyError,
 }
-TOOLS_UNSUPPORTED = "tools_unsupported"
-"""The code of the error for tools offered to a model that cannot take any: they can still be told in words."""
-_REQUEST_IDS = ("request-id", "x-request-id", "apim-request-id", "cf-ray")
+_REQUEST_IDS = ("request-id", "x-request-id", "x-trace-id", "apim-request-id", "x-groq-request-id", "cf-ray")
+_MAX_BODY = 65_536
+"""Bytes of a body that an error holds."""
+_WAIT = re.compile(r"try again in ((?:[\d.]{1,12}(?:ms|h|m|s))+)", re.IGNORECASE)
+_SPAN = re.compile(r"([\d.]+)(ms|h|m|s)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def class_of_status(status: int) -> type[ProviderError]:
-    """The error an HTTP status stands for, when nothing better is known."""
+@final
+class FailedResponse(Struct, frozen=True):
+    """The HTTP side of an error."""
+
+    status: int | None = None
+    request_id: str = ""
+    retry_after: float | None = None
+    body: bytes = b""
+
+    def with_status(self, status: Any) -> FailedResponse:
+        """The same with the status that the error itself names, if it is one and the response has none."""
+        if self.status is not None or not isinstance(status, int) or isinstance(status, bool):
+            return self
+        return structs.replace(self, status=status)
+
+    def error(
+        self,
+        kind: type[ProviderError],
+        message: str,
+        *,
+        code: Any = "",
+        path: Any = "",
+        request_id: Any = "",
+        retry_after: float | None = None,
+    ) -> ProviderError:
+        """The error as we raise it, without secrets. What is given here is what the body says."""
+        return kind(
+            redact_text(message) or excerpt(self.body, self.status),
+            code=redact_text(code) if isinstance(code, str) else "",
+            path=path if isinstance(path, str) else "",
+            status=self.status,
+            request_id=request_id if isinstance(request_id, str) and request_id else self.request_id,
+            retry_after=retry_after if self.retry_after is None else self.retry_after,
+            body=redacted_body(self.body),
+        )
+
+
+IN_REPLY = FailedResponse()
+"""An error inside a reply or a stream has no HTTP side of its own."""
+
+
+def read_response(status: int, headers: Mapping[str, str], body: bytes) -> tuple[FailedResponse, Any]:
+    """The HTTP side of an error, and its body as JSON; None if it is not JSON."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = None
+    return FailedResponse(status, request_id(headers), retry_after(headers), body), value
+
+
+def class_of_status(status: int | None) -> type[ProviderError]:
+    """The error that an HTTP status stands for, where the wire says nothing better. None: it broke a reply off."""
+    if status is None:
+        return OverloadError
     known = _BY_STATUS.get(status)
     if known is not None:
         return known
@@ -45,8 +118,19 @@ def class_of_status(status: int) -> type[ProviderError]:
     return OverloadError if status >= 500 else ProviderError
 
 
+def class_by_name(table: Mapping[str, type[ProviderError]], name: Any) -> type[ProviderError] | None:
+    """The error that a code or type of the wire stands for; None if it is not in the table, or not a string."""
+    return table.get(name) if isinstance(name, str) else None
+
+
+def class_by_phrase(message: str, phrases: Phrases) -> type[ProviderError] | None:
+    """The error that a message speaks of; None if it contains none of the phrases."""
+    lowered = message.lower()
+    return next((found for phrase, found in phrases if phrase in lowered), None)
+
+
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, when the headers say it in seconds. Dates need a clock, which we do not have here."""
+    """Seconds to wait, if the headers give them as a number. Dates need a clock, which is not available here."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * unit
@@ -57,21 +141,69 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
+def wait_in(message: str) -> float | None:
+    """The wait that a rate limit gives in its sentence: 12ms, 3.89s, 6m0s (OAI-03). None if there is none."""
+    found = _WAIT.search(message)
+    if found is None:
+        return None
+    spans = [(amount, unit) for amount, unit in _SPAN.findall(found[1].lower()) if amount.count(".") < 2]
+    return sum(float(amount.strip(".") or 0) * _SECONDS[unit] for amount, unit in spans)
+
+
 def request_id(headers: Mapping[str, str]) -> str:
     return next((headers[name] for name in _REQUEST_IDS if headers.get(name)), "")
 
 
-def clean_body(body: bytes) -> bytes:
-    """A refusal's body, fit to be kept."""
-    told = body.decode("utf-8", "replace")
-    clean = redact_text(told)
-    return body if clean == told else clean.encode("utf-8", "replace")
+def redacted_body(body: bytes) -> bytes:
+    """The start of a body, without anything that looks like a key."""
+    body = body[:_MAX_BODY]
+    text = body.decode("utf-8", "replace")
+    redacted = redact_text(text)
+    return body if redacted == text else redacted.encode("utf-8", "replace")
 
 
-def excerpt(body: bytes, status: int) -> str:
-    """The message of a refusal whose body is not what this wire says refusals look like."""
-    told = " ".join(redact_text(body[:2000].decode("utf-8", "replace")).split())
-    return told[:300] or f"The provider answered with status {status} and no explanation."
+def excerpt(body: bytes, status: int | None) -> str:
+    """The message of an error whose body has none."""
+    text = " ".join(redact_text(body[:2000].decode("utf-8", "replace")).split())
+    if status is None:
+        return text[:300] or "The provider ended its reply with an error."
+    return text[:300] or f"The provider answered with status {status} and no explanation."
+
+
+# The other way
+
+STATUSES: Mapping[type[SegueError], int] = {
+    CredentialsError: 401,
+    QuotaError: 402,
+    RateLimitError: 429,
+    OverloadError: 503,
+    ContextLengthError: 400,
+    ContentPolicyError: 400,
+    InvalidRequestError: 400,
+    TranscriptError: 400,
+    UsageError: 400,
+    TransportError: 504,
+    ProtocolError: 502,
+}
+"""The status that an error has for a client, unless a wire has another one for it. Any other error is 500."""
+
+
+def status_for(error: SegueError, statuses: Mapping[type[SegueError], int] = STATUSES) -> int:
+    if isinstance(error, InvalidRequestError) and error.status == 404:
+        return 404
+    return entry_for(error, statuses, 500)
+
+
+def entry_for(error: SegueError, table: Mapping[type[SegueError], T], default: T) -> T:
+    """The entry for the class of an error, or for the nearest class above it."""
+    return next((table[kind] for kind in type(error).__mro__ if kind in table), default)
+
+
+def message_for(error: SegueError, leads: Phrases, phrases: Phrases) -> str:
+    """The message for a client. Where the wire has no code for an error, a phrase that clients look for leads it."""
+    message = redact_text(str(error)) or "The request failed."
+    lead = next((lead for lead, kind in leads if type(error) is kind), "")
+    return f"{lead}: {message}" if lead and class_by_phrase(message, phrases) is not type(error) else message
 
 
 def unencodable(wire: str, what: str, index: int | None = None) -> TranscriptError:
@@ -80,7 +212,7 @@ def unencodable(wire: str, what: str, index: int | None = None) -> TranscriptErr
     `index`: the step that holds it; None if it is the transcript as such.
     """
     return TranscriptError(
-        f"The {wire} wire cannot say {what}.",
+        f"The {wire} wire cannot express {what}.",
         code="rendered_for_another_target",
         path="" if index is None else f"steps[{index}]",
         hint="Render the conversation with the rules of this dialect first.",

@@ -117,7 +117,7 @@ def test_every_recorded_refusal_is_of_a_class_that_fits_its_status() -> None:
         401: {"log_in"},
         404: {"fix"},
         408: {"go_elsewhere"},
-        409: {"fix"},
+        409: {"go_elsewhere"},
         413: {"shrink"},
         422: {"fix", "shrink"},
         429: {"wait", "shrink", "pay"},

@@ -1,18 +1,21 @@
-"""Refusals of the Messages wire, both ways (ANT-01)."""
+"""Errors of the Messages wire, both ways (ANT-01)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from segue.dialects.anthropic_messages.wire import ENCODER
 from segue.dialects.errors import (
+    IN_REPLY,
+    STATUSES,
+    FailedResponse,
+    Phrases,
+    class_by_name,
+    class_by_phrase,
     class_of_status,
-    clean_body,
-    excerpt,
-    request_id,
-    retry_after,
+    message_for,
+    read_response,
+    status_for,
 )
 from segue.errors import (
     ContentPolicyError,
@@ -20,21 +23,17 @@ from segue.errors import (
     CredentialsError,
     InvalidRequestError,
     OverloadError,
-    ProtocolError,
     ProviderError,
     QuotaError,
     RateLimitError,
-    SegueError,
-    TranscriptError,
-    TransportError,
-    UsageError,
 )
-from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-BY_TYPE: Mapping[Any, type[ProviderError]] = {
+    from segue.errors import SegueError
+
+BY_TYPE: Mapping[str, type[ProviderError]] = {
     "invalid_request_error": InvalidRequestError,
     "authentication_error": CredentialsError,
     "billing_error": QuotaError,
@@ -47,9 +46,9 @@ BY_TYPE: Mapping[Any, type[ProviderError]] = {
     "timeout_error": OverloadError,
     "overloaded_error": OverloadError,
 }
-_BY_DETAIL: Mapping[Any, type[ProviderError]] = {"enforced_spend_limit_reached": QuotaError}
+_BY_DETAIL: Mapping[str, type[ProviderError]] = {"enforced_spend_limit_reached": QuotaError}
 
-_PHRASES: tuple[tuple[str, type[ProviderError]], ...] = (
+_PHRASES: Phrases = (
     ("prompt is too long", ContextLengthError),  # ANT-80
     ("exceed context limit", ContextLengthError),  # ANT-80
     ("exceeds the maximum size", ContextLengthError),  # ANT-81
@@ -61,90 +60,51 @@ _PHRASES: tuple[tuple[str, type[ProviderError]], ...] = (
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """Any status and any bytes as an error with a remedy."""
-    try:
-        told = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        told = None
-    error = told.get("error") if isinstance(told, dict) else None
-    if not isinstance(error, dict):
-        error = {}
-    named = told.get("request_id") if isinstance(told, dict) else None
-    return refusal(
-        error,
-        status=status,
-        request=named if isinstance(named, str) else request_id(headers),
-        wait=retry_after(headers),
-        body=body,
-    )
+    response, value = read_response(status, headers, body)
+    fields = value if isinstance(value, dict) else {}
+    error = fields.get("error")
+    return error_from(error if isinstance(error, dict) else {}, response, fields.get("request_id"))
 
 
-def refusal(
-    error: Mapping[str, Any],
-    *,
-    status: int | None = None,
-    request: str = "",
-    wait: float | None = None,
-    body: bytes = b"",
+def error_from(
+    error: Mapping[str, Any], response: FailedResponse = IN_REPLY, request_id: Any = ""
 ) -> ProviderError:
-    """The `error` object of a refusal, wherever it came: in an answer or in a stream (ANT-75)."""
-    kind, details = error.get("type"), error.get("details")
+    """The error in an `error` object, of a response or of a stream (ANT-75)."""
+    kind, details, message = error.get("type"), error.get("details"), error.get("message")
     detail = details.get("error_code") if isinstance(details, dict) else None
-    message = error.get("message")
-    message = redact_text(message) if isinstance(message, str) and message else ""
-    found = _by_phrase(message) or _of(_BY_DETAIL, detail) or _of(BY_TYPE, kind)
-    if found is None:
-        found = class_of_status(status) if status is not None else OverloadError
-    code = detail if isinstance(detail, str) else kind
-    return found(
-        message or excerpt(body, status or 0),
-        code=code if isinstance(code, str) else "",
-        status=status,
-        request_id=request,
-        retry_after=wait,
-        body=clean_body(body),
+    message = message if isinstance(message, str) else ""
+    found = (
+        class_by_phrase(message, _PHRASES)
+        or class_by_name(_BY_DETAIL, detail)
+        or class_by_name(BY_TYPE, kind)
+        or class_of_status(response.status)
     )
+    code = detail if isinstance(detail, str) else kind
+    return response.error(found, message, code=code, request_id=request_id)
 
 
-def _of(table: Mapping[Any, type[ProviderError]], key: Any) -> type[ProviderError] | None:
-    return table.get(key) if isinstance(key, str) else None
+# The other way
 
-
-def _by_phrase(message: str) -> type[ProviderError] | None:
-    lowered = message.lower()
-    return next((found for phrase, found in _PHRASES if phrase in lowered), None)
-
-
-_SPELLED: tuple[tuple[type[SegueError], int, str], ...] = (
-    (CredentialsError, 401, "authentication_error"),
-    (QuotaError, 402, "billing_error"),
-    (RateLimitError, 429, "rate_limit_error"),
-    (OverloadError, 529, "overloaded_error"),
-    (ContextLengthError, 400, "invalid_request_error"),
-    (ContentPolicyError, 400, "invalid_request_error"),
-    (InvalidRequestError, 400, "invalid_request_error"),
-    (TranscriptError, 400, "invalid_request_error"),
-    (UsageError, 400, "invalid_request_error"),
-    (TransportError, 504, "timeout_error"),
-    (ProtocolError, 502, "api_error"),
-)
-_PHRASE_OF: Mapping[type[SegueError], str] = {
-    ContextLengthError: "prompt is too long",
-    ContentPolicyError: "content filtering policy",
+_STATUSES = {**STATUSES, OverloadError: 529}
+_TYPES: Mapping[int, str] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
 }
-"""Words that clients look for, since this wire has no type for these."""
+_LEADS: Phrases = (
+    ("prompt is too long", ContextLengthError),
+    ("content filtering policy", ContentPolicyError),
+)
 
 
 def encode_error(error: SegueError) -> tuple[int, bytes]:
-    status, kind = next(
-        ((status, kind) for known, status, kind in _SPELLED if isinstance(error, known)), (500, "api_error")
-    )
-    if isinstance(error, InvalidRequestError) and error.status == 404:
-        status, kind = 404, "not_found_error"
-    message = redact_text(str(error)) or "The request failed."
-    phrase = _PHRASE_OF.get(type(error), "")
-    if phrase and phrase not in message.lower():
-        message = f"{phrase}: {message}"
-    body: dict[str, Any] = {"type": "error", "error": {"type": kind, "message": message}}
+    status = status_for(error, _STATUSES)
+    fields = {"type": _TYPES.get(status, "api_error"), "message": message_for(error, _LEADS, _LEADS)}
+    body: dict[str, Any] = {"type": "error", "error": fields}
     if isinstance(error, ProviderError) and error.request_id:
         body["request_id"] = error.request_id
     return status, ENCODER.encode(body)

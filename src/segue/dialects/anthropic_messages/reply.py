@@ -21,8 +21,9 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import Usage
 from segue.dialects.anthropic_messages import wire
-from segue.dialects.anthropic_messages.errors import encode_error, refusal
+from segue.dialects.anthropic_messages.errors import encode_error, error_from
 from segue.dialects.counts import count
+from segue.dialects.errors import FailedResponse
 from segue.dialects.opaque_blocks import KIND, opaque_block
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
@@ -59,7 +60,7 @@ def decode_reply(body: bytes) -> list[Event]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return [Failed(ProtocolError("The answer is not a reply of the Messages wire."))]
     if isinstance(reply.error, dict):
-        return [Failed(refusal(reply.error, body=body))]
+        return [Failed(error_from(reply.error, FailedResponse(body=body)))]
     if reply.content is None:
         return [Failed(ProtocolError("The answer holds no content.", path="content"))]
     events: list[Event] = [ReplyStarted(reply.id or "", reply.model or "")]

@@ -22,7 +22,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects import sse
 from segue.dialects.anthropic_messages import wire
-from segue.dialects.anthropic_messages.errors import encode_error, refusal
+from segue.dialects.anthropic_messages.errors import encode_error, error_from
 from segue.dialects.anthropic_messages.reply import counts_of, finished, stop_reason, usage_of
 from segue.dialects.counts import merged
 from segue.dialects.opaque_blocks import KIND, is_opaque
@@ -184,7 +184,7 @@ class ReplyDecoder:
             case "error":
                 self._over = True
                 error = chunk.error if isinstance(chunk.error, dict) else {"message": str(chunk.error or "")}
-                events.append(Failed(refusal(error)))
+                events.append(Failed(error_from(error)))
             case _:  # ping, and what is not known yet (ANT-70)
                 return
 

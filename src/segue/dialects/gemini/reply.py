@@ -24,7 +24,7 @@ from segue.conversation.usage import Usage
 from segue.dialects.counts import count, total
 from segue.dialects.data_urls import kind_of
 from segue.dialects.gemini import opaque_parts, wire
-from segue.dialects.gemini.errors import encode_error, refusal
+from segue.dialects.gemini.errors import encode_error, error_from
 from segue.dialects.gemini.partial_arguments import PartialArguments
 from segue.errors import ProtocolError
 from segue.transcript.media import written_out
@@ -242,7 +242,7 @@ class ReplyReader:
             self._report_usage(events)
             self.over = True
             told = error if isinstance(error, dict) else {"message": str(error)}
-            events.append(Failed(refusal(told)))
+            events.append(Failed(error_from(told)))
 
     def _report_usage(self, events: list[Event]) -> None:
         if not self._counts:

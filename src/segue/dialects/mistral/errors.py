@@ -1,4 +1,4 @@
-"""Refusals of Mistral, both ways: its own envelope, and the one of its schema checks."""
+"""Errors of Mistral, both ways: its own envelope, and the one of its schema checks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.dialects.errors import (
+    IN_REPLY,
     TOOLS_UNSUPPORTED,
+    FailedResponse,
+    Phrases,
+    class_by_name,
+    class_by_phrase,
     class_of_status,
-    clean_body,
-    excerpt,
-    request_id,
-    retry_after,
+    message_for,
+    read_response,
+    status_for,
 )
 from segue.errors import (
     ContentPolicyError,
@@ -20,15 +24,10 @@ from segue.errors import (
     CredentialsError,
     InvalidRequestError,
     OverloadError,
-    ProtocolError,
     ProviderError,
     QuotaError,
     RateLimitError,
-    TranscriptError,
-    TransportError,
-    UsageError,
 )
-from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +50,7 @@ BY_TYPE: Mapping[str, type[ProviderError]] = {
     "service_unavailable": OverloadError,
     "unreachable_backend": OverloadError,
 }
-_PHRASES: tuple[tuple[str, type[ProviderError]], ...] = (
+_PHRASES: Phrases = (
     ("maximum context length", ContextLengthError),  # MIS-16
     ("too large for model", ContextLengthError),
     ("too many tokens", ContextLengthError),
@@ -69,71 +68,42 @@ _PHRASES: tuple[tuple[str, type[ProviderError]], ...] = (
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """Any status and any bytes as an error with a remedy."""
-    try:
-        told = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        told = None
-    return refusal(
-        told if isinstance(told, dict) else {},
-        status=status,
-        request=request_id(headers),
-        wait=retry_after(headers),
-        body=body,
-    )
+    response, value = read_response(status, headers, body)
+    return error_from(value if isinstance(value, dict) else {}, response)
 
 
-def refusal(
-    error: Mapping[str, Any],
-    *,
-    status: int | None = None,
-    request: str = "",
-    wait: float | None = None,
-    body: bytes = b"",
-) -> ProviderError:
-    """The envelope of a refusal, in an answer of its own or in a stream."""
+def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) -> ProviderError:
+    """The error in an envelope, of a response or of a stream."""
     inner = error.get("error")
     if isinstance(inner, dict):  # as the hosts of Mistral's models elsewhere wrap it
         error = {**error, **inner}
     message, path = _message(inner if isinstance(inner, str) else error)
     kind, code = error.get("type"), error.get("code")
-    raw_status = error.get("raw_status_code")
-    if status is None and isinstance(raw_status, int) and not isinstance(raw_status, bool):
-        status = raw_status
-    found = _by_phrase(message) if status is None or status < 500 else None
-    if found is None and isinstance(kind, str):
-        found = BY_TYPE.get(kind)
-    if found is None:
-        found = class_of_status(status) if status is not None else OverloadError
+    response = response.with_status(error.get("raw_status_code"))
+    status = response.status
+    found = class_by_phrase(message, _PHRASES) if status is None or status < 500 else None
+    found = found or class_by_name(BY_TYPE, kind) or class_of_status(status)
     if "function calling is not enabled for" in message.lower():
         kind = TOOLS_UNSUPPORTED
-    named = error.get("request_id")
-    return found(
-        redact_text(message) or excerpt(body, status or 0),
-        code=kind if isinstance(kind, str) else str(code) if isinstance(code, str | int) else "",
-        path=path,
-        status=status,
-        request_id=named if isinstance(named, str) else request,
-        retry_after=wait,
-        body=clean_body(body),
-    )
+    code = kind if isinstance(kind, str) else str(code) if isinstance(code, int) else code
+    return response.error(found, message, code=code, path=path, request_id=error.get("request_id"))
 
 
 def _message(error: Any) -> tuple[str, str]:
-    """The words of a refusal, and the place in the request they speak of."""
+    """The message of an error, and the place in the request that it speaks of."""
     if isinstance(error, str):
         return error, ""
-    told = error.get("message")
-    if told is None:
-        told = error.get("detail")
-    if isinstance(told, dict):
-        told = told.get("detail")
-    if not isinstance(told, list):
-        return (told if isinstance(told, str) else ""), ""
-    faults = [fault for fault in told if isinstance(fault, dict)]
+    message = error.get("message")
+    if message is None:
+        message = error.get("detail")
+    if isinstance(message, dict):
+        message = message.get("detail")
+    if not isinstance(message, list):
+        return (message if isinstance(message, str) else ""), ""
+    faults = [fault for fault in message if isinstance(fault, dict)]
     if not faults:
         return "", ""
-    words = "; ".join(f"{_place(fault)}: {fault.get('msg')}" for fault in faults)
-    return words, _place(faults[0])
+    return "; ".join(f"{_place(fault)}: {fault.get('msg')}" for fault in faults), _place(faults[0])
 
 
 def _place(fault: Mapping[str, Any]) -> str:
@@ -145,42 +115,33 @@ def _place(fault: Mapping[str, Any]) -> str:
     return place
 
 
-def _by_phrase(message: str) -> type[ProviderError] | None:
-    lowered = message.lower()
-    return next((found for phrase, found in _PHRASES if phrase in lowered), None)
+# The other way
 
-
-_SPELLED: tuple[tuple[type[SegueError], int, str, str | None], ...] = (
-    (CredentialsError, 401, "invalid_authentication", "1100"),
-    (QuotaError, 402, "invalid_request_error", None),
-    (RateLimitError, 429, "rate_limited", "1300"),
-    (OverloadError, 503, "service_unavailable", "1000"),
-    (ContextLengthError, 400, "invalid_request_prompt", "3051"),
-    (ContentPolicyError, 400, "invalid_request_prompt", None),
-    (InvalidRequestError, 400, "invalid_request_error", None),
-    (TranscriptError, 400, "invalid_request_error", None),
-    (UsageError, 400, "invalid_request_error", None),
-    (TransportError, 504, "unreachable_backend", None),
-    (ProtocolError, 502, "unreachable_backend", None),
-)
-_PHRASE_OF: Mapping[type[SegueError], str] = {
-    ContextLengthError: "Prompt too large for model with its maximum context length",
-    ContentPolicyError: "Refused by moderation",
-    QuotaError: "Monthly limit reached",
+_TYPES: Mapping[int, tuple[str, str | None]] = {
+    400: ("invalid_request_error", None),
+    401: ("invalid_authentication", "1100"),
+    402: ("invalid_request_error", None),
+    404: ("invalid_model", "1500"),
+    429: ("rate_limited", "1300"),
+    502: ("unreachable_backend", None),
+    503: ("service_unavailable", "1000"),
+    504: ("unreachable_backend", None),
 }
-"""Words that clients look for, since this wire has no type for these."""
+"""Type and code."""
+_LEADS: Phrases = (
+    ("Prompt too large for model with its maximum context length", ContextLengthError),
+    ("Refused by moderation", ContentPolicyError),
+    ("Monthly limit reached", QuotaError),
+)
 
 
 def encode_error(error: SegueError) -> tuple[int, bytes]:
-    status, kind, code = next(
-        ((status, kind, code) for known, status, kind, code in _SPELLED if isinstance(error, known)),
-        (500, "internal_server_error", "1000"),
-    )
-    if isinstance(error, InvalidRequestError) and error.status == 404:
-        status, kind, code = 404, "invalid_model", "1500"
-    message = redact_text(str(error)) or "The request failed."
-    phrase = _PHRASE_OF.get(type(error), "")
-    if phrase and _by_phrase(message) is not type(error):
-        message = f"{phrase}: {message}"
-    told = {"object": "error", "message": message, "type": kind, "param": None, "code": code}
-    return status, msgspec.json.encode(told)
+    status = status_for(error)
+    kind, code = _TYPES.get(status, ("internal_server_error", "1000"))
+    if isinstance(error, ContextLengthError):
+        kind, code = "invalid_request_prompt", "3051"
+    elif isinstance(error, ContentPolicyError):
+        kind = "invalid_request_prompt"
+    message = message_for(error, _LEADS, _PHRASES)
+    fields = {"object": "error", "message": message, "type": kind, "param": None, "code": code}
+    return status, msgspec.json.encode(fields)

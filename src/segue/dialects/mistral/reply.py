@@ -22,8 +22,9 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.counts import count
 from segue.dialects.data_urls import media_from
+from segue.dialects.errors import FailedResponse
 from segue.dialects.mistral import wire
-from segue.dialects.mistral.errors import encode_error, refusal
+from segue.dialects.mistral.errors import encode_error, error_from
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 from segue.transcript.value_text import arguments_of, json_of
@@ -194,7 +195,7 @@ class ReplyReader:
     def _fail(self, data: bytes, events: list[Event]) -> None:
         if not self.over:
             self.over = True
-            events.append(Failed(refusal(msgspec.json.decode(data), body=data)))
+            events.append(Failed(error_from(msgspec.json.decode(data), FailedResponse(body=data))))
 
 
 def _thought(held: Any) -> str:

@@ -1,4 +1,4 @@
-"""Refusals of Ollama, both ways: one sentence, from the server or from the engine behind it."""
+"""Errors of Ollama, both ways: one sentence, from the server or from the engine behind it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.dialects.errors import (
+    IN_REPLY,
     TOOLS_UNSUPPORTED,
+    FailedResponse,
+    Phrases,
+    class_by_phrase,
     class_of_status,
-    clean_body,
-    excerpt,
-    request_id,
-    retry_after,
+    message_for,
+    read_response,
+    status_for,
 )
 from segue.errors import (
     ContentPolicyError,
@@ -20,22 +23,17 @@ from segue.errors import (
     CredentialsError,
     InvalidRequestError,
     OverloadError,
-    ProtocolError,
     ProviderError,
     QuotaError,
     RateLimitError,
-    TranscriptError,
-    TransportError,
-    UsageError,
 )
-from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.errors import SegueError
 
-_PHRASES: tuple[tuple[str, type[ProviderError]], ...] = (
+_PHRASES: Phrases = (
     ("longer than the context length", ContextLengthError),  # OLL-16
     ("exceeds the available context size", ContextLengthError),
     ("exceeded max context length", ContextLengthError),
@@ -66,72 +64,31 @@ _PHRASES: tuple[tuple[str, type[ProviderError]], ...] = (
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """Any status and any bytes as an error with a remedy."""
-    try:
-        told = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        told = None
-    error = told.get("error") if isinstance(told, dict) else None
-    return refusal(error, status=status, request=request_id(headers), wait=retry_after(headers), body=body)
+    response, value = read_response(status, headers, body)
+    return error_from(value.get("error") if isinstance(value, dict) else None, response)
 
 
-def refusal(
-    error: Any,
-    *,
-    status: int | None = None,
-    request: str = "",
-    wait: float | None = None,
-    body: bytes = b"",
-) -> ProviderError:
-    """What stands under `error`, in an answer of its own or in a line of a stream (OLL-23)."""
+def error_from(error: Any, response: FailedResponse = IN_REPLY) -> ProviderError:
+    """The error in the `error` field, of a response or of a line of a stream (OLL-23)."""
     if isinstance(error, dict):
         error = error.get("message")
-    message = redact_text(error) if isinstance(error, str) else ""
-    found = _by_phrase(message) or (class_of_status(status) if status is not None else OverloadError)
-    return found(
-        message or excerpt(body, status or 0),
-        code=TOOLS_UNSUPPORTED if "does not support tools" in message.lower() else "",  # OLL-07
-        status=status,
-        request_id=request,
-        retry_after=wait,
-        body=clean_body(body),
-    )
+    message = error if isinstance(error, str) else ""
+    found = class_by_phrase(message, _PHRASES) or class_of_status(response.status)
+    code = TOOLS_UNSUPPORTED if "does not support tools" in message.lower() else ""  # OLL-07
+    return response.error(found, message, code=code)
 
 
-def _by_phrase(message: str) -> type[ProviderError] | None:
-    lowered = message.lower()
-    return next((found for phrase, found in _PHRASES if phrase in lowered), None)
+# The other way
 
-
-_STATUSES: tuple[tuple[type[SegueError], int], ...] = (
-    (CredentialsError, 401),
-    (QuotaError, 402),
-    (RateLimitError, 429),
-    (OverloadError, 503),
-    (ContextLengthError, 400),
-    (ContentPolicyError, 400),
-    (InvalidRequestError, 400),
-    (TranscriptError, 400),
-    (UsageError, 400),
-    (TransportError, 504),
-    (ProtocolError, 502),
+_LEADS: Phrases = (
+    ("the prompt is longer than the context length currently available to the model", ContextLengthError),
+    ("refused by the content policy", ContentPolicyError),
+    ("usage limit reached", QuotaError),
+    ("server busy, please try again", OverloadError),
+    ("too many concurrent requests", RateLimitError),
+    ("unauthorized", CredentialsError),
 )
-_PHRASE_OF: Mapping[type[SegueError], str] = {
-    ContextLengthError: "the prompt is longer than the context length currently available to the model",
-    ContentPolicyError: "refused by the content policy",
-    QuotaError: "usage limit reached",
-    OverloadError: "server busy, please try again",
-    RateLimitError: "too many concurrent requests",
-    CredentialsError: "unauthorized",
-}
-"""Words that clients look for: this wire has nothing but words."""
 
 
 def encode_error(error: SegueError) -> tuple[int, bytes]:
-    status = next((status for known, status in _STATUSES if isinstance(error, known)), 500)
-    if isinstance(error, InvalidRequestError) and error.status == 404:
-        status = 404
-    message = redact_text(str(error)) or "the request failed"
-    phrase = _PHRASE_OF.get(type(error), "")
-    if phrase and _by_phrase(message) is not type(error):
-        message = f"{phrase}: {message}"
-    return status, msgspec.json.encode({"error": message})
+    return status_for(error), msgspec.json.encode({"error": message_for(error, _LEADS, _PHRASES)})

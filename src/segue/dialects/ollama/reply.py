@@ -21,7 +21,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import Usage
 from segue.dialects.ollama import wire
-from segue.dialects.ollama.errors import encode_error, refusal
+from segue.dialects.ollama.errors import encode_error, error_from
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 from segue.transcript.value_text import arguments_of
@@ -146,7 +146,7 @@ class ReplyReader:
     def _fail(self, error: Any, events: list[Event]) -> None:
         if not self.over:
             self.over = True
-            events.append(Failed(refusal(error)))
+            events.append(Failed(error_from(error)))
 
 
 # The other way

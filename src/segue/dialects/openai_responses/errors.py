@@ -1,18 +1,21 @@
-"""Refusals of the Responses wire, both ways: the error object of all OpenAI endpoints (OAI-03, RESP-63)."""
+"""Errors of the Responses wire, both ways: the error object of all OpenAI endpoints (OAI-03, RESP-63)."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from segue.dialects.errors import (
+    IN_REPLY,
+    STATUSES,
+    FailedResponse,
+    Phrases,
+    class_by_name,
+    class_by_phrase,
     class_of_status,
-    clean_body,
-    excerpt,
-    request_id,
-    retry_after,
+    entry_for,
+    read_response,
+    status_for,
+    wait_in,
 )
 from segue.dialects.openai_responses.wire import ENCODER
 from segue.errors import (
@@ -21,19 +24,16 @@ from segue.errors import (
     CredentialsError,
     InvalidRequestError,
     OverloadError,
-    ProtocolError,
     ProviderError,
     QuotaError,
     RateLimitError,
-    SegueError,
-    TranscriptError,
-    TransportError,
-    UsageError,
 )
 from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from segue.errors import SegueError
 
 BY_CODE: Mapping[str, type[ProviderError]] = {
     "context_length_exceeded": ContextLengthError,
@@ -70,7 +70,7 @@ BY_TYPE: Mapping[str, type[ProviderError]] = {
     "server_error": OverloadError,
     "service_unavailable_error": OverloadError,
 }
-_PHRASES: tuple[tuple[str, type[ProviderError]], ...] = (
+_PHRASES: Phrases = (
     ("exceeds the context window", ContextLengthError),  # RESP-66
     ("maximum context length", ContextLengthError),  # CHAT-70
     ("request too large for", ContextLengthError),  # OAI-03: waiting does not make it smaller
@@ -78,67 +78,38 @@ _PHRASES: tuple[tuple[str, type[ProviderError]], ...] = (
     ("incorrect api key", CredentialsError),
     ("flagged as potentially violating", ContentPolicyError),
 )
-_WAIT = re.compile(r"try again in (?:(\d{1,6})m(?!s))?(?:([\d.]{1,12})(ms|s))?", re.IGNORECASE)
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """Any status and any bytes as an error with a remedy."""
-    try:
-        told = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        told = None
-    return refusal(
-        _error_in(told),
-        status=status,
-        request=request_id(headers),
-        wait=retry_after(headers),
-        body=body,
-    )
+    response, value = read_response(status, headers, body)
+    return error_from(_error_in(value), response)
 
 
-def _error_in(told: Any) -> Mapping[str, Any]:
-    """Servers that only resemble OpenAI say `error` with a text, or `detail`."""
-    if not isinstance(told, dict):
+def _error_in(value: Any) -> Mapping[str, Any]:
+    """Servers that only resemble OpenAI have `error` with a text, or `detail`."""
+    if not isinstance(value, dict):
         return {}
-    error = told.get("error", told.get("detail"))
+    error = value.get("error", value.get("detail"))
     if isinstance(error, dict):
         return error
     if isinstance(error, str):
-        return {"message": error, "code": told.get("code")}
-    return told if isinstance(told.get("message"), str) else {}
+        return {"message": error, "code": value.get("code")}
+    return value if isinstance(value.get("message"), str) else {}
 
 
-def refusal(
-    error: Mapping[str, Any],
-    *,
-    status: int | None = None,
-    request: str = "",
-    wait: float | None = None,
-    body: bytes = b"",
-) -> ProviderError:
-    """The error object, wherever it came: in an answer, in a failed response or in a stream."""
-    code, kind, param = error.get("code"), error.get("type"), error.get("param")
-    message = error.get("message")
-    message = redact_text(message) if isinstance(message, str) and message else ""
-    found = _by_phrase(message) or _of(BY_CODE, code) or _of(BY_TYPE, kind)
+def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) -> ProviderError:
+    """The error in an error object, of a response, of a failed reply or of a stream."""
+    code, kind, param, message = (error.get(name) for name in ("code", "type", "param", "message"))
+    message = message if isinstance(message, str) else ""
+    found = class_by_phrase(message, _PHRASES) or class_by_name(BY_CODE, code) or class_by_name(BY_TYPE, kind)
     if found is None:
-        found = class_of_status(status) if status is not None else _unsaid(kind)
+        refused = response.status is None and kind == "invalid_request_error"
+        found = InvalidRequestError if refused else class_of_status(response.status)
     if found is ContextLengthError and code == "string_above_max_length" and _is_about_an_id(param):
         found = InvalidRequestError
-    told = code if isinstance(code, str) else kind
-    return found(
-        message or excerpt(body, status or 0),
-        code=told if isinstance(told, str) else "",
-        path=param if isinstance(param, str) else "",
-        status=status,
-        request_id=request,
-        retry_after=wait if wait is not None else _wait_in(message),
-        body=clean_body(body),
-    )
-
-
-def _unsaid(kind: Any) -> type[ProviderError]:
-    return InvalidRequestError if kind == "invalid_request_error" else OverloadError
+    code = code if isinstance(code, str) else kind
+    return response.error(found, message, code=code, path=param, retry_after=wait_in(message))
 
 
 def _is_about_an_id(param: Any) -> bool:
@@ -146,54 +117,33 @@ def _is_about_an_id(param: Any) -> bool:
     return isinstance(param, str) and param.rpartition(".")[2] in ("id", "call_id", "name")
 
 
-def _of(table: Mapping[str, type[ProviderError]], key: Any) -> type[ProviderError] | None:
-    return table.get(key) if isinstance(key, str) else None
+# The other way
 
-
-def _by_phrase(message: str) -> type[ProviderError] | None:
-    lowered = message.lower()
-    return next((found for phrase, found in _PHRASES if phrase in lowered), None)
-
-
-def _wait_in(message: str) -> float | None:
-    """The wait that a rate limit tells in its sentence: 12ms, 3.89s, 6m0s."""
-    found = _WAIT.search(message)
-    if found is None or not (found[1] or found[2]):
-        return None
-    try:
-        seconds = float(found[2] or 0) * (0.001 if (found[3] or "").lower() == "ms" else 1)
-    except ValueError:
-        return None
-    return int(found[1] or 0) * 60 + seconds
-
-
-_SPELLED: tuple[tuple[type[SegueError], int, str, str | None], ...] = (
-    (CredentialsError, 401, "invalid_request_error", "invalid_api_key"),
-    (QuotaError, 429, "insufficient_quota", "insufficient_quota"),
-    (RateLimitError, 429, "requests", "rate_limit_exceeded"),
-    (ContextLengthError, 400, "invalid_request_error", "context_length_exceeded"),
-    (ContentPolicyError, 400, "invalid_request_error", "content_policy_violation"),
-    (OverloadError, 503, "server_error", "server_error"),
-    (InvalidRequestError, 400, "invalid_request_error", None),
-    (TranscriptError, 400, "invalid_request_error", None),
-    (UsageError, 400, "invalid_request_error", None),
-    (TransportError, 504, "server_error", "server_error"),
-    (ProtocolError, 502, "server_error", "server_error"),
-)
+_STATUSES = {**STATUSES, QuotaError: 429}
+_CODES: Mapping[type[SegueError], str] = {
+    CredentialsError: "invalid_api_key",
+    QuotaError: "insufficient_quota",
+    RateLimitError: "rate_limit_exceeded",
+    ContextLengthError: "context_length_exceeded",
+    ContentPolicyError: "content_policy_violation",
+}
+_TYPES: Mapping[type[SegueError], str] = {QuotaError: "insufficient_quota", RateLimitError: "requests"}
 
 
 def encode_error(error: SegueError) -> tuple[int, bytes]:
-    status, told = error_object(error)
-    return status, ENCODER.encode({"error": told})
+    status, fields = error_object(error)
+    return status, ENCODER.encode({"error": fields})
 
 
 def error_object(error: SegueError) -> tuple[int, dict[str, Any]]:
-    """The status and the error object that say this on the wire."""
-    fitting = (spelled for spelled in _SPELLED if isinstance(error, spelled[0]))
-    _, status, kind, code = next(fitting, (SegueError, 500, "server_error", "server_error"))
-    if isinstance(error, InvalidRequestError) and error.status == 404:
-        status, code = 404, code or "model_not_found"
+    """The status and the error object of an error of ours."""
+    status = status_for(error, _STATUSES)
+    kind, code = ("server_error", "server_error") if status >= 500 else ("invalid_request_error", None)
+    code = entry_for(error, _CODES, code)
+    if code is None and status == 404:
+        code = "model_not_found"
     if code is None and error.code in BY_CODE:
         code = error.code
     message = redact_text(f"{error.message} {error.hint}".strip()) or "The request failed."
-    return status, {"message": message, "type": kind, "param": error.path or None, "code": code}
+    fields = {"message": message, "type": entry_for(error, _TYPES, kind), "param": error.path or None}
+    return status, {**fields, "code": code}

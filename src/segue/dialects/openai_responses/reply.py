@@ -22,9 +22,10 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import Usage
 from segue.dialects.counts import count
+from segue.dialects.errors import FailedResponse
 from segue.dialects.opaque_blocks import KIND, opaque_block
 from segue.dialects.openai_responses import wire
-from segue.dialects.openai_responses.errors import encode_error, refusal
+from segue.dialects.openai_responses.errors import encode_error, error_from
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 from segue.transcript.value_text import arguments_of, json_of
@@ -55,7 +56,7 @@ def decode_reply(body: bytes) -> list[Event]:
     if not isinstance(output, list):
         error = reply.get("error")
         if isinstance(error, dict):
-            return [Failed(refusal(error, body=body))]
+            return [Failed(error_from(error, FailedResponse(body=body)))]
         return [Failed(ProtocolError("The answer holds no output.", path="output"))]
     events: list[Event] = [started(reply)]
     reader = ItemReader()
@@ -75,7 +76,7 @@ def ended(response: Mapping[str, Any], reader: ItemReader) -> Iterator[Event]:
         yield UsageReported(usage)
     status, error = response.get("status"), response.get("error")
     if status == "failed" or isinstance(error, dict):
-        yield Failed(refusal(error if isinstance(error, dict) else {"message": "The reply failed."}))
+        yield Failed(error_from(error if isinstance(error, dict) else {"message": "The reply failed."}))
     elif status in ("queued", "in_progress"):
         yield Failed(ProtocolError(f"The reply is not finished: its status is {status}.", code="unfinished"))
     elif status == "incomplete":

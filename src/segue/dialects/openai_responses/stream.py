@@ -23,7 +23,7 @@ from segue.dialects import sse
 from segue.dialects.counts import merged
 from segue.dialects.opaque_blocks import is_opaque
 from segue.dialects.openai_responses import wire
-from segue.dialects.openai_responses.errors import error_object, refusal
+from segue.dialects.openai_responses.errors import error_from, error_object
 from segue.dialects.openai_responses.reply import (
     REFUSED,
     ItemReader,
@@ -135,7 +135,7 @@ class ReplyDecoder:
             case "error":  # RESP-63: the fields lie in an object of their own, or beside the type
                 self._over = True
                 flat = {"code": chunk.code, "message": chunk.message}
-                events.append(Failed(refusal(chunk.error if isinstance(chunk.error, dict) else flat)))
+                events.append(Failed(error_from(chunk.error if isinstance(chunk.error, dict) else flat)))
             case _:  # keepalive, the provider's own tools, and what is not known yet (RESP-64)
                 return
 

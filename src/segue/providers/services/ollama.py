@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from segue.conversation.usage import Usage
+from segue.dialects.errors import FailedResponse
 from segue.dialects.ndjson import LineDecoder
-from segue.dialects.ollama.errors import refusal
+from segue.dialects.ollama.errors import error_from
 from segue.errors import TransportError, while_doing
 from segue.providers.adapter import ModelInfo, ModelType, PullProgress
 from segue.providers.models.catalog import EmbeddingLimits, known, type_of
@@ -161,7 +162,7 @@ def _tell(endpoint: Endpoint, line: bytes, on_progress: OnProgress | None) -> st
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise unreadable(endpoint, "POST /api/pull", str(error)) from error
     if progress.error is not None:
-        raise refusal(progress.error, body=line)
+        raise error_from(progress.error, FailedResponse(body=line))
     if on_progress is not None:
         on_progress(PullProgress(progress.status, progress.completed, progress.total))
     return progress.status
