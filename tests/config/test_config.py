@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from cli.cli_runs import Here, Home
 from segue.cli.commands.config import toml_value
 from segue.cli.exit_codes import Exit
-from segue.config.layers import NOT_SETTINGS, load, merge, value_of
-from segue.config.model_names import choose
-from segue.config.schema import Config, Profile
+from segue.config.layers import NOT_SETTINGS, load_settings, merge, parse_value
+from segue.config.model_names import resolve_model
+from segue.config.schema import Config, ProfileSettings
 from segue.config.toml_lines import line_of, lines_of
 from segue.errors import UsageError
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def test_without_files_the_defaults_hold(segue: Here) -> None:
-    assert load().config == Config()
+    assert load_settings().config == Config()
     assert segue("config", "check").code == Exit.OK
 
 
@@ -36,7 +36,7 @@ def test_later_places_hold_over_earlier_ones_key_by_key(
     home.configure('model = "a/user"\n[ui]\nmarkdown = false\nstatus = false\n[aliases]\nfast = "a/b"\n')
     home.configure_project('model = "a/project"\n[ui]\nstatus = true\n[aliases]\ngood = "a/c"\n')
     monkeypatch.setenv("SEGUE_UI__REASONING", "false")
-    settings = load(sets=["effort=high"])
+    settings = load_settings(sets=["effort=high"])
     assert settings.config.model == "a/project"
     assert (settings.config.ui.markdown, settings.config.ui.status, settings.config.ui.reasoning) == (
         False,
@@ -137,7 +137,7 @@ def test_what_a_strangers_project_must_not_set_needs_trust(segue: Here, home: Ho
 
 def test_what_a_project_may_always_set_needs_none(segue: Here, home: Home) -> None:
     home.configure_project('model = "a/b"\n[ui]\nmarkdown = false\n[providers.openai]\nmodel = "x"\n')
-    assert load().config.model == "a/b"
+    assert load_settings().config.model == "a/b"
     segue("trust")
     segue("trust", "--revoke")
     assert "not trusted" in segue("trust", "--list").out
@@ -147,16 +147,16 @@ def test_a_project_file_is_looked_for_up_to_the_root_of_the_work_tree(segue: Her
     (home.path / "segue.toml").write_text('model = "above/the-root"\n')
     inner = home.project / "src" / "deep"
     inner.mkdir(parents=True)
-    assert load(directory=inner).config.model == ""
+    assert load_settings(directory=inner).config.model == ""
     home.configure_project('model = "a/hidden"\n', ".segue/config.toml")
-    assert load(directory=inner).config.model == "a/hidden"
+    assert load_settings(directory=inner).config.model == "a/hidden"
     home.configure_project('model = "a/plain"\n')
-    assert load(directory=inner).config.model == "a/plain"
+    assert load_settings(directory=inner).config.model == "a/plain"
 
 
 def test_bare_reads_no_files(segue: Here, home: Home) -> None:
     home.configure("nonsense = 1\n")
-    assert load(bare=True, sets=['model="a/b"']).config.model == "a/b"
+    assert load_settings(bare=True, sets=['model="a/b"']).config.model == "a/b"
 
 
 def test_show_masks_secrets_and_tells_origins(segue: Here, home: Home) -> None:
@@ -189,7 +189,7 @@ def test_segue_config_names_the_users_file(
     monkeypatch.setenv("SEGUE_CONFIG", str(file))
     assert segue("config", "show").code == Exit.CONFIG
     file.write_text('model = "a/other"')
-    assert load().config.model == "a/other"
+    assert load_settings().config.model == "a/other"
 
 
 def test_a_misspelt_variable_is_a_fault_and_a_foreign_one_is_not(
@@ -209,11 +209,11 @@ def test_a_set_without_a_value_is_wrong_usage(segue: Here, told: str) -> None:
 
 
 def test_values_are_read_as_toml_and_else_as_text() -> None:
-    assert value_of("true") is True
-    assert value_of("3") == 3
-    assert value_of('["a"]') == ["a"]
-    assert value_of("anthropic/some-model") == "anthropic/some-model"
-    assert value_of("x\ny = 1") == "x\ny = 1"
+    assert parse_value("true") is True
+    assert parse_value("3") == 3
+    assert parse_value('["a"]') == ["a"]
+    assert parse_value("anthropic/some-model") == "anthropic/some-model"
+    assert parse_value("x\ny = 1") == "x\ny = 1"
 
 
 words = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -250,14 +250,14 @@ def test_lines_are_found_for_dotted_quoted_and_inline_keys() -> None:
 def test_a_models_name_may_be_an_alias_a_profile_or_spelt_either_way() -> None:
     config = Config(
         aliases={"fast": "groq/some/model", "quick": "fast"},
-        profiles={"team": Profile(members=["fast", "ollama:llama3:8b"], policy="round_robin")},
+        profiles={"team": ProfileSettings(members=["fast", "ollama:llama3:8b"], policy="round_robin")},
     )
-    assert choose("quick", config).members == ("groq/some/model",)
-    assert choose("team", config).members == ("groq/some/model", "ollama/llama3:8b")
-    assert choose("openrouter/anthropic/x", config).members == ("openrouter/anthropic/x",)
-    assert choose("llama3:8b", config, provider="ollama").members == ("ollama/llama3:8b",)
+    assert resolve_model("quick", config).members == ("groq/some/model",)
+    assert resolve_model("team", config).members == ("groq/some/model", "ollama/llama3:8b")
+    assert resolve_model("openrouter/anthropic/x", config).members == ("openrouter/anthropic/x",)
+    assert resolve_model("llama3:8b", config, provider="ollama").members == ("ollama/llama3:8b",)
     with pytest.raises(UsageError, match="provider/model"):
-        choose("nonsense", config)
+        resolve_model("nonsense", config)
 
 
 def test_the_published_schema_is_up_to_date_and_accepts_what_we_accept() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from laws.emulated import EMULATED, complaints_about
 from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
-from segue.interop.convert import say
-from segue.interop.source import Source, read_request
+from segue.interop.convert import write_request
+from segue.interop.source import SourceRequest, read_request
 from segue.providers.models.cards import default_model
 
 CHATS = Path(__file__).parents[3] / "shared" / "corpus" / "chats"
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.skipif(not CHATS.is_dir(), reason="the corpus of real t
 
 
 @lru_cache(maxsize=1)
-def sources() -> list[tuple[str, Source]]:
+def sources() -> list[tuple[str, SourceRequest]]:
     return [(path.name, read_chat(json.loads(path.read_bytes()))) for path in sorted(CHATS.glob("*.json"))]
 
 
-def read_chat(chat: dict[str, Any]) -> Source:
+def read_chat(chat: dict[str, Any]) -> SourceRequest:
     dialect, field = FIELDS[chat["format"]]
     body: dict[str, Any] = {field: chat["messages"]}
     if chat.get("tools"):
@@ -42,7 +42,7 @@ def read_chat(chat: dict[str, Any]) -> Source:
     return read_request(body, dialect)
 
 
-def without_seals(source: Source) -> list[str]:
+def without_seals(source: SourceRequest) -> list[str]:
     """Signatures of the real providers mean nothing to an emulator: it did not make them."""
     return [
         block.seal.payload
@@ -58,7 +58,7 @@ def test_every_real_transcript_is_accepted_by_every_emulator(to: str) -> None:
     for name, source in sources():
         if source.dialect == to and without_seals(source):
             continue
-        body = say(source, to=to, model=default_model(to)).request
+        body = write_request(source, to=to, model=default_model(to)).request
         refused += [f"{name}: {complaint}" for complaint in complaints_about(body, to, default_model(to))]
     assert refused == []
 
@@ -66,7 +66,7 @@ def test_every_real_transcript_is_accepted_by_every_emulator(to: str) -> None:
 @pytest.mark.parametrize("to", EMULATED)
 def test_no_real_result_is_lost_on_the_way(to: str) -> None:
     for name, source in sources():
-        told = say(source, to=to).body.decode()
+        told = write_request(source, to=to).body.decode()
         for message in source.messages:
             for block in message.blocks:
                 if type(block) is ToolResult and isinstance(block.output, str) and block.output.isalnum():

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from interop.requests import ALL, anthropic, gemini, mistral, openai_chat, openai_responses
 from interop.session_samples import claude_code, codex, llm_logs
+from segue.conversation.blocks import Text
 from segue.conversation.document import encode_document
+from segue.conversation.message import Conversation, Message
 from segue.dialects.registry import NAMES
-from segue.interop.doctor import Examination, examine, fixed
-from segue.interop.refusals import groups, manners_of
+from segue.interop.doctor import Examination, examine, fix_transcript
+from segue.interop.refusals import groups, provider_refusals
 from segue.interop.session_files import read_file
 from segue.interop.source import read_request
 from segue.transcript.repairs import FAULTS
@@ -148,11 +150,11 @@ def test_a_mended_file_is_clean_and_mending_it_again_changes_nothing(
     dialect: str, targets: tuple[str, ...]
 ) -> None:
     source = read_request(BROKEN[dialect])
-    form, once = fixed(source, targets)
+    form, once = fix_transcript(source, targets)
     assert form in (*NAMES, "conversation")
     mended, _ = read_file(once)
     assert codes(examine(mended, targets)) == set()
-    assert fixed(mended, targets)[1] == once
+    assert fix_transcript(mended, targets)[1] == once
     assert b"18C" in once
 
 
@@ -160,7 +162,7 @@ def test_a_mended_file_is_clean_and_mending_it_again_changes_nothing(
 def test_a_broken_session_file_is_found_and_mended(data: bytes) -> None:
     source, lines = read_file(data)
     assert not examine(source, (), lines=lines).clean
-    _, mended = fixed(source)
+    _, mended = fix_transcript(source)
     assert codes(examine(read_file(mended)[0])) == set()
 
 
@@ -169,11 +171,20 @@ def test_a_broken_session_file_is_found_and_mended(data: bytes) -> None:
 def test_any_mended_conversation_is_clean_for_everybody(data: st.DataObject) -> None:
     conversation = data.draw(conversations(TARGETS["anthropic"]))
     source = read_request(json.loads(encode_document(conversation)))
-    _, mended = fixed(source, ("all",))
+    _, mended = fix_transcript(source, ("all",))
     again = read_request(json.loads(mended))
     if again.messages:
         assert codes(examine(again, ("all",))) == set()
-    assert fixed(again, ("all",))[1] == mended
+    assert fix_transcript(again, ("all",))[1] == mended
+
+
+def test_a_reply_without_any_text_is_dropped_when_a_conversation_is_fixed() -> None:
+    silent = Conversation((Message("model", (Text(""),)), Message("user", (Text("Hi"),))))
+    fixed = read_request(
+        json.loads(fix_transcript(read_request(json.loads(encode_document(silent))), ("all",))[1])
+    )
+    assert [message.speaker for message in fixed.messages] == ["user"]
+    assert codes(examine(fixed, ("all",))) == set()
 
 
 def test_every_refusal_speaks_of_a_repair_we_make() -> None:
@@ -185,5 +196,7 @@ def test_every_refusal_speaks_of_a_repair_we_make() -> None:
 
 @pytest.mark.parametrize("dialect", NAMES)
 def test_what_is_said_of_one_dialect_comes_before_what_is_said_of_many(dialect: str) -> None:
-    assert manners_of(dialect).place
-    assert manners_of("deepseek").refusal("call_closed") != manners_of("openai_chat").refusal("call_closed")
+    assert provider_refusals(dialect).place
+    assert provider_refusals("deepseek").refusal("call_closed") != provider_refusals("openai_chat").refusal(
+        "call_closed"
+    )

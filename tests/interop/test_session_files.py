@@ -9,7 +9,7 @@ import pytest
 from interop.requests import ALL
 from interop.session_samples import claude_code, codex, lines, llm_logs
 from segue.conversation.blocks import Reasoning, ToolCall, ToolResult
-from segue.interop.session_files import read_file, read_session
+from segue.interop.session_files import read_file, read_session_file
 
 
 def test_a_claude_code_session_is_the_request_it_would_send_next() -> None:
@@ -83,9 +83,9 @@ def test_a_line_that_was_cut_off_at_the_end_does_not_matter() -> None:
 @pytest.mark.parametrize("dialect", ALL)
 def test_a_request_body_is_no_session_file(dialect: str) -> None:
     data = json.dumps(ALL[dialect]).encode()
-    assert read_session(data) is None
+    assert read_session_file(data) is None
     assert read_file(data)[0].dialect == dialect
 
 
 def test_a_body_over_several_lines_is_no_session_file() -> None:
-    assert read_session(json.dumps(ALL["anthropic"], indent=1).encode()) is None
+    assert read_session_file(json.dumps(ALL["anthropic"], indent=1).encode()) is None

@@ -18,7 +18,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.card import ModelCard
 from segue.dialects.registry import DIALECTS
-from segue.interop.convert import convert, fitted
+from segue.interop.convert import card_and_rules, convert
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from strategies.histories import conversations
@@ -102,7 +102,7 @@ def _complaints(
     complaints = {}
     for template in templates:
         model = LIBRARY.get(template.name, template.name) if target.startswith("ollama") else template.name
-        card, _ = fitted(target, model)
+        card, _ = card_and_rules(target, model)
         body = bodies.get(card)
         if body is None:
             body = bodies[card] = body_for(model)
@@ -138,7 +138,7 @@ def test_no_history_makes_a_template_raise(
     policy = Policy(tool_names=tuple(tool.name for tool in tools))
 
     def body_for(model: str) -> dict[str, Any]:
-        card, rules = fitted(target, model)
+        card, rules = card_and_rules(target, model)
         transcript = render(history, None, rules, policy)
         encoded = DIALECTS[target].encode_request(transcript, tools, Options(model=model), card)
         body: dict[str, Any] = json.loads(encoded.body)

@@ -13,7 +13,7 @@ from segue.config.trust import MCP_FILE, is_trusted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from segue.config.schema import Mcp
+    from segue.config.schema import McpSettings
     from segue.tools.mcp.servers import McpServers
 
 
@@ -28,7 +28,7 @@ def untrusted_mcp_file(directory: Path) -> Path | None:
     return file if file is not None and not is_trusted(file) else None
 
 
-def open_servers(settings: Mcp, directory: Path, *, bare: bool) -> McpServers | None:
+def open_servers(settings: McpSettings, directory: Path, *, bare: bool) -> McpServers | None:
     """All servers that may be used; nothing if there are none. None is started before its tools are asked for."""
     file = mcp_file(directory) if settings.project_file and not bare else None
     trusted = file if file is not None and is_trusted(file) else None

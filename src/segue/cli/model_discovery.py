@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
-from segue.config.resources import local_servers, provider_named
+from segue.config.resources import local_provider_names, require_provider
 from segue.errors import SegueError, UsageError
 from segue.providers.adapter import ListsModels
 from segue.providers.addresses import addresses, find_address
@@ -67,7 +67,7 @@ def with_key(config: Config, providers: KnownProviders) -> DiscoveredModel | Non
 
 async def running_here(providers: KnownProviders) -> DiscoveredModel | None:
     """A server on this machine that answers and has a model."""
-    local = local_servers()
+    local = local_provider_names()
     answers = await asyncio.gather(*(_first_model(name, providers) for name in local))
     for name, model in zip(local, answers, strict=True):
         if model:
@@ -78,7 +78,7 @@ async def running_here(providers: KnownProviders) -> DiscoveredModel | None:
 async def _first_model(name: str, providers: KnownProviders) -> str:
     try:
         async with asyncio.timeout(PROBE_SECONDS):
-            models = await _models_of(provider_named(name, providers))
+            models = await _models_of(require_provider(name, providers))
     except (SegueError, TimeoutError):
         return ""
     return next((model.id for model in models if model.type == "chat"), "")

@@ -13,9 +13,15 @@ from segue.cli.instructions import system_prompt
 from segue.cli.mcp_file import open_servers, untrusted_mcp_file
 from segue.cli.model_discovery import DiscoveredModel, find_model, usual_model
 from segue.cli.tool_loader import is_function, tools_named
-from segue.config.layers import load
-from segue.config.model_names import Chosen, choose
-from segue.config.resources import open_providers, open_router, open_store, provider_named, worth_asking
+from segue.config.layers import load_settings
+from segue.config.model_names import ModelChoice, resolve_model
+from segue.config.resources import (
+    configured_providers,
+    open_providers,
+    open_router,
+    open_store,
+    require_provider,
+)
 from segue.conversation.options import Options
 from segue.errors import UsageError
 from segue.routing.route import parse_route
@@ -38,7 +44,7 @@ class Runtime:
     def __init__(
         self, arguments: argparse.Namespace, *, response_schema: dict[str, object] | None = None
     ) -> None:
-        self.settings: Settings = load(sets=arguments.sets, bare=arguments.bare)
+        self.settings: Settings = load_settings(sets=arguments.sets, bare=arguments.bare)
         self.config = self.settings.config
         self.directory = Path.cwd()
         self.providers: KnownProviders = open_providers(self.config)
@@ -73,7 +79,7 @@ class Runtime:
         if not name:
             found = await find_model(self.config, self.providers)
             name = found.model
-        return self._with_fallback(choose(name, self.config, provider=provider if told else "")), found
+        return self._with_fallback(resolve_model(name, self.config, provider=provider if told else "")), found
 
     def _model_of(self, session: SessionInfo | None) -> str:
         """Who answered in a session; the profile that is configured, if it was one of its members."""
@@ -81,17 +87,17 @@ class Runtime:
         profile = self.config.profiles.get(self.config.model)
         return (
             self.config.model
-            if profile is not None and name in choose(self.config.model, self.config).members
+            if profile is not None and name in resolve_model(self.config.model, self.config).members
             else name
         )
 
     def model(self, name: str) -> Model:
         """What a name stands for: an alias, a profile or provider/model."""
-        return self._made(choose(name, self.config))
+        return self._made(resolve_model(name, self.config))
 
     def members(self, name: str) -> tuple[str, ...]:
         """The models that a name stands for, provider/model each."""
-        return choose(name, self.config).members
+        return resolve_model(name, self.config).members
 
     def model_names(self) -> list[str]:
         """What could be typed after /model, without asking anybody."""
@@ -104,22 +110,22 @@ class Runtime:
 
     def configured(self) -> list[str]:
         """Providers that somebody set up."""
-        return worth_asking(self.config, self.providers)
+        return configured_providers(self.config, self.providers)
 
-    def _with_fallback(self, chosen: Chosen) -> Model:
+    def _with_fallback(self, chosen: ModelChoice) -> Model:
         others = [name for name in self._arguments.fallback.split(",") if name.strip()]
         if not others:
             return self._made(chosen)
-        more = [member for name in others for member in choose(name.strip(), self.config).members]
+        more = [member for name in others for member in resolve_model(name.strip(), self.config).members]
         members = tuple(dict.fromkeys((*chosen.members, *more)))
         for member in members:
-            provider_named(parse_route(member).provider, self.providers)
+            require_provider(parse_route(member).provider, self.providers)
         return open_router(" or ".join(members), members, None, self.providers)
 
-    def _made(self, chosen: Chosen) -> Model:
+    def _made(self, chosen: ModelChoice) -> Model:
         routes = [parse_route(member) for member in chosen.members]
         for route in routes:
-            provider_named(route.provider, self.providers)
+            require_provider(route.provider, self.providers)
         if chosen.settings is None:
             return routes[0]
         return open_router(chosen.profile, chosen.members, chosen.settings, self.providers)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from segue.config.validation import meant
+from segue.config.validation import suggestion
 from segue.errors import SegueError, UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def tools_named(names: Iterable[str], *, workspace: Path, timeout: float | None 
         else:
             raise _unusable(
                 f'There is no tool "{name}".',
-                meant(name, built_in) or f"Built in are: {', '.join(built_in)}. Others: file.py:function.",
+                suggestion(name, built_in)
+                or f"Built in are: {', '.join(built_in)}. Others: file.py:function.",
             )
     return tuple(found.values())
 
@@ -64,7 +65,7 @@ def _function(name: str) -> Tool:
         known = [
             word for word in vars(module) if callable(getattr(module, word)) and not word.startswith("_")
         ]
-        raise _unusable(f"{path} has no function {function}.", meant(function, known))
+        raise _unusable(f"{path} has no function {function}.", suggestion(function, known))
     try:
         return as_tool(made)
     except SegueError as error:

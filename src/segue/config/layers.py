@@ -17,7 +17,7 @@ from segue.config.paths import project_file, user_file
 from segue.config.schema import Config
 from segue.config.toml_lines import line_of, lines_of
 from segue.config.trust import guarded_paths, is_trusted
-from segue.config.validation import Fault, faults_in, meant
+from segue.config.validation import ConfigFault, config_faults, suggestion
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Settings(Struct, frozen=True):
         return self.origin(inner)
 
 
-def load(
+def load_settings(
     *,
     directory: File | None = None,
     sets: Sequence[str] = (),
@@ -80,7 +80,7 @@ def load(
     environment = os.environ if environment is None else environment
     files = [] if bare else list(_files(directory or File.cwd()))
     layers = (*files, _from_environment(environment), _from_flags(sets))
-    faults = [f"{layer.place(fault.path)}: {fault}" for layer in layers for fault in _faults_of(layer)]
+    faults = [f"{layer.place(fault.path)}: {fault}" for layer in layers for fault in _layer_faults(layer)]
     if faults:
         raise config_error(faults)
     merged: dict[str, Any] = {}
@@ -121,11 +121,11 @@ def has(table: Mapping[str, Any], path: Path) -> bool:
     return True
 
 
-def _faults_of(layer: Layer) -> Iterator[Fault]:
-    yield from faults_in(layer.table)
+def _layer_faults(layer: Layer) -> Iterator[ConfigFault]:
+    yield from config_faults(layer.table)
     if layer.project and (guarded := guarded_paths(layer.table)) and not is_trusted(File(layer.file)):
         for path in guarded:
-            yield Fault(
+            yield ConfigFault(
                 path,
                 f"{'.'.join(path)} can run programs or send keys elsewhere, so a project may set it only when trusted.",
                 "Look at the file, then: segue trust",
@@ -173,8 +173,8 @@ def _from_environment(environment: Mapping[str, str]) -> Layer:
         if not name.startswith(ENVIRONMENT_PREFIX) or words in NOT_SETTINGS:
             continue
         path = tuple(word.lower() for word in words.split("__"))
-        if path[0] in Config.__struct_fields__ or meant(path[0], Config.__struct_fields__):
-            put(table, path, value_of(environment[name]))
+        if path[0] in Config.__struct_fields__ or suggestion(path[0], Config.__struct_fields__):
+            put(table, path, parse_value(environment[name]))
             places[path] = name
     return Layer("the environment", table, places=places)
 
@@ -191,7 +191,7 @@ def _from_flags(sets: Iterable[str]) -> Layer:
                 hint="Write --set key=value, as in --set ui.markdown=false.",
             )
         path = tuple(name.strip().split("."))
-        put(table, path, value_of(value))
+        put(table, path, parse_value(value))
         places[path] = f"--set {name.strip()}"
     return Layer("--set", table, places=places)
 
@@ -205,7 +205,7 @@ def put(table: dict[str, Any], path: Path, value: Any) -> None:
     table[path[-1]] = value
 
 
-def value_of(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """A value as TOML writes it; what TOML cannot read is text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]

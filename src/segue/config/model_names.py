@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, final
 
 from msgspec import Struct
 
-from segue.config.schema import Profile
-from segue.config.validation import meant
+from segue.config.schema import ProfileSettings
+from segue.config.validation import suggestion
 from segue.errors import UsageError
 from segue.routing.route import parse_route
 
@@ -22,24 +22,24 @@ _MOST_ALIASES = 8
 
 
 @final
-class Chosen(Struct, frozen=True):
+class ModelChoice(Struct, frozen=True):
     """What answers: one model, or a profile of several."""
 
     members: tuple[str, ...]
     """provider/model each."""
     profile: str = ""
-    settings: Profile | None = None
+    settings: ProfileSettings | None = None
 
 
-def choose(name: str, config: Config, *, provider: str = "") -> Chosen:
+def resolve_model(name: str, config: Config, *, provider: str = "") -> ModelChoice:
     """What a name stands for. `provider` is the one told beside it: then the name is a model of that provider."""
     if provider:
-        return Chosen((parse_route(f"{provider}/{name}").name,))
+        return ModelChoice((parse_route(f"{provider}/{name}").name,))
     name = _without_aliases(name, config)
     if profile := config.profiles.get(name):
         members = tuple(parse_route(_without_aliases(member, config)).name for member in profile.members)
-        return Chosen(members, name, profile)
-    return Chosen((_route_name(name, config),))
+        return ModelChoice(members, name, profile)
+    return ModelChoice((_route_name(name, config),))
 
 
 def _without_aliases(name: str, config: Config) -> str:
@@ -61,7 +61,7 @@ def _route_name(name: str, config: Config) -> str:
     raise UsageError(
         f'"{name}" is no alias and no profile, and names no provider.',
         code="bad_model_name",
-        hint=meant(name, known) or "Write provider/model; `segue models` lists what there is.",
+        hint=suggestion(name, known) or "Write provider/model; `segue models` lists what there is.",
     )
 
 
@@ -76,6 +76,6 @@ def _dangling(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     named += [(("profiles", name, "members"), name) for name in config.profiles]
     for path, name in named:
         try:
-            choose(name, config)
+            resolve_model(name, config)
         except UsageError as error:
             yield path, f"{error.message} {error.hint}"

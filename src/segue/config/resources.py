@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from segue.config.paths import keys_file, sessions_directory
-from segue.config.validation import meant
+from segue.config.validation import suggestion
 from segue.errors import UsageError
 from segue.providers.addresses import find_address
 from segue.providers.config import read_provider_config
 from segue.providers.registry import default_registry
 
 if TYPE_CHECKING:
-    from segue.config.schema import Config, Profile
+    from segue.config.schema import Config, ProfileSettings
     from segue.providers.adapter import ProviderAdapter
     from segue.providers.registry import KnownProviders
     from segue.routing.router import Router
@@ -28,20 +28,20 @@ def open_providers(config: Config) -> KnownProviders:
     return default_registry(configs, key_file=keys_file())
 
 
-def provider_named(name: str, providers: KnownProviders) -> ProviderAdapter:
+def require_provider(name: str, providers: KnownProviders) -> ProviderAdapter:
     found = providers.get(name)
     if found is None:
         known = providers.list()
         raise UsageError(
             f'There is no provider "{name}".',
             code="unknown_provider",
-            hint=meant(name, known)
+            hint=suggestion(name, known)
             or f"Known are: {', '.join(known)}. Any other needs providers.{name}.base_url.",
         )
     return found
 
 
-def worth_asking(config: Config, providers: KnownProviders) -> list[str]:
+def configured_providers(config: Config, providers: KnownProviders) -> list[str]:
     """Providers that somebody set up: with a key, a section, or a variable that says where they are."""
     return [name for name in providers.configured() if _was_set_up(name, config)]
 
@@ -53,7 +53,7 @@ def _was_set_up(name: str, config: Config) -> bool:
     return address.needs_key or any(os.environ.get(variable) for variable in address.base_url_env)
 
 
-def local_servers() -> list[str]:
+def local_provider_names() -> list[str]:
     """Providers that may be running here without anybody having said so."""
     from segue.providers.addresses import addresses  # noqa: PLC0415
 
@@ -80,14 +80,13 @@ def open_store(config: Config) -> Store:
 
 
 def open_router(
-    name: str, members: tuple[str, ...], settings: Profile | None, providers: KnownProviders
+    name: str, members: tuple[str, ...], settings: ProfileSettings | None, providers: KnownProviders
 ) -> Router:
     """A router over several models; `settings` is the profile, or nothing for a plain failover."""
     from segue.routing.member_facts import facts_from  # noqa: PLC0415
-    from segue.routing.profiles import Profile as Described  # noqa: PLC0415
-    from segue.routing.profiles import build_router  # noqa: PLC0415
+    from segue.routing.profiles import Profile, build_router  # noqa: PLC0415
 
-    profile = Described(name=name, members=members)
+    profile = Profile(name=name, members=members)
     if settings is not None:
         weights = {members[settings.members.index(told)]: weight for told, weight in settings.weights.items()}
         profile = structs.replace(

@@ -11,14 +11,14 @@ from segue.routing.retry import RetrySettings
 
 Policy: TypeAlias = Literal["single", "round_robin", "failover", "weighted", "least_latency"]
 ApprovalMode: TypeAlias = Literal["ask", "auto-edit", "yolo", "plan"]
-Keeping: TypeAlias = Literal["sqlite", "jsonl", "memory"]
+StoreKind: TypeAlias = Literal["sqlite", "jsonl", "memory"]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
 Share: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
 
 
 @final
-class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProfileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Several models under one name, and who of them answers."""
 
     members: Annotated[list[str], Meta(min_length=1)]
@@ -32,7 +32,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @final
-class Approval(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ApprovalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which tool calls are asked about."""
 
     mode: ApprovalMode = "ask"
@@ -43,7 +43,7 @@ class Approval(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @final
-class Tools(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What models may call."""
 
     enabled: list[str] = []
@@ -55,7 +55,7 @@ class Tools(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @final
-class McpServer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class McpServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One server of the Model Context Protocol, as `.mcp.json` files write it."""
 
     command: str = ""
@@ -69,26 +69,26 @@ class McpServer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @final
-class Mcp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Servers whose tools models may call."""
 
-    servers: dict[str, McpServer] = {}
+    servers: dict[str, McpServerSettings] = {}
     project_file: bool = True
     """Read `.mcp.json` of a project that is trusted."""
     timeout: Seconds = 60.0
 
 
 @final
-class Sessions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How conversations are kept."""
 
-    keep: Keeping = "sqlite"
+    keep: StoreKind = "sqlite"
     directory: str = ""
     """Where; the data directory of the user if empty."""
 
 
 @final
-class Ui(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class UiSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the terminal shows."""
 
     markdown: bool = True
@@ -100,7 +100,7 @@ class Ui(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @final
-class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a turn is stopped."""
 
     max_turns: Count = MAX_EXCHANGES
@@ -124,11 +124,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     providers: dict[str, dict[str, Any]] = {}
     """By name. What one takes is told by `segue.providers`."""
-    profiles: dict[str, Profile] = {}
+    profiles: dict[str, ProfileSettings] = {}
     aliases: dict[str, str] = {}
-    approval: Approval = Approval()
-    tools: Tools = Tools()
-    mcp: Mcp = Mcp()
-    sessions: Sessions = Sessions()
-    limits: Limits = Limits()
-    ui: Ui = Ui()
+    approval: ApprovalSettings = ApprovalSettings()
+    tools: ToolSettings = ToolSettings()
+    mcp: McpSettings = McpSettings()
+    sessions: SessionSettings = SessionSettings()
+    limits: LimitSettings = LimitSettings()
+    ui: UiSettings = UiSettings()

@@ -27,7 +27,7 @@ _KINDS: dict[type, str] = {
 
 
 @final
-class Fault(Struct, frozen=True):
+class ConfigFault(Struct, frozen=True):
     """One thing that is wrong, and what would be right."""
 
     path: Path
@@ -43,18 +43,18 @@ def _shape() -> inspect.Type:
     return inspect.type_info(Config)
 
 
-def faults_in(table: Mapping[str, Any]) -> list[Fault]:
+def config_faults(table: Mapping[str, Any]) -> list[ConfigFault]:
     """What keeps these settings from being used. Provider sections are looked at by those who know providers."""
     return [*_check((), table, _shape()), *_profile_faults(table)]
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def suggestion(word: str, known: Iterable[str]) -> str:
     """A question, if something known is spelt nearly so."""
     near = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
     return f'Did you mean "{near[0]}"?' if near else ""
 
 
-def _check(path: Path, value: Any, shape: inspect.Type) -> Iterator[Fault]:
+def _check(path: Path, value: Any, shape: inspect.Type) -> Iterator[ConfigFault]:
     match shape:
         case inspect.AnyType():
             return
@@ -63,7 +63,7 @@ def _check(path: Path, value: Any, shape: inspect.Type) -> Iterator[Fault]:
         case inspect.LiteralType(values=values):
             yield from _check_word(path, value, [str(word) for word in values])
         case _ if not _is(value, shape):
-            yield Fault(path, f"{_name(path)} must be {_KINDS[type(shape)]}, not {_told(value)}.")
+            yield ConfigFault(path, f"{_name(path)} must be {_KINDS[type(shape)]}, not {_kind_of(value)}.")
         case inspect.StructType():
             yield from _check_table(path, value, shape)
         case inspect.DictType(value_type=value_type):
@@ -77,43 +77,47 @@ def _check(path: Path, value: Any, shape: inspect.Type) -> Iterator[Fault]:
             return
 
 
-def _check_word(path: Path, value: Any, known: list[str]) -> Iterator[Fault]:
+def _check_word(path: Path, value: Any, known: list[str]) -> Iterator[ConfigFault]:
     if value not in known:
-        hint = meant(str(value), known) or f"It can be: {', '.join(known)}."
-        yield Fault(path, f'{_name(path)} is "{value}", which is none of its values.', hint)
+        hint = suggestion(str(value), known) or f"It can be: {', '.join(known)}."
+        yield ConfigFault(path, f'{_name(path)} is "{value}", which is none of its values.', hint)
 
 
-def _check_list(path: Path, items: list[Any], shape: inspect.ListType) -> Iterator[Fault]:
+def _check_list(path: Path, items: list[Any], shape: inspect.ListType) -> Iterator[ConfigFault]:
     if shape.min_length and len(items) < shape.min_length:
-        yield Fault(path, f"{_name(path)} is empty.", "Name at least one.")
+        yield ConfigFault(path, f"{_name(path)} is empty.", "Name at least one.")
     for item in items:
         yield from _check(path, item, shape.item_type)
 
 
-def _check_table(path: Path, table: dict[str, Any], shape: inspect.StructType) -> Iterator[Fault]:
+def _check_table(path: Path, table: dict[str, Any], shape: inspect.StructType) -> Iterator[ConfigFault]:
     fields = {field.name: field for field in shape.fields}
     for key, item in table.items():
         if key in fields:
             yield from _check((*path, key), item, fields[key].type)
         else:
-            yield Fault((*path, key), f'Unknown key "{_name((*path, key))}".', _advice(key, path, fields))
+            yield ConfigFault(
+                (*path, key), f'Unknown key "{_name((*path, key))}".', _advice(key, path, fields)
+            )
     for name, field in fields.items():
         if field.required and name not in table:
-            yield Fault(path, f'{_name(path)} lacks "{name}".')
+            yield ConfigFault(path, f'{_name(path)} lacks "{name}".')
 
 
 def _advice(key: str, path: Path, fields: Iterable[str]) -> str:
     place = f"[{_name(path)}]" if path else "The file"
-    return meant(key, fields) or f"{place} knows: {', '.join(sorted(fields))}."
+    return suggestion(key, fields) or f"{place} knows: {', '.join(sorted(fields))}."
 
 
-def _check_bounds(path: Path, value: float, shape: inspect.IntType | inspect.FloatType) -> Iterator[Fault]:
+def _check_bounds(
+    path: Path, value: float, shape: inspect.IntType | inspect.FloatType
+) -> Iterator[ConfigFault]:
     if shape.ge is not None and value < shape.ge:
-        yield Fault(path, f"{_name(path)} is {value}; it must be at least {shape.ge}.")
+        yield ConfigFault(path, f"{_name(path)} is {value}; it must be at least {shape.ge}.")
     if shape.gt is not None and value <= shape.gt:
-        yield Fault(path, f"{_name(path)} is {value}; it must be more than {shape.gt}.")
+        yield ConfigFault(path, f"{_name(path)} is {value}; it must be more than {shape.gt}.")
     if shape.le is not None and value > shape.le:
-        yield Fault(path, f"{_name(path)} is {value}; it must be at most {shape.le}.")
+        yield ConfigFault(path, f"{_name(path)} is {value}; it must be at most {shape.le}.")
 
 
 def _is(value: Any, shape: inspect.Type) -> bool:
@@ -134,7 +138,7 @@ def _is(value: Any, shape: inspect.Type) -> bool:
             raise TypeError(f"No setting is of type {shape}.")
 
 
-def _profile_faults(table: Mapping[str, Any]) -> Iterator[Fault]:
+def _profile_faults(table: Mapping[str, Any]) -> Iterator[ConfigFault]:
     profiles = table.get("profiles")
     for name, profile in profiles.items() if isinstance(profiles, dict) else ():
         members = profile.get("members") if isinstance(profile, dict) else None
@@ -144,10 +148,10 @@ def _profile_faults(table: Mapping[str, Any]) -> Iterator[Fault]:
         for member in weights:
             if member not in members:
                 path = ("profiles", name, "weights")
-                yield Fault(
+                yield ConfigFault(
                     path,
                     f'{_name(path)} names "{member}", which is no member.',
-                    meant(member, map(str, members)),
+                    suggestion(member, map(str, members)),
                 )
 
 
@@ -155,6 +159,6 @@ def _name(path: Path) -> str:
     return ".".join(path) or "The file"
 
 
-def _told(value: Any) -> str:
+def _kind_of(value: Any) -> str:
     kind = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "a table"}
     return "text" if isinstance(value, str) else kind.get(type(value), type(value).__name__)

@@ -13,7 +13,7 @@ from segue.conversation.document import encode_document
 from segue.dialects.card import UNKNOWN, fit_rules
 from segue.dialects.registry import DIALECTS
 from segue.errors import TranscriptError
-from segue.interop.source import AUTO, CONVERSATION, Source, read_request, target_name
+from segue.interop.source import AUTO, CONVERSATION, SourceRequest, read_request, target_name
 from segue.providers.models.cards import card_for_model, default_model
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
@@ -65,7 +65,7 @@ def convert(
     """
     to = target_name(to)
     parsed = parse(request) if isinstance(request, (bytes, str)) else request
-    return say(read_request(parsed, source, model=model, to=to), to=to, model=model, strict=strict)
+    return write_request(read_request(parsed, source, model=model, to=to), to=to, model=model, strict=strict)
 
 
 def parse(data: bytes | str) -> Any:
@@ -83,7 +83,7 @@ def parse(data: bytes | str) -> Any:
         ) from error
 
 
-def say(source: Source, *, to: str, model: str = "", strict: bool = False) -> Converted:
+def write_request(source: SourceRequest, *, to: str, model: str = "", strict: bool = False) -> Converted:
     """Say what was read in a dialect, or write it as a document."""
     conversation, adopted = source.adopted()
     if to == CONVERSATION:
@@ -97,7 +97,7 @@ def say(source: Source, *, to: str, model: str = "", strict: bool = False) -> Co
         return Converted(body=body, source=source.dialect, to=to, model=model, repairs=adopted)
     dialect = DIALECTS[to]
     model, notes = choose_model(source, to, model)
-    card, rules = fitted(to, model)
+    card, rules = card_and_rules(to, model)
     options, unsent = _options_for(source, to, model)
     policy = Policy(tool_names=tuple(tool.name for tool in source.tools))
     transcript = render(conversation, source.ledger, rules, policy)
@@ -116,13 +116,13 @@ def say(source: Source, *, to: str, model: str = "", strict: bool = False) -> Co
 
 
 @lru_cache(maxsize=256)
-def fitted(to: str, model: str) -> tuple[ModelCard, Rules]:
+def card_and_rules(to: str, model: str) -> tuple[ModelCard, Rules]:
     """What is known about a model, and the dialect's rules as the model has them. No model: the careful rules."""
     card = card_for_model(model, to) if model else UNKNOWN
     return card, fit_rules(DIALECTS[to].rules.at(model=model), card)
 
 
-def choose_model(source: Source, to: str, model: str) -> tuple[str, tuple[str, ...]]:
+def choose_model(source: SourceRequest, to: str, model: str) -> tuple[str, tuple[str, ...]]:
     """The model to name, and what is to be said about the choice."""
     if model:
         return model, ()
@@ -134,7 +134,7 @@ def choose_model(source: Source, to: str, model: str) -> tuple[str, tuple[str, .
     return chosen, (f'No model was named; the request names "{chosen}", the default for {to}.',)
 
 
-def _options_for(source: Source, to: str, model: str) -> tuple[Options, tuple[Repair, ...]]:
+def _options_for(source: SourceRequest, to: str, model: str) -> tuple[Options, tuple[Repair, ...]]:
     """The options as the target may be told them: another dialect's own fields mean nothing to it."""
     options = structs.replace(source.options, model=model)
     if source.dialect == to or not options.extra:

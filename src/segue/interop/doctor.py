@@ -17,12 +17,12 @@ from segue.conversation.blocks import ToolCall
 from segue.conversation.message import Conversation
 from segue.dialects.registry import DIALECTS, NAMES
 from segue.errors import TranscriptError
-from segue.interop.convert import choose_model, fitted, say
-from segue.interop.file_positions import Places
-from segue.interop.finding_text import fault_of, remedy_of
-from segue.interop.refusals import Manners, manners_of
-from segue.interop.repair import mend
-from segue.interop.source import CONVERSATION, Source
+from segue.interop.convert import card_and_rules, choose_model, write_request
+from segue.interop.file_positions import FilePositions
+from segue.interop.finding_text import fault_text, repair_text
+from segue.interop.refusals import ProviderRefusals, provider_refusals
+from segue.interop.repair import repair_conversation
+from segue.interop.source import CONVERSATION, SourceRequest
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from segue.transcript.repairs import FAULTS, Repair
@@ -102,7 +102,7 @@ class Examination(Struct, frozen=True, kw_only=True):
 
 
 def examine(
-    source: Source,
+    source: SourceRequest,
     targets: Sequence[str] = (),
     *,
     model: str = "",
@@ -115,9 +115,9 @@ def examine(
     """
     named = tuple(targets)
     chosen = named or ((source.dialect,) if source.dialect else NAMES)
-    places = Places(source, lines)
+    positions = FilePositions(source, lines)
     diagnoses = tuple(
-        _diagnose(source, target, model, places, counts=target in named or target == source.dialect)
+        _diagnose(source, target, model, positions, counts=target in named or target == source.dialect)
         for target in (NAMES if "all" in chosen else chosen)
     )
     return Examination(
@@ -143,20 +143,22 @@ def unreadable(error: TranscriptError, target: str = "") -> Examination:
     return Examination(dialect="", form="unreadable file", messages=0, calls=0, diagnoses=(diagnosis,))
 
 
-def _diagnose(source: Source, target: str, model: str, places: Places, *, counts: bool) -> Diagnosis:
+def _diagnose(
+    source: SourceRequest, target: str, model: str, positions: FilePositions, *, counts: bool
+) -> Diagnosis:
     chosen = choose_model(source, target, model)[0]
-    manners = manners_of(target)
+    provider = provider_refusals(target)
     # Our own documents are rendered anew for every target, so their ids are nobody's to refuse.
-    found = [] if source.conversation is not None else list(_id_findings(source, manners, places))
+    found = [] if source.conversation is not None else list(_id_findings(source, provider, positions))
     try:
         repairs = list(_repairs(source, target, chosen))
     except TranscriptError as error:
-        return Diagnosis(target=target, model=chosen, findings=(_unrenderable(error, manners),))
+        return Diagnosis(target=target, model=chosen, findings=(_unrenderable(error, provider),))
     foreign = source.dialect != target
     # The name of a call that a repair put there is no fault of the file.
     rebuilt = {repair.path for repair in repairs if repair.kind == "call_reconstructed"}
     found += [
-        _finding(repair, manners, places, foreign=foreign)
+        _finding(repair, provider, positions, foreign=foreign)
         for repair in repairs
         if repair.kind != "id_replaced" and not (repair.kind == "name_replaced" and repair.path in rebuilt)
     ]
@@ -176,10 +178,10 @@ def _weighed(finding: Finding) -> Finding:
     return finding
 
 
-def _repairs(source: Source, target: str, model: str) -> Iterator[Repair]:
+def _repairs(source: SourceRequest, target: str, model: str) -> Iterator[Repair]:
     dialect = DIALECTS[target]
-    card, rules = fitted(target, model)
-    # Not adopted first: so the repairs tell the places of the messages as they were found.
+    card, rules = card_and_rules(target, model)
+    # Not adopted first: so the repairs tell the positions of the messages as they were found.
     conversation = source.conversation or Conversation(source.messages, source.system)
     policy = Policy(tool_names=tuple(tool.name for tool in source.tools))
     transcript = render(conversation, source.ledger, rules, policy)
@@ -189,8 +191,8 @@ def _repairs(source: Source, target: str, model: str) -> Iterator[Repair]:
     yield from dialect.encode_request(transcript, source.tools, options, card).repairs
 
 
-def _unrenderable(error: TranscriptError, manners: Manners) -> Finding:
-    refusal = manners.refusal(error.code)
+def _unrenderable(error: TranscriptError, provider: ProviderRefusals) -> Finding:
+    refusal = provider.refusal(error.code)
     return Finding(
         level="error",
         code=refusal.code if refusal is not None else error.code,
@@ -206,30 +208,34 @@ def _unrenderable(error: TranscriptError, manners: Manners) -> Finding:
 _PATH = re.compile(r"messages\[(\d+)\]")
 
 
-def _finding(repair: Repair, manners: Manners, places: Places, *, foreign: bool = False) -> Finding:
-    refusal = manners.refusal(repair.kind, repair.decision, foreign=foreign)
+def _finding(
+    repair: Repair, provider: ProviderRefusals, positions: FilePositions, *, foreign: bool = False
+) -> Finding:
+    refusal = provider.refusal(repair.kind, repair.decision, foreign=foreign)
     at = _PATH.match(repair.path)
-    index = places.index(int(at[1])) if at else 0
+    index = positions.index(int(at[1])) if at else 0
     call_ids = tuple(call_id for call_id in repair.call_ids if call_id)
     return Finding(
         level="note" if refusal is None else "error",
         code=repair.kind if refusal is None else refusal.code,
         kind=repair.kind,
-        place=places.told(int(at[1])) if at else repair.path,
-        what=fault_of(repair),
+        place=positions.describe(int(at[1])) if at else repair.path,
+        what=fault_text(repair),
         provider_error=""
         if refusal is None
-        else refusal.worded(call_id=", ".join(call_ids), place=manners.place.replace("{n}", str(index))),
+        else refusal.worded(call_id=", ".join(call_ids), place=provider.place.replace("{n}", str(index))),
         status=0 if refusal is None else refusal.status,
-        fix=remedy_of(repair),
+        fix=repair_text(repair),
         call_ids=call_ids,
         lossy=repair.lossy,
     )
 
 
-def _id_findings(source: Source, manners: Manners, places: Places) -> Iterator[Finding]:
+def _id_findings(
+    source: SourceRequest, provider: ProviderRefusals, positions: FilePositions
+) -> Iterator[Finding]:
     """Ids that the target would refuse, each told once."""
-    legal = re.compile(manners.ids, re.DOTALL) if manners.ids else None
+    legal = re.compile(provider.ids, re.DOTALL) if provider.ids else None
     seen: Counter[str] = Counter()
     for index, message in enumerate(source.messages):
         for block in message.blocks:
@@ -238,22 +244,26 @@ def _id_findings(source: Source, manners: Manners, places: Places) -> Iterator[F
             seen[block.native_id] += 1
             if legal is not None and legal.match(block.native_id) is None:
                 if seen[block.native_id] == 1:
-                    yield _id_finding(block, "is not legal there", index, manners, places)
-            elif manners.unique_ids and seen[block.native_id] == 2:
-                yield _id_finding(block, "is used again", index, manners, places)
+                    yield _id_finding(block, "is not legal there", index, provider, positions)
+            elif provider.unique_ids and seen[block.native_id] == 2:
+                yield _id_finding(block, "is used again", index, provider, positions)
 
 
-def _id_finding(call: ToolCall, fault: str, message: int, manners: Manners, places: Places) -> Finding:
+def _id_finding(
+    call: ToolCall, fault: str, message: int, provider: ProviderRefusals, positions: FilePositions
+) -> Finding:
     repair = Repair(
         "id_replaced", "", f"messages[{message}]", (call.native_id,), decision=f'"{call.native_id}" {fault}'
     )
-    told = _finding(repair, manners, places)
+    told = _finding(repair, provider, positions)
     return structs.replace(
         told, what=f'call id "{call.native_id}" {fault}', fix="a legal id is given to the call and its result"
     )
 
 
-def fixed(source: Source, targets: Sequence[str] = (), *, model: str = "") -> tuple[str, bytes]:
+def fix_transcript(
+    source: SourceRequest, targets: Sequence[str] = (), *, model: str = ""
+) -> tuple[str, bytes]:
     """The transcript without faults, and the form it is written in.
 
     One target: its request body. Several: a document of ours, which is good for all. None, or all: the form it
@@ -266,7 +276,11 @@ def fixed(source: Source, targets: Sequence[str] = (), *, model: str = "") -> tu
         to = named[0] if len(named) == 1 else CONVERSATION
     if to != CONVERSATION:
         # Arguments are sent as they were written; in a file that is mended they are written like the rest.
-        body = json.loads(say(source, to=to, model=model).body)
+        body = json.loads(write_request(source, to=to, model=model).body)
         return to, json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-    conversation = mend(source.conversation or Conversation(source.messages, source.system), source.ledger)
-    return to, say(structs.replace(source, conversation=conversation, ledger=None), to=to, model=model).body
+    conversation = repair_conversation(
+        source.conversation or Conversation(source.messages, source.system), source.ledger
+    )
+    return to, write_request(
+        structs.replace(source, conversation=conversation, ledger=None), to=to, model=model
+    ).body

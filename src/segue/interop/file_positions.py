@@ -14,7 +14,7 @@ from segue.errors import SegueError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.interop.source import Source
+    from segue.interop.source import SourceRequest
 
 _FIELDS = ("messages", "contents", "input")
 _LONGEST = 20_000
@@ -22,16 +22,16 @@ _LONGEST = 20_000
 
 
 @final
-class Places:
-    """The places of one source's messages."""
+class FilePositions:
+    """The positions of one source's messages."""
 
-    def __init__(self, source: Source, lines: Sequence[int] = ()) -> None:
+    def __init__(self, source: SourceRequest, lines: Sequence[int] = ()) -> None:
         self._source = source
         self._lines = lines
         body = source.body or {}
         self._field = next((name for name in _FIELDS if isinstance(body.get(name), list)), "")
         self._parts: list[Any] = body[self._field] if self._field else []
-        self._heard: dict[int, int] = {0: 0}
+        self._decoded_counts: dict[int, int] = {0: 0}
 
     def index(self, message: int) -> int:
         """The position in the file's own list of the part that holds a decoded message."""
@@ -46,7 +46,7 @@ class Places:
                 low = middle
         return low
 
-    def told(self, message: int) -> str:
+    def describe(self, message: int) -> str:
         """The place in words: a path into the file, and the line where it has lines."""
         index = self.index(message)
         path = f"{self._field or 'messages'}[{index}]"
@@ -54,12 +54,12 @@ class Places:
 
     def _decoded(self, parts: int) -> int:
         """How many messages the first `parts` parts are decoded to."""
-        known = self._heard.get(parts)
+        known = self._decoded_counts.get(parts)
         if known is None:
             body = {**(self._source.body or {}), self._field: self._parts[:parts]}
             try:
                 known = len(DIALECTS[self._source.dialect].decode_request(body).messages)
             except SegueError:
                 known = parts
-            self._heard[parts] = known
+            self._decoded_counts[parts] = known
         return known

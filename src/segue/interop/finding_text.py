@@ -35,12 +35,12 @@ _TOLD: Final[dict[Kind, tuple[str, str]]] = {
 _REMEDY = re.compile(r"[:;] ")
 
 
-def fault_of(repair: Repair) -> str:
+def fault_text(repair: Repair) -> str:
     told = _TOLD.get(repair.kind)
     return told[0] if told is not None else _REMEDY.split(SENTENCES[repair.kind], maxsplit=1)[0]
 
 
-def remedy_of(repair: Repair) -> str:
+def repair_text(repair: Repair) -> str:
     told = _TOLD.get(repair.kind)
     done = told[1] if told is not None else _REMEDY.split(SENTENCES[repair.kind], maxsplit=1)[-1]
     return f"{done}; {repair.decision}" if repair.decision else done

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.errors import SegueError, TranscriptError, UsageError
-from segue.interop.convert import Converted, parse, say
+from segue.interop.convert import Converted, parse, write_request
 from segue.interop.source import AUTO, read_request, target_name
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _convert(case: _Case, flags: Flags) -> Converted:
     model = case.model or flags.model
     strict = flags.strict if case.strict is None else case.strict
     source = read_request(case.request, case.source or flags.source, model=model, to=to)
-    return say(source, to=to, model=model, strict=strict)
+    return write_request(source, to=to, model=model, strict=strict)
 
 
 def _tell(case_id: Any, converted: Converted) -> bytes:

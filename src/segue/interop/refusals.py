@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 @final
-class Refusal(Struct, frozen=True, forbid_unknown_fields=True):
+class KnownRefusal(Struct, frozen=True, forbid_unknown_fields=True):
     """A rule of a provider and its words when the rule is broken."""
 
     kind: str
@@ -36,11 +36,11 @@ class Refusal(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @final
-class Group(Struct, frozen=True, forbid_unknown_fields=True):
+class RefusalGroup(Struct, frozen=True, forbid_unknown_fields=True):
     """The refusals of dialects that answer alike."""
 
     dialects: tuple[str, ...]
-    refusal: tuple[Refusal, ...]
+    refusal: tuple[KnownRefusal, ...]
     place: str = ""
     ids: str = ""
     """Pattern of the call ids that are taken; nothing means all are."""
@@ -48,15 +48,15 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @final
-class Manners(Struct, frozen=True):
+class ProviderRefusals(Struct, frozen=True):
     """How one provider refuses."""
 
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[KnownRefusal, ...] = ()
     place: str = "messages[{n}]"
     ids: str = ""
     unique_ids: bool = False
 
-    def refusal(self, kind: str, decision: str = "", *, foreign: bool = False) -> Refusal | None:
+    def refusal(self, kind: str, decision: str = "", *, foreign: bool = False) -> KnownRefusal | None:
         """The answer to what a repair of this kind would set right; nothing if it is accepted as it is."""
         return next(
             (refusal for refusal in self.refusals if refusal.fits(kind, decision, foreign=foreign)), None
@@ -64,18 +64,18 @@ class Manners(Struct, frozen=True):
 
 
 @lru_cache(maxsize=1)
-def groups() -> tuple[Group, ...]:
+def groups() -> tuple[RefusalGroup, ...]:
     table = tomllib.loads(files(__package__).joinpath("refusals.toml").read_text("utf-8"))
-    return tuple(msgspec.convert(group, Group) for group in table.values())
+    return tuple(msgspec.convert(group, RefusalGroup) for group in table.values())
 
 
 @lru_cache(maxsize=64)
-def manners_of(dialect: str) -> Manners:
+def provider_refusals(dialect: str) -> ProviderRefusals:
     """All that is known about a dialect: what is said of fewer dialects comes first."""
     own = sorted(
         (group for group in groups() if dialect in group.dialects), key=lambda group: len(group.dialects)
     )
-    return Manners(
+    return ProviderRefusals(
         tuple(refusal for group in own for refusal in group.refusal),
         next((group.place for group in own if group.place), "messages[{n}]"),
         next((group.ids for group in own if group.ids), ""),

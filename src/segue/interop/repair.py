@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from segue.conversation.blocks import Reasoning, ToolCall, ToolResult
+from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.ids import is_minted
 from segue.conversation.message import Conversation, Message
 from segue.transcript.adopt import adopt, rebuild
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from segue.conversation.interaction import Ledger
 
 
-def mend(conversation: Conversation, ledger: Ledger | None = None) -> Conversation:
+def repair_conversation(conversation: Conversation, ledger: Ledger | None = None) -> Conversation:
     """The same conversation without faults. What the ledger knows about a call stands."""
     told = tuple(_with_ledger(conversation, ledger)) if ledger else conversation.messages
     adopted = _without_our_ids(adopt(told, system=conversation.system).conversation)
@@ -32,9 +32,9 @@ def mend(conversation: Conversation, ledger: Ledger | None = None) -> Conversati
     for message in adopted.messages:
         if message.speaker == "tool":
             continue
-        if message.speaker == "model" and all(type(block) is Reasoning for block in message.blocks):
-            continue  # an answer that was broken off before anything was said
-        messages.append(structs.replace(message, blocks=tuple(_mended(message.blocks))))
+        if message.speaker == "model" and all(_is_no_answer(block) for block in message.blocks):
+            continue  # the reply broke off before any text or call
+        messages.append(structs.replace(message, blocks=tuple(_repaired(message.blocks))))
         results = tuple(_end(call, ends) for call in message.calls)
         if results:
             messages.append(Message("tool", results))
@@ -73,7 +73,11 @@ def _end(call: ToolCall, ends: Ledger) -> ToolResult:
     return structs.replace(ended, call_id=call.id)
 
 
-def _mended(blocks: tuple[Block, ...]) -> Iterator[Block]:
+def _is_no_answer(block: Block) -> bool:
+    return type(block) is Reasoning or (type(block) is Text and block.seal is None and not block.text.strip())
+
+
+def _repaired(blocks: tuple[Block, ...]) -> Iterator[Block]:
     for block in blocks:
         if type(block) is ToolCall:
             arguments, change = arguments_of(block)

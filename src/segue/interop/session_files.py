@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from segue.errors import TranscriptError
 from segue.interop.convert import parse
-from segue.interop.source import AUTO, Source, read_request
+from segue.interop.source import AUTO, SourceRequest, read_request
 from segue.transcript.value_text import json_of
 
 Row: TypeAlias = tuple[int, dict[str, Any]]
@@ -21,7 +21,7 @@ Row: TypeAlias = tuple[int, dict[str, Any]]
 
 
 @final
-class Session(Struct, frozen=True):
+class SessionFile(Struct, frozen=True):
     """A session file as a request body, and the line each of its messages came from."""
 
     form: str
@@ -32,16 +32,16 @@ class Session(Struct, frozen=True):
 
 def read_file(
     data: bytes, dialect: str = AUTO, *, model: str = "", to: str = ""
-) -> tuple[Source, tuple[int, ...]]:
+) -> tuple[SourceRequest, tuple[int, ...]]:
     """What a file holds, and the lines its messages stand in where it is a session file."""
-    session = read_session(data) if dialect == AUTO else None
+    session = read_session_file(data) if dialect == AUTO else None
     if session is None:
         return read_request(parse(data), dialect, model=model, to=to), ()
     source = read_request(session.body, session.dialect, model=model, to=to)
     return structs.replace(source, form=session.form), session.lines
 
 
-def read_session(data: bytes) -> Session | None:
+def read_session_file(data: bytes) -> SessionFile | None:
     """The session in a file; nothing if it is not a session file of a known program."""
     logs = _read_llm_logs(data)
     if logs is not None:
@@ -69,7 +69,7 @@ def _rows(data: bytes) -> list[Row] | None:
     return rows or None
 
 
-def _read_claude_code(rows: list[Row]) -> Session | None:
+def _read_claude_code(rows: list[Row]) -> SessionFile | None:
     """Claude Code: one content block per line, lines of one reply share its message id."""
     messages: list[dict[str, Any]] = []
     lines: list[int] = []
@@ -98,7 +98,7 @@ def _read_claude_code(rows: list[Row]) -> Session | None:
     if not known:
         return None
     body: dict[str, Any] = {"messages": messages, "max_tokens": 4096}
-    return Session(
+    return SessionFile(
         "Claude Code session", "anthropic", {**body, "model": model} if model else body, tuple(lines)
     )
 
@@ -107,7 +107,7 @@ _CODEX: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_c
 _NOT_SENT: Final = frozenset({"ghost_snapshot", "other"})
 
 
-def _read_codex(rows: list[Row]) -> Session | None:
+def _read_codex(rows: list[Row]) -> SessionFile | None:
     """Codex rollouts: the items of the Responses wire, each in an envelope."""
     if not any(row.get("type") in _CODEX and isinstance(row.get("payload"), Mapping) for _, row in rows):
         return None
@@ -129,7 +129,7 @@ def _read_codex(rows: list[Row]) -> Session | None:
             case "compacted":
                 items = _codex_replacement(payload)
                 lines = [number] * len(items)
-    return Session("Codex rollout", "openai_responses", {**body, "input": items}, tuple(lines))
+    return SessionFile("Codex rollout", "openai_responses", {**body, "input": items}, tuple(lines))
 
 
 def _codex_instructions(meta: Mapping[str, Any]) -> dict[str, str]:
@@ -149,10 +149,10 @@ def _codex_replacement(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]
 
 
-_READERS: Final[tuple[Callable[[list[Row]], Session | None], ...]] = (_read_claude_code, _read_codex)
+_READERS: Final[tuple[Callable[[list[Row]], SessionFile | None], ...]] = (_read_claude_code, _read_codex)
 
 
-def _read_llm_logs(data: bytes) -> Session | None:
+def _read_llm_logs(data: bytes) -> SessionFile | None:
     """`llm logs --json`: one object per reply, with the prompt and the tool results that it answered."""
     if not data.lstrip().startswith(b"["):
         return None
@@ -177,7 +177,7 @@ def _read_llm_logs(data: bytes) -> Session | None:
     body: dict[str, Any] = {"model": str(rows[-1].get("model") or ""), "messages": messages}
     if tools:
         body["tools"] = list(tools.values())
-    return Session("llm log", "openai_chat", body)
+    return SessionFile("llm log", "openai_chat", body)
 
 
 _LOGGED: Final = frozenset({"prompt", "response", "conversation_id"})

@@ -26,7 +26,7 @@ AUTO: Final = "auto"
 
 
 @final
-class Source(Struct, frozen=True, kw_only=True):
+class SourceRequest(Struct, frozen=True, kw_only=True):
     """A request in our words. `messages` are as they were decoded; a document's are a conversation already."""
 
     dialect: str
@@ -55,7 +55,7 @@ def target_name(name: str) -> str:
     return CONVERSATION if name.strip().lower() == CONVERSATION else proper_name(name)
 
 
-def read_request(request: object, dialect: str = AUTO, *, model: str = "", to: str = "") -> Source:
+def read_request(request: object, dialect: str = AUTO, *, model: str = "", to: str = "") -> SourceRequest:
     """A parsed request body, bare list of messages, or document.
 
     `model` is the one the request is going to be sent to: a body of the very same dialect that names no model, as
@@ -78,7 +78,7 @@ def read_request(request: object, dialect: str = AUTO, *, model: str = "", to: s
     if model and name == to and not body.get("model"):
         body = {**body, "model": model}
     decoded = DIALECTS[name].decode_request(body)
-    return Source(
+    return SourceRequest(
         dialect=name,
         messages=decoded.messages,
         system=decoded.system,
@@ -88,10 +88,10 @@ def read_request(request: object, dialect: str = AUTO, *, model: str = "", to: s
     )
 
 
-def _read_own(fields: Mapping[str, Any]) -> Source:
+def _read_own(fields: Mapping[str, Any]) -> SourceRequest:
     document = read_document(dict(fields))
     conversation, ledger = conversation_in(document)
-    return Source(
+    return SourceRequest(
         dialect=document.dialect,
         messages=conversation.messages,
         system=conversation.system,

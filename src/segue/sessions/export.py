@@ -8,8 +8,8 @@ from msgspec import structs
 
 from segue.conversation.document import encode_document
 from segue.errors import UsageError
-from segue.interop.convert import say
-from segue.interop.source import CONVERSATION, Source, target_name
+from segue.interop.convert import write_request
+from segue.interop.source import CONVERSATION, SourceRequest, target_name
 from segue.providers.models.cards import dialect_of_model
 from segue.sessions.entry_codec import encode_entry
 from segue.sessions.markdown import as_markdown
@@ -53,7 +53,7 @@ def as_request(state: State, to: str, *, model: str = "", tools: tuple[ToolSpec,
             "A conversation is not a request.", code="bad_form", hint="Export it as a document instead."
         )
     last_used = state.model.partition("/")[2]
-    source = Source(
+    source = SourceRequest(
         dialect=dialect_of_model(last_used) if last_used else "",
         messages=state.conversation.messages,
         system=state.conversation.system,
@@ -62,7 +62,7 @@ def as_request(state: State, to: str, *, model: str = "", tools: tuple[ToolSpec,
         conversation=state.conversation,
         ledger=state.ledger,
     )
-    return say(source, to=to, model=model)
+    return write_request(source, to=to, model=model)
 
 
 def as_journal(records: Iterable[Record]) -> bytes:

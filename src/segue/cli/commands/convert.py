@@ -41,14 +41,14 @@ def run(arguments: argparse.Namespace) -> int:
         return _convert_lines(arguments)
     if not arguments.to:
         raise UsageError("Nothing says what to convert to.", code="target_missing", hint="Add --to DIALECT.")
-    from segue.interop.convert import say as say_in  # noqa: PLC0415 - loaded when there is something to convert
+    from segue.interop.convert import write_request  # noqa: PLC0415 - loaded when there is something to convert
     from segue.interop.session_files import read_file  # noqa: PLC0415
     from segue.interop.source import target_name  # noqa: PLC0415
 
     to = target_name(arguments.to)
     with _opened(arguments.file) as stream:
         source, _ = read_file(stream.read(), arguments.source, model=arguments.model, to=to)
-    converted = say_in(source, to=to, model=arguments.model, strict=arguments.strict)
+    converted = write_request(source, to=to, model=arguments.model, strict=arguments.strict)
     _report(converted, arguments.report)
     sys.stdout.buffer.write(converted.body + b"\n")
     sys.stdout.flush()

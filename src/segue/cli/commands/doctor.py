@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.interop.doctor import examine, fixed, unreadable  # noqa: PLC0415 - loaded when there is a file to look at
+    from segue.interop.doctor import examine, fix_transcript, unreadable  # noqa: PLC0415 - loaded when there is a file to look at
     from segue.interop.session_files import read_file  # noqa: PLC0415
 
     file, targets = _file_and_targets(arguments)
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     _show(file, examination, as_json=arguments.json)
     if arguments.fix:
         try:
-            form, mended = fixed(source, targets, model=arguments.model)
+            form, mended = fix_transcript(source, targets, model=arguments.model)
         except TranscriptError as error:
             print_error(*lines_about(error))
             return Exit.FINDINGS

@@ -29,11 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.config.layers import load  # noqa: PLC0415 - `--help` needs none of it
-    from segue.config.resources import open_providers, provider_named  # noqa: PLC0415
+    from segue.config.layers import load_settings  # noqa: PLC0415 - `--help` needs none of it
+    from segue.config.resources import open_providers, require_provider  # noqa: PLC0415
     from segue.providers.adapter import Embeds  # noqa: PLC0415
 
-    config = load(sets=arguments.sets).config
+    config = load_settings(sets=arguments.sets).config
     name, _, model = config.aliases.get(arguments.model, arguments.model).partition("/")
     name = name or config.model.partition("/")[0]
     if not name:
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
             code="no_model",
             hint="Add -m PROVIDER or -m PROVIDER/MODEL.",
         )
-    adapter = provider_named(name, open_providers(config))
+    adapter = require_provider(name, open_providers(config))
     if not isinstance(adapter, Embeds):
         raise UsageError(
             f"{adapter.name} makes no vectors.",

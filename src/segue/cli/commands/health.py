@@ -26,13 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.config.layers import load  # noqa: PLC0415 - `--help` needs none of it
-    from segue.config.resources import local_servers, open_providers, worth_asking  # noqa: PLC0415
+    from segue.config.layers import load_settings  # noqa: PLC0415 - `--help` needs none of it
+    from segue.config.resources import configured_providers, local_provider_names, open_providers  # noqa: PLC0415
 
-    config = load(sets=arguments.sets).config
+    config = load_settings(sets=arguments.sets).config
     providers = open_providers(config)
-    wanted = arguments.providers or worth_asking(config, providers)
-    perhaps = [] if arguments.providers else [name for name in local_servers() if name not in wanted]
+    wanted = arguments.providers or configured_providers(config, providers)
+    perhaps = [] if arguments.providers else [name for name in local_provider_names() if name not in wanted]
     told = asyncio.run(_ask([*wanted, *perhaps], providers))
     # A local server that nobody spoke of and that does not run is nothing to tell.
     told = [health for health in told if health.provider not in perhaps or health.status == "healthy"]
@@ -49,10 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _ask(names: list[str], providers: KnownProviders) -> list[Health]:
-    from segue.config.resources import provider_named  # noqa: PLC0415
+    from segue.config.resources import require_provider  # noqa: PLC0415
     from segue.providers.adapter import ChecksHealth  # noqa: PLC0415
 
-    adapters = [provider_named(name, providers) for name in names]
+    adapters = [require_provider(name, providers) for name in names]
     return list(await asyncio.gather(*(a.health() for a in adapters if isinstance(a, ChecksHealth))))
 
 

@@ -145,10 +145,10 @@ def found_keys() -> list[dict[str, str]]:
 
 def _proper(provider: str) -> str:
     """The provider's own name, for one of its other names; a name of the user's own is taken as it is."""
-    from segue.config.validation import meant  # noqa: PLC0415
+    from segue.config.validation import suggestion  # noqa: PLC0415
     from segue.providers.addresses import addresses, find_address  # noqa: PLC0415
 
     address = find_address(provider)
-    if address is None and (near := meant(provider, addresses().providers)):
+    if address is None and (near := suggestion(provider, addresses().providers)):
         raise UsageError(f'No provider is called "{provider}".', code="unknown_provider", hint=near)
     return address.name if address else provider

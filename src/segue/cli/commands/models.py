@@ -51,13 +51,13 @@ def prepare(words: list[str]) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.config.layers import load  # noqa: PLC0415 - `--help` needs none of it
-    from segue.config.resources import open_providers, provider_named, worth_asking  # noqa: PLC0415
+    from segue.config.layers import load_settings  # noqa: PLC0415 - `--help` needs none of it
+    from segue.config.resources import configured_providers, open_providers, require_provider  # noqa: PLC0415
 
-    config = load(sets=arguments.sets).config
+    config = load_settings(sets=arguments.sets).config
     providers = open_providers(config)
     if arguments.action == "list":
-        names = [arguments.provider] if arguments.provider else worth_asking(config, providers)
+        names = [arguments.provider] if arguments.provider else configured_providers(config, providers)
         return asyncio.run(_list(names, providers, arguments))
     name, _, model = arguments.model.partition("/" if "/" in arguments.model else ":")
     if not model:
@@ -66,17 +66,17 @@ def run(arguments: argparse.Namespace) -> int:
             code="bad_model_name",
             hint="Write provider/model.",
         )
-    adapter = provider_named(name, providers)
+    adapter = require_provider(name, providers)
     act = {"show": _show, "pull": _pull, "rm": _remove}[arguments.action]
     return asyncio.run(act(adapter, model, arguments))
 
 
 async def _list(names: list[str], providers: KnownProviders, arguments: argparse.Namespace) -> int:
-    from segue.config.resources import provider_named  # noqa: PLC0415
+    from segue.config.resources import require_provider  # noqa: PLC0415
     from segue.providers.adapter import ListsModels  # noqa: PLC0415
 
     async def ask(name: str) -> list[ModelInfo] | SegueError:
-        adapter = provider_named(name, providers)
+        adapter = require_provider(name, providers)
         if not isinstance(adapter, ListsModels):
             return _cannot(adapter, "list its models")
         try:
@@ -145,7 +145,7 @@ async def _show(adapter: ProviderAdapter, model: str, arguments: argparse.Namesp
 
 
 def _unknown(adapter: ProviderAdapter, model: str, listed: list[ModelInfo]) -> ModelInfo:
-    from segue.config.validation import meant  # noqa: PLC0415
+    from segue.config.validation import suggestion  # noqa: PLC0415
     from segue.providers.adapter import ModelInfo  # noqa: PLC0415
 
     if any(known.id == model for known in listed):
@@ -153,7 +153,7 @@ def _unknown(adapter: ProviderAdapter, model: str, listed: list[ModelInfo]) -> M
     raise UsageError(
         f'{adapter.name} has no model "{model}".',
         code="model_not_found",
-        hint=meant(model, [known.id for known in listed]) or f"segue models {adapter.name} lists them.",
+        hint=suggestion(model, [known.id for known in listed]) or f"segue models {adapter.name} lists them.",
     )
 
 

@@ -59,10 +59,10 @@ def prepare(words: list[str]) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.config.layers import load  # noqa: PLC0415 - `--help` needs none of it
+    from segue.config.layers import load_settings  # noqa: PLC0415 - `--help` needs none of it
     from segue.config.resources import open_store  # noqa: PLC0415
 
-    store = open_store(load(sets=arguments.sets).config)
+    store = open_store(load_settings(sets=arguments.sets).config)
     act = {
         "list": _list,
         "show": _show,

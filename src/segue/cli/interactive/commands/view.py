@@ -9,7 +9,7 @@ import msgspec
 
 from segue.cli.display.sanitise import sanitised
 from segue.interop.convert import convert
-from segue.interop.finding_text import fault_of, remedy_of
+from segue.interop.finding_text import fault_text, repair_text
 from segue.interop.source import CONVERSATION
 from segue.sessions.export import export_session
 
@@ -36,7 +36,7 @@ async def view(interactive: InteractiveChat, words: list[str]) -> None:
         interactive.screen.line(f"… {len(lines) - _LINES} more lines: /dump FILE writes all of it", "dim")
     for repair in repairs:
         interactive.screen.paragraph(
-            f"≠ {repair.path}: {fault_of(repair)} → {remedy_of(repair)}", "yellow", 2
+            f"≠ {repair.path}: {fault_text(repair)} → {repair_text(repair)}", "yellow", 2
         )
     if not repairs:
         interactive.screen.line("Nothing had to be changed for it.", "green")
