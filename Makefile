@@ -36,6 +36,7 @@ check: $(SYNCED) ## lint, types, import contracts, generated documents
 	$(BIN)/python -m scripts.requirements
 	$(BIN)/python -m scripts.cli_schemas
 	$(BIN)/python -m scripts.namespaces
+	$(BIN)/python -m scripts.api_reference
 
 coverage: $(SYNCED) ## branch coverage of the core; fails under 95 %
 	$(BIN)/coverage run -m pytest -q tests/conversation tests/transcript tests/laws
@@ -63,6 +64,7 @@ docs: $(SYNCED)  ## write the generated documents anew
 	$(BIN)/python -m scripts.requirements --write
 	$(BIN)/python -m scripts.cli_schemas --write
 	$(BIN)/python -m scripts.namespaces --write
+	$(BIN)/python -m scripts.api_reference --write
 	$(BIN)/python -m scripts.emulator_rules --write
 	$(BIN)/python -m scripts.provider_table --write
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import doctest
-import inspect
 import pkgutil
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-from scripts import namespaces
+from scripts import api_reference, namespaces
 
 import segue
 
@@ -35,18 +34,8 @@ def test_the_names_of_a_namespace_are_sorted_and_found(namespace: str) -> None:
 
 @every_namespace
 def test_every_public_name_has_a_docstring(namespace: str) -> None:
-    module = import_module(namespace)
-    values = {name: getattr(module, name) for name in module.__all__}
-    bare = [
-        name
-        for name, value in values.items()
-        if (inspect.isclass(value) or inspect.isfunction(value)) and not _own_docstring(value)
-    ]
-    assert bare == []
-
-
-def _own_docstring(value: object) -> str:
-    return str(vars(value).get("__doc__") or "") if inspect.isclass(value) else str(value.__doc__ or "")
+    names = import_module(namespace).__all__
+    assert [name for name in names if not api_reference.docstring(namespace, name)] == []
 
 
 @every_namespace

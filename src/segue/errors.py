@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 Remedy: TypeAlias = Literal["fix", "log_in", "pay", "wait", "go_elsewhere", "shrink", "report"]
+"""What would help against an error, and who can do it."""
 
 
 class SegueError(Exception):

@@ -185,6 +185,7 @@ ChatEvent: TypeAlias = (
     | Finish
     | Error
 )
+"""Everything that a chat reports. A `match` over it can be exhaustive."""
 Emit: TypeAlias = Callable[[ChatEvent], None]
 """Who is told of the events of a turn."""
 Decision: TypeAlias = Literal["once", "always", "no"]

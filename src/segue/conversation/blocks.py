@@ -115,6 +115,7 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", omit_defaults
 
 
 Block: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Media | Code
+"""One piece of a message."""
 
 
 def status_of(result: ToolResult) -> Status:

@@ -119,6 +119,7 @@ Event: TypeAlias = (
     | Finished
     | Failed
 )
+"""What arrives of a reply, piece by piece."""
 
 
 @final

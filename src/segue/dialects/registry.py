@@ -105,6 +105,7 @@ def _load(name: str) -> Dialect:
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = _Dialects()
+"""Every wire format by name."""
 
 
 def recognise(body: Mapping[str, Any]) -> str:

@@ -71,6 +71,7 @@ class GiveUp(Struct, frozen=True):
 
 
 NextStep: TypeAlias = Retry | GoTo | GiveUp
+"""What follows a failure."""
 
 
 class Routing(Protocol):

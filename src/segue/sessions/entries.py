@@ -182,6 +182,7 @@ Entry: TypeAlias = (
     | Rewound
     | SettingsChanged
 )
+"""One fact about a session, as its journal keeps it."""
 
 
 @final
