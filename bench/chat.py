@@ -24,6 +24,7 @@ from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.store import Store
 from segue.tools.definition import Context, Host, Tool
 from segue.tools.scheduler import Scheduler
+from segue.tools.toolset import ToolSet
 
 CALLS = 100
 SLEEP = 0.1
@@ -67,9 +68,9 @@ async def _batch(store: Store, seconds: float, clock: Callable[[], float]) -> fl
     journal = await Journal.start(store, SessionStarted(model="m"))
     batch = tuple(ToolCall(f"c{n}", "work", {"n": n}) for n in range(CALLS))
     await journal.append(UserSaid(user("go")), ModelReplied(Message("model", batch), "tool_calls"))
-    scheduler = Scheduler(journal, {"work": tool}, Host(providers={}, store=store))
+    scheduler = Scheduler(journal, Host(providers={}, store=store))
     start = clock()
-    await scheduler.run(batch, _ignore, asyncio.Event())
+    await scheduler.run(batch, ToolSet([tool]), _ignore, asyncio.Event())
     taken = clock() - start
     await journal.close()
     return taken

@@ -4,8 +4,8 @@ from segue.chat.blocking import BlockingChat
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.compaction.trigger import CompactionSettings
-from segue.chat.session import Answer
 from segue.chat.subagent import subagent_tool
+from segue.chat.turn import Answer
 from segue.conversation.blocks import Block, Code, Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.document import decode_document, encode_document
 from segue.conversation.interaction import Interaction, Ledger

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from segue.chat.compaction import Shortened, Strategy, budget_for, compact, needs_compaction
+from segue.chat.compaction import CompactionResult, Strategy, budget_for, compact, needs_compaction
 from segue.chat.compaction.truncation import LEFT_OUT
 from segue.chat.compaction.units import units_of
 from segue.conversation.blocks import Media, Reasoning, Text, ToolCall, ToolResult
@@ -65,7 +65,7 @@ def shorten(
     ledger: Ledger | None = None,
     summarise: Callable[[Conversation], Awaitable[str]] | None = None,
     window: int | None = None,
-) -> Shortened | None:
+) -> CompactionResult | None:
     return asyncio.run(
         compact(
             conversation,
@@ -347,7 +347,7 @@ def test_results_that_only_the_ledger_has_are_retold_and_elided_too() -> None:
     def counted(tried: Conversation) -> int:
         return sum(map(len, outputs(tried, ledger).values())) // 4 + count(tried)
 
-    async def run(strategy: Strategy) -> Shortened | None:
+    async def run(strategy: Strategy) -> CompactionResult | None:
         return await compact(
             lost, ledger, strategy=strategy, budget=3000, count=counted, summarise=summariser
         )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from laws.emulated import EMULATED, complaints_about
 from laws.legality import complaints
-from segue.chat.compaction import Shortened, compact
+from segue.chat.compaction import CompactionResult, compact
 from segue.chat.compaction.truncation import cut
 from segue.chat.compaction.units import last_prompt, units_of
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
@@ -66,7 +66,7 @@ def pairs(transcript: Transcript) -> Counter[tuple[str, str, bool, str | None]]:
     )
 
 
-def shorten(conversation: Conversation, ledger: Any, draw: Any) -> Shortened | None:
+def shorten(conversation: Conversation, ledger: Any, draw: Any) -> CompactionResult | None:
     summary = draw(summaries)
 
     async def summarise(asked: Conversation) -> str:
@@ -174,7 +174,7 @@ def test_what_was_compacted_to_fit_needs_no_compaction_again(data: st.DataObject
     conversation = adopt(conversation.messages, system=conversation.system).conversation
     budget = data.draw(st.integers(0, 400))
 
-    def again(tried: Conversation) -> Shortened | None:
+    def again(tried: Conversation) -> CompactionResult | None:
         return asyncio.run(compact(tried, None, strategy="truncate", budget=budget, count=count))
 
     done = again(conversation)

@@ -81,7 +81,7 @@ def test_after_a_crash_anywhere_a_turn_goes_on_to_its_end_and_repeats_nothing_th
             assert not chat.conversation.messages
             await chat.redo()
             assert chat.conversation.messages[-1].text == "done"
-        with pytest.raises(UsageError, match="whole answer"):
+        with pytest.raises(UsageError, match="The last turn is complete"):
             async with world.chat(store) as chat:
                 await chat.resume()
 
@@ -153,7 +153,7 @@ def test_there_is_nothing_to_go_on_with_in_a_new_chat_and_while_a_turn_runs() ->
     async def main() -> None:
         provider = ScriptedProvider([[Pause(30)]], name="a")
         async with Chat("a/m", providers={"a": provider}) as chat:
-            with pytest.raises(UsageError, match="whole answer"):
+            with pytest.raises(UsageError, match="The last turn is complete"):
                 await chat.resume()
             running = asyncio.create_task(chat.send("hi"))
             await asyncio.sleep(0.02)

@@ -112,21 +112,21 @@ def test_a_conversation_that_grew_costs_only_what_is_new() -> None:
 def test_reported_usage_corrects_later_estimates_of_the_same_model() -> None:
     estimator, request = Estimator(), asking(Conversation((user("word " * 1000),)))
     first = estimator.estimate(request)
-    estimator.correct("gpt-4.1", first * 2)
+    estimator.correct(request, first * 2)
     assert estimator.estimate(request) == pytest.approx(first * 2, rel=0.01)
     other = asking(request.conversation, "gpt-5")
     assert estimator.estimate(other) == first
-    estimator.correct("gpt-4.1", first)
+    estimator.correct(request, first)
     assert first < estimator.estimate(request) < first * 2
 
 
 def test_absurd_reports_do_not_spoil_estimates() -> None:
     estimator, request = Estimator(), asking(Conversation((user("word " * 1000),)))
     first = estimator.estimate(request)
-    estimator.correct("never-asked", 10)
-    estimator.correct("gpt-4.1", 0)
+    estimator.correct(asking(request.conversation, "another"), 10)
+    estimator.correct(request, 0)
     assert estimator.estimate(request) == first
-    estimator.correct("gpt-4.1", first * 1000)
+    estimator.correct(request, first * 1000)
     assert estimator.estimate(request) <= first * 4 + 1
 
 

@@ -338,10 +338,9 @@ class World:
         """What a model would be asked if the user went on now, and what its provider has against it."""
         route = parse_route(name)
         provider = self.providers[route.provider]
-        session, _ = chat._parts()
-        request = session.terms.request(chat.journal.state, route)
+        request = chat._session.request(route)
         request = structs.replace(request, conversation=request.conversation.append(user("And now?")))
-        if not session.terms.knows_tools(route):
+        if not chat._session.supports_tools(route):
             request = to_react(request)
         sent = provider.preview(request)
         path = sent.url.removeprefix("http://emulated")

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from segue.chat.opening import own_functions_only
 from segue.conversation.blocks import ToolCall
 from segue.conversation.tools import ToolSpec
 from segue.errors import UsageError
 from segue.events import Decision
-from segue.tools.approval import Approval, Mode, parse_pattern
+from segue.tools.approval import Approval, Mode, own_functions_only, parse_pattern
 from segue.tools.definition import Context, Effect, Tool
 from segue.tools.shell_syntax import is_simple
 

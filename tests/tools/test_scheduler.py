@@ -34,6 +34,7 @@ from segue.tools.definition import Approves, Context, Host, Output, Tool
 from segue.tools.execution import run_tool
 from segue.tools.function_tools import as_tool, tool
 from segue.tools.scheduler import Scheduler
+from segue.tools.toolset import ToolSet
 
 Runner = Callable[[dict[str, Any], Context], Awaitable[Any]]
 
@@ -70,9 +71,9 @@ class Bench:
         self.journal = await Journal.start(self.store, SessionStarted(model="m"))
         await self.journal.append(UserSaid(user("go")), ModelReplied(Message("model", calls), "tool_calls"))
         host = Host(providers={}, store=self.store)
-        named = {tool.name: tool for tool in self.tools}
-        self.scheduler = Scheduler(self.journal, named, host, self.approval)
-        message = await self.scheduler.run(calls, self.events.append, self.abort, closed=closed)
+        self.scheduler = Scheduler(self.journal, host)
+        tools = ToolSet(self.tools, self.approval)
+        message = await self.scheduler.run(calls, tools, self.events.append, self.abort, closed=closed)
         assert message == self.journal.state.conversation.messages[-1]
         assert message.speaker == "tool"
         found = tuple(block for block in message.blocks if isinstance(block, ToolResult))

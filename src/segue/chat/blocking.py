@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from segue.chat.chat import Chat
     from segue.chat.compaction import Strategy
-    from segue.chat.opened import Model
-    from segue.chat.running import EventStream
-    from segue.chat.session import Answer
+    from segue.chat.event_stream import EventStream
+    from segue.chat.lifecycle import Model
+    from segue.chat.turn import Answer
     from segue.conversation.blocks import Block
     from segue.conversation.options import Options
     from segue.events import ChatEvent, Compaction, Switch
@@ -37,62 +37,65 @@ class BlockingChat:
 
     def __init__(self, chat: Chat, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.chat = chat
-        """The chat itself, to look at. What it does happens in the other thread."""
+        """The chat itself, to look at. It runs in the other thread."""
         self._owns_loop = loop is None
         self._loop = asyncio.new_event_loop() if loop is None else loop
-        self._listening: set[Future[None]] = set()
+        self._streams: set[Future[None]] = set()
         self._thread: threading.Thread | None = None
         if self._owns_loop:
             self._thread = threading.Thread(target=self._loop.run_forever, name="segue-chat", daemon=True)
             self._thread.start()
 
     def __enter__(self) -> Self:
-        self._wait(self.chat.open())
+        self.open()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def open(self) -> None:
+        self._wait(self.chat.open())
+
     def close(self) -> None:
-        """Cancel what runs, let go of the session, and end the thread."""
+        """Cancel what runs, release the session, and end the thread."""
         if self._loop.is_closed():
             return
         self._wait(self.chat.close())
-        for listening in tuple(self._listening):
-            self._outlast(listening)
+        for running in tuple(self._streams):
+            self._wait_for_end(running)
         if self._thread is not None:
             self._wait(self._loop.shutdown_asyncgens())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
 
-    def send(self, *said: str | Block) -> Answer:
-        return self._wait(self.chat.send(*said))
+    def send(self, *content: str | Block) -> Answer:
+        return self._wait(self.chat.send(*content))
 
-    def stream(self, *said: str | Block) -> Iterator[ChatEvent]:
-        """What happens while it does. Who stops listening cancels the turn."""
-        return self._heard(self.chat.stream(*said))
+    def stream(self, *content: str | Block) -> Iterator[ChatEvent]:
+        """The events of the turn while it runs. Whoever stops iterating cancels it."""
+        return self._events(self.chat.stream(*content))
 
     def resume(self) -> Answer:
         return self._wait(self.chat.resume())
 
     def stream_resumed(self) -> Iterator[ChatEvent]:
-        return self._heard(self.chat.stream_resumed())
+        return self._events(self.chat.stream_resumed())
 
-    def _heard(self, stream: EventStream) -> Iterator[ChatEvent]:
+    def _events(self, stream: EventStream) -> Iterator[ChatEvent]:
         events: SimpleQueue[ChatEvent | None] = SimpleQueue()
 
-        async def listen() -> None:
+        async def forward() -> None:
             try:
-                async with aclosing(stream) as told:
-                    async for event in told:
+                async with aclosing(stream) as received:
+                    async for event in received:
                         events.put(event)
             finally:
                 events.put(None)
 
-        listening = asyncio.run_coroutine_threadsafe(listen(), self._loop)
-        self._listening.add(listening)
-        listening.add_done_callback(self._listening.discard)
+        running = asyncio.run_coroutine_threadsafe(forward(), self._loop)
+        self._streams.add(running)
+        running.add_done_callback(self._streams.discard)
         finished = False
         try:
             while (event := events.get()) is not None:
@@ -101,8 +104,8 @@ class BlockingChat:
         finally:
             if not finished:
                 self.cancel()
-            self._outlast(listening)
-        listening.result()
+            self._wait_for_end(running)
+        running.result()
 
     def cancel(self) -> None:
         """Stop the turn that runs, from any thread."""
@@ -146,10 +149,10 @@ class BlockingChat:
             return running.result()
         except KeyboardInterrupt:
             self.cancel()
-            self._outlast(running)
+            self._wait_for_end(running)
             raise
 
-    def _outlast(self, running: Future[Any]) -> None:
-        """Wait for the end of what was cancelled; what became of it is no matter here."""
+    def _wait_for_end(self, running: Future[Any]) -> None:
+        """Of what was cancelled; its outcome does not matter here."""
         with suppress(Exception):
             running.result()

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from segue.providers.models.prices import Bill
 
 
+OVER_BUDGET = "over_budget"
+"""The code of the warning that a turn was stopped by its budget."""
+
+
 @final
 class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The limits of a turn. It is held against them after each exchange."""
@@ -34,7 +38,7 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             )
 
     def exceeded(self, bill: Bill) -> str:
-        """Which limit was reached; nothing if none was."""
+        """Which limit was reached; empty if none was."""
         used, cost = bill.usage.total_tokens or 0, bill.cost or 0.0
         if self.max_tokens is not None and used >= self.max_tokens:
             return f"it has used {used} of {self.max_tokens} tokens"

@@ -6,30 +6,34 @@
         async for event in chat.stream("And tomorrow?"):
             ...
 
-The conversation is kept over all turns, models and providers. A turn that fails or is cancelled leaves a chat that
-can go on.
+The conversation is kept over all turns, models and providers. After a turn that fails or is cancelled the chat stays
+usable.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import structs
 
 from segue.chat.attempt import unexpected
 from segue.chat.budget import Budget
 from segue.chat.compaction.trigger import CompactionSettings
-from segue.chat.opened import Model, Opened
-from segue.chat.opening import Settings, checked_tools, own_functions_only
-from segue.chat.running import EventStream, RunningTurn, spoken
+from segue.chat.event_stream import EventStream
+from segue.chat.lifecycle import ChatSession, ChatSettings, Model
+from segue.chat.turn import Turn, can_resume
+from segue.conversation.blocks import Text
+from segue.conversation.document import encode_document
 from segue.conversation.json_safe import encodable
+from segue.conversation.message import Message, user
 from segue.conversation.options import Options
 from segue.errors import SegueError, UsageError
 from segue.events import ChatEvent, Finish, Switch, Warned
 from segue.limits import MAX_EXCHANGES
+from segue.providers.adapter import Previews
 from segue.routing.member_facts import provider_of
+from segue.routing.route import parse_route
 from segue.sessions.entries import SettingsChanged, Switched
-from segue.tools.function_tools import as_tool
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:
@@ -37,20 +41,23 @@ if TYPE_CHECKING:
 
     from segue.chat.blocking import BlockingChat
     from segue.chat.compaction import Strategy
-    from segue.chat.session import Answer, Session
+    from segue.chat.turn import Answer
     from segue.conversation.blocks import Block
-    from segue.conversation.message import Message
+    from segue.conversation.interaction import Ledger
+    from segue.conversation.message import Conversation
+    from segue.conversation.usage import Usage
     from segue.events import Compaction
-    from segue.providers.adapter import Providers
+    from segue.providers.adapter import Providers, Sent
     from segue.routing.router import Router
     from segue.sessions.entries import Link
+    from segue.sessions.journal import Journal
     from segue.sessions.stores.store import Store
     from segue.tools.definition import Approves, Tool
 
 __all__ = ["Chat", "Model"]
 
 
-class Chat(Opened):
+class Chat:
     """A conversation with whichever model comes next. It takes one turn at a time."""
 
     def __init__(  # noqa: PLR0913 - everything that a user may choose, all of it optional
@@ -73,13 +80,13 @@ class Chat(Opened):
         parent: Link | None = None,
         take_over: bool = False,
     ) -> None:
-        """`session`: go on with that one, or begin it under this id. Without a `store` it ends with the process.
+        """`session`: resume that one, or begin it under this id. Without a `store` it ends with the process.
 
-        `max_turns`: exchanges with the model within one turn, where no `budget` says it. `approval`: who may call what; without it functions run
-        that were written for this chat, and tools that read. `take_over`: also if another process has the session.
+        `max_turns`: exchanges with the model within one turn, where no `budget` is given. `approval`: who may call
+        what; without it functions that were written for this chat may run, and tools that read. `take_over`: also if
+        another process has the session.
         """
-        settings = Settings(
-            tools=checked_tools(as_tool(tool) for tool in tools),
+        settings = ChatSettings(
             system=encodable(system),
             session=session,
             store=store,
@@ -94,166 +101,225 @@ class Chat(Opened):
             parent=parent,
             take_over=take_over,
         )
-        super().__init__(model, settings)
-        self._wanted: Router | None = None
-        self._turn: RunningTurn | None = None
+        self._session = ChatSession(model, tools, settings)
+        self._turn: Turn | None = None
+        self._next_router: Router | None = None
+        """Asked for while a turn runs; it is used from the end of the turn on."""
         self.answer: Answer | None = None
         """Of the last turn."""
 
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Begin or resume the session. Whatever needs it open does it too."""
+        await self._session.open()
+
     async def close(self) -> None:
-        """Cancel what runs, and let go of the session; it can be opened again."""
+        """Cancel what runs, and release the session; it can be opened again."""
         if self._turn is not None:
             await self._turn.stop()
-        await super().close()
+        await self._session.close()
+
+    # What can be seen of it
 
     @property
     def busy(self) -> bool:
         return self._turn is not None
 
-    # Say something
+    @property
+    def id(self) -> str:
+        """Of the session."""
+        return self.journal.session
 
-    async def send(self, *said: str | Block) -> Answer:
-        """Say something and wait for the end of the turn. An error is in the answer; `or_raise` raises it."""
-        return await self._answer(said)
+    @property
+    def model(self) -> str:
+        """Who answers next: `provider/model`, or the name of a router."""
+        return self.router.name
 
-    def stream(self, *said: str | Block) -> EventStream:
-        """Say something and hear what happens while it does; the last event is `Finish`.
+    @property
+    def router(self) -> Router:
+        return self._session.require_open().router
 
-        Who stops listening cancels the turn.
+    @property
+    def options(self) -> Options:
+        return self.journal.state.options
+
+    @property
+    def journal(self) -> Journal:
+        return self._session.require_open().journal
+
+    @property
+    def conversation(self) -> Conversation:
+        return self.journal.state.conversation
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.journal.state.ledger
+
+    @property
+    def usage(self) -> Usage:
+        """Of all turns ever taken in the session."""
+        return self.journal.state.usage
+
+    @property
+    def cost(self) -> float | None:
+        return self.journal.state.cost
+
+    def export(self) -> bytes:
+        """The conversation as a JSON document that `segue` and its tools read."""
+        state = self.journal.state
+        return encode_document(
+            state.conversation, state.ledger, tools=self._session.tools.specs, options=state.options
+        )
+
+    def view(self, model: str = "") -> bytes:
+        """The request that a model would get now, as it would be sent: by default the one that answers next."""
+        return self.preview(model).body
+
+    def preview(self, model: str = "") -> Sent:
+        """The same with the repairs that it took."""
+        session = self._session.require_open()
+        route = parse_route(model) if model else session.router.routes[0]
+        provider = provider_of(route, session.providers)
+        if not isinstance(provider, Previews):
+            raise UsageError(
+                f'Provider "{route.provider}" cannot show what it would send.',
+                code="no_preview",
+                hint="Choose one that speaks over a wire.",
+            )
+        return provider.preview(session.request(route))
+
+    # Turns
+
+    async def send(self, *content: str | Block) -> Answer:
+        """Send a message and wait for the end of the turn. An error is in the answer; `or_raise` raises it."""
+        return await self._answer(_user_message(content))
+
+    def stream(self, *content: str | Block) -> EventStream:
+        """Send a message and receive the events of the turn while it runs; the last one is `Finish`.
+
+        Whoever stops iterating cancels the turn.
         """
-        return EventStream(lambda emit: self._begin(said, emit))
+        return EventStream(lambda emit: self._begin(_user_message(content), emit))
 
     async def resume(self) -> Answer:
-        """Take the last turn up where it stopped: by a crash, an error, a limit, or because it was cancelled.
+        """Resume the last turn where it stopped: by a crash, an error, a limit, or because it was cancelled.
 
-        Calls that ran are not run again; of those that a crash cut short the model reads that nobody knows.
+        Calls that ran are not run again; of those that a crash cut short the model reads that their effect is unknown.
         """
         return await self._answer(None)
 
     def stream_resumed(self) -> EventStream:
-        """The same, heard while it happens."""
+        """`resume` with the events of the turn while it runs."""
         return EventStream(lambda emit: self._begin(None, emit))
 
-    async def _answer(self, said: tuple[str | Block, ...] | None) -> Answer:
-        turn = await self._begin(said, lambda _event: None)
-        await turn.over()
+    async def _answer(self, message: Message | None) -> Answer:
+        turn = await self._begin(message, lambda _event: None)
+        await turn.wait()
         return turn.answer
 
-    async def _begin(
-        self, said: tuple[str | Block, ...] | None, emit: Callable[[ChatEvent], None]
-    ) -> RunningTurn:
-        message = None if said is None else spoken(said)
-        session = await self._at_rest("say something")
-        if message is None and not session.can_resume():
+    async def _begin(self, message: Message | None, emit: Callable[[ChatEvent], None]) -> Turn:
+        session = await self._idle("send a message")
+        if message is None and not can_resume(session.journal.state):
             raise UsageError(
-                "The last turn has its whole answer.",
-                code="nothing_to_go_on_with",
-                hint="Say something instead.",
+                "The last turn is complete.",
+                code="nothing_to_resume",
+                hint="Send a message instead.",
             )
-        self._turn = RunningTurn(emit)
-        self._turn.start(self._take(self._turn, message))
+        self._turn = Turn(session, emit)
+        self._turn.start(self._run(self._turn, message))
         return self._turn
 
-    async def _take(self, turn: RunningTurn, message: Message | None) -> None:
-        session, router = self._parts()
+    async def _run(self, turn: Turn, message: Message | None) -> None:
         try:
-            turn.answer = await session.take_turn(message, router, turn.emit, turn.abort)
-            if self._wanted is not None:
-                turn.emit(await self._go_to(self._wanted))
-        except Exception as error:  # of the switch: the turn is over and its answer stands
-            told = error if isinstance(error, SegueError) else unexpected(error)
-            turn.emit(Warned(f"The switch failed. {told}", told.code))
+            await turn.run(message)
+            if self._next_router is not None:
+                turn.emit(await self._switch_to(self._next_router))
+        except Exception as caught:  # of the switch: the turn is over and its answer stands
+            error = caught if isinstance(caught, SegueError) else unexpected(caught)
+            turn.emit(Warned(f"The switch failed. {error}", error.code))
         finally:
-            # Whoever hears of the end may go on at once.
+            # Whoever receives the end may begin the next turn at once.
             self.answer, self._turn = turn.answer, None
             turn.emit(Finish(turn.answer.finish, turn.answer.usage, turn.answer.cost))
 
     def cancel(self) -> bool:
-        """Stop the turn that runs, if one does. What was said and done until now is kept."""
+        """Stop the turn that runs, if one does. Messages and results until now are kept."""
         if self._turn is None:
             return False
         self._turn.abort.set()
         return True
 
-    # Change course
-
     async def switch(self, model: Model) -> Switch | None:
-        """Let another model answer from the next turn on; nothing is told while a turn runs, whose end it waits for.
+        """Let another model answer from the next turn on. None while a turn runs: it happens at the end of that.
 
         Of several switches asked for during a turn the last one holds.
         """
         await self.open()
-        session, _ = self._parts()
-        router = self._router_for(model, session.terms.providers)
+        router = self._session.router_for(model)
         for route in router.routes[:1]:
-            provider_of(route, session.terms.providers)
+            provider_of(route, self._session.providers)
         if self._turn is not None:
-            self._wanted = router
+            self._next_router = router
             return None
-        return await self._go_to(router)
+        return await self._switch_to(router)
 
-    async def _go_to(self, router: Router) -> Switch:
-        session, previous = self._parts()
-        self._wanted = None
-        await session.journal.append(Switched(previous=previous.name, model=router.name))
-        self._router = router
-        losses = session.terms.losses(session.journal.state, router.routes[0])
-        return Switch(previous.name, router.name, "asked", losses)
+    async def _switch_to(self, router: Router) -> Switch:
+        self._next_router = None
+        previous = self.router.name
+        await self.journal.append(Switched(previous=previous, model=router.name))
+        self._session.use(router)
+        return Switch(previous, router.name, "asked", self._session.losses(router.routes[0]))
+
+    # Between turns
 
     async def undo(self) -> None:
         """Take the last turn back. What its tools did to the world stays done."""
-        await (await self._at_rest("undo")).journal.undo()
+        await (await self._idle("undo")).journal.undo()
 
     async def redo(self) -> None:
-        await (await self._at_rest("redo")).journal.redo()
+        await (await self._idle("redo")).journal.redo()
 
     async def fork(self, *, session: str = "") -> Chat:
-        """A chat of its own that begins with all that was said here."""
-        here = await self._at_rest("fork")
+        """A chat of its own that begins with this conversation."""
+        here = await self._idle("fork")
         journal = await here.journal.fork(session=session)
         await journal.close()
-        inherited = structs.asdict(self._settings) | {
-            "session": journal.session,
-            "store": journal.store,
-            "providers": here.terms.providers,
-            "system": "",
-            "title": "",
-            "take_over": False,
-        }
-        forked = Chat(self._router or self._model, **inherited)
+        inherited = structs.asdict(here.settings) | {"session": journal.session, "store": journal.store}
+        forked = Chat(here.model, tools=here.tools.by_name.values(), **inherited)
         await forked.open()
         return forked
 
     async def change(self, *, system: str | None = None, options: Options | None = None) -> None:
         """Another system prompt or other options, from the next turn on."""
-        session = await self._at_rest("change settings")
+        session = await self._idle("change settings")
         await session.journal.append(SettingsChanged(system=system, options=options))
-        session.terms.options = session.terms.options if options is None else options
 
     async def equip(self, tools: Iterable[Tool | Callable[..., Any]]) -> None:
         """Other tools than until now, from the next turn on."""
-        session = await self._at_rest("change tools")
-        given = checked_tools(as_tool(tool) for tool in tools)
-        self._settings = structs.replace(self._settings, tools=given)
-        session.equip(given, self._settings.approval or own_functions_only(given))
+        (await self._idle("change tools")).equip(tools)
 
     async def rename(self, title: str) -> None:
         await self.open()
         await self.journal.rename(encodable(title))
 
     async def compact(self, strategy: Strategy | None = None) -> Compaction | None:
-        """Make the conversation shorter now; nothing if there is nothing to leave out."""
-        session = await self._at_rest("compact")
-        route = self._parts()[1].routes[0]
-        self._turn = busy = RunningTurn(lambda _event: None)
+        """Make the conversation shorter now; None if nothing can be dropped."""
+        session = await self._idle("compact")
+        self._turn = turn = Turn(session, lambda _event: None)
         try:
-            return await session.shortening.shorten(
-                route, None, "asked", busy.emit, busy.abort, strategy=strategy
+            return await session.compactor.compact(
+                session.router.routes[0], None, "asked", turn.emit, turn.abort, strategy=strategy
             )
         finally:
             self._turn = None
-            if self._wanted is not None:
-                await self._go_to(self._wanted)
+            if self._next_router is not None:
+                await self._switch_to(self._next_router)
 
     def blocking(self) -> BlockingChat:
         """The same chat for programs without an event loop."""
@@ -261,13 +327,9 @@ class Chat(Opened):
 
         return BlockingChat(self)
 
-    async def _at_rest(self, what: str) -> Session:
+    async def _idle(self, what: str) -> ChatSession:
+        """The open session without a turn: one that was cancelled is waited for, any other is not disturbed."""
         await self.open()
-        await self._wait_for_rest(what)
-        return self._parts()[0]
-
-    async def _wait_for_rest(self, what: str) -> None:
-        """A turn that was cancelled is waited for; one that goes on is not to be disturbed."""
         if self._turn is not None and self._turn.ending:
             await self._turn.stop()
         if self._turn is not None:
@@ -276,3 +338,13 @@ class Chat(Opened):
                 code="turn_in_flight",
                 hint="Wait for its end, or cancel it first.",
             )
+        return self._session.require_open()
+
+
+def _user_message(content: tuple[str | Block, ...]) -> Message:
+    blocks = [Text(encodable(block)) if isinstance(block, str) else block for block in content]
+    if not any(type(block) is not Text or block.text.strip() for block in blocks):
+        raise UsageError(
+            "The message is empty.", code="empty_prompt", hint="Give a text, an image or a document."
+        )
+    return user(*blocks)

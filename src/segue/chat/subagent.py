@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.chat.budget import Budget
+from segue.chat.budget import OVER_BUDGET, Budget
 from segue.chat.chat import Chat
-from segue.chat.session import OVER_BUDGET, Answer
+from segue.chat.turn import Answer
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.events import ToolCallStart, Warned
@@ -20,7 +20,7 @@ from segue.tools.definition import Output, Tool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from segue.chat.opened import Model
+    from segue.chat.lifecycle import Model
     from segue.tools.definition import Approves, Context
 
 _PARAMETERS: dict[str, Any] = {

@@ -1,21 +1,43 @@
-"""The turn: from a user's message to a reply without calls, as a generator of wishes.
+"""The turn: from a user's message to a reply without calls.
 
-It says what it wants, an `Ask` or `RunTools`, and is sent what came of it. It neither waits nor writes, and knows
-nothing but the outcomes: the same outcomes lead to the same wishes.
+`take_turn` decides: a generator that yields what it wants, an `Ask` or `RunTools`, and is sent what came of it. It
+neither waits nor writes: the same outcomes lead to the same intents. `Turn` performs them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from typing import TypeAlias, final
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.conversation.blocks import Reason, ToolCall, ToolResult
+from segue.chat.attempt import unexpected
+from segue.chat.budget import OVER_BUDGET
+from segue.chat.exchange import Exchanges
+from segue.conversation.blocks import Reason, Text, ToolCall, ToolResult
 from segue.conversation.events import Finish, Reply
 from segue.conversation.message import Message
+from segue.conversation.usage import Usage
+from segue.errors import SegueError
+from segue.events import Compaction, Error, ToolCallResult, TurnComplete, Warned
 from segue.limits import MAX_EXCHANGES
-from segue.sessions.entries import TurnFinish
+from segue.providers.models.prices import Bill
+from segue.sessions.entries import Entry, NoteAdded, TurnEnded, TurnFinish, TurnResumed, UserSaid
+from segue.sessions.recovery import closing_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from segue.chat.lifecycle import ChatSession
+    from segue.events import ChatEvent, Emit
+    from segue.routing.router import Routing
+    from segue.sessions.state import State
+
+_CONTINUE = Message(
+    "user", (Text("Your reply was cut off here. Go on where it stopped; repeat nothing."),), instruction=True
+)
 
 
 @final
@@ -36,8 +58,8 @@ class RunTools(Struct, frozen=True):
 
 Intent: TypeAlias = Ask | RunTools
 Outcome: TypeAlias = Reply | Message
-"""What came of a wish: the reply that was asked for, or the message of the results."""
-Turn: TypeAlias = Generator[Intent, Outcome, TurnFinish]
+"""What came of an intent: the reply that was asked for, or the message of the results."""
+Intents: TypeAlias = Generator[Intent, Outcome, TurnFinish]
 
 _ENDS: Mapping[Finish, TurnFinish] = {
     "stop": "complete",
@@ -56,7 +78,7 @@ _CUT: Mapping[Finish, Reason] = {
 """Replies that broke off. Their last call may be half of what was meant, so none of them runs."""
 
 
-def take_turn(max_exchanges: int = MAX_EXCHANGES) -> Turn:
+def take_turn(max_exchanges: int = MAX_EXCHANGES) -> Intents:
     for number in range(1, max_exchanges + 1):
         reply = yield Ask(number)
         assert type(reply) is Reply  # noqa: S101 - what was asked for
@@ -70,3 +92,219 @@ def take_turn(max_exchanges: int = MAX_EXCHANGES) -> Turn:
         if any(type(block) is ToolResult and block.reason == "cancelled_by_user" for block in results.blocks):
             return "cancelled"
     return "max_turns"
+
+
+async def drive(intents: Intents, perform: Callable[[Intent], Awaitable[Outcome]]) -> TurnFinish:
+    """Perform one intent after another; how the turn ended."""
+    try:
+        intent = next(intents)
+        while True:
+            intent = intents.send(await perform(intent))
+    except StopIteration as ended:
+        finish: TurnFinish = ended.value
+        return finish
+    finally:
+        intents.close()
+
+
+@final
+class Answer(Struct, frozen=True, kw_only=True):
+    """What came of a turn. A turn that failed has an `error`, and as `text` what came before it."""
+
+    text: str = ""
+    message: Message | None = None
+    """The last reply."""
+    finish: TurnFinish = "complete"
+    usage: Usage = Usage()
+    """Of the whole turn: its exchanges, summaries and subagents."""
+    cost: float | None = None
+    """Dollars, where prices are known."""
+    model: str = ""
+    exchanges: int = 0
+    error: SegueError | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+    def or_raise(self) -> Answer:
+        """The answer itself, or its error as an exception."""
+        if self.error is not None:
+            raise self.error
+        return self
+
+
+def can_resume(state: State) -> bool:
+    """Whether the last turn ended before its answer was complete."""
+    messages = state.conversation.messages
+    complete = not state.in_turn and state.finish in (None, "complete")
+    return bool(messages) and (messages[-1].speaker != "model" or not complete)
+
+
+class Turn:
+    """A turn that runs in a task of its own, so that whoever waits for it may be cancelled without tearing it.
+
+    Interactive, one-shot and subagent chats differ only in who receives the events.
+    """
+
+    def __init__(self, session: ChatSession, emit: Emit) -> None:
+        self.abort = asyncio.Event()
+        self.answer = Answer(finish="cancelled")
+        self.abandoned = False
+        """Nobody waits for it any more: it is about to be cancelled, if it is not yet."""
+        self._session = session
+        self._listener = emit
+        self._bill = Bill()
+        self._exchanges: Exchanges | None = None
+        self._number = 0
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+
+    # Its task
+
+    @property
+    def ending(self) -> bool:
+        return self.abandoned or self.abort.is_set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._task = asyncio.create_task(work)
+
+    async def wait(self) -> None:
+        """Until it is over. Whoever is cancelled meanwhile cancels the turn, and sees it end."""
+        try:
+            if self._task is not None:
+                await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Cancel what is not over yet, and wait for its end."""
+        self.abort.set()
+        if self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
+
+    def abandon(self) -> None:
+        """Cancel it from wherever its listener is thrown away, which may be any thread."""
+        self.abandoned = True
+        with suppress(RuntimeError):  # the loop is gone, and the turn with it
+            self._loop.call_soon_threadsafe(self.abort.set)
+
+    # What it does
+
+    async def run(self, message: Message | None) -> None:
+        """Everything up to `answer`, whatever happens; all events but `Finish`. None: resume the last turn."""
+        finish: TurnFinish = "error"
+        error: SegueError | None = None
+        try:
+            finish = await self._take(message)
+            error = None if self._exchanges is None else self._exchanges.error
+        except SegueError as caught:
+            error = caught
+        except Exception as caught:  # whatever happens in a turn, the chat stays usable
+            error = unexpected(caught)
+        finish, error = await self._end(finish, error)
+        if error is not None:
+            self.emit(Error(error))
+        self.answer = self._answer(finish, error)
+
+    def emit(self, event: ChatEvent) -> None:
+        # What tools and summaries cost is part of the turn's price.
+        if type(event) is ToolCallResult or type(event) is Compaction:
+            self._bill.add(event.usage, event.cost)
+        self._listener(event)
+
+    async def _take(self, message: Message | None) -> TurnFinish:
+        session = self._session
+        journal = session.journal
+        await journal.close_turn()
+        try:
+            routing = await self._open_routing(message)
+        except SegueError:
+            if self.abort.is_set():  # what was not found out in time is nobody's error
+                return "cancelled"
+            raise
+        previous = journal.state.model
+        await journal.append(*self._first_entries(message, routing.route.name))
+        exchanges = Exchanges(session, routing, emit=self.emit, abort=self.abort, bill=self._bill)
+        self._exchanges = exchanges
+        exchanges.report_route(previous)
+        finish = await drive(take_turn(session.settings.budget.max_turns), self._perform)
+        if exchanges.error is None:
+            session.compactor.summariser = exchanges.route
+        return finish
+
+    async def _open_routing(self, message: Message | None) -> Routing:
+        """Where the turn goes, with a conversation that fits there. Raises why it cannot go anywhere."""
+        router, compactor = self._session.router, self._session.compactor
+        need = await compactor.fit(router, message, self.emit, self.abort)
+        try:
+            return router.open(need)
+        except SegueError as error:
+            if error.remedy != "shrink":
+                raise
+            limit = getattr(error, "limit", None)
+            if not await compactor.shrink(router.routes[0], limit, error.code, self.emit, self.abort):
+                raise
+            return router.open(await compactor.need(router, message, self.abort))
+
+    def _first_entries(self, message: Message | None, model: str) -> list[Entry]:
+        if message is not None:
+            return [UserSaid(message, model)]
+        cut_off = self._session.journal.state.conversation.messages[-1].speaker == "model"
+        return [TurnResumed(model), *([NoteAdded(_CONTINUE)] if cut_off else [])]
+
+    async def _perform(self, intent: Intent) -> Outcome:
+        session, exchanges = self._session, self._exchanges
+        assert exchanges is not None  # noqa: S101 - intents come after `_take` began
+        if type(intent) is Ask:
+            self._number = intent.number
+            reply = await exchanges.ask()
+            if not reply.message.calls and reply.finish not in ("error", "cancelled"):
+                self._complete(exchanges)
+            return reply
+        assert type(intent) is RunTools  # noqa: S101 - there are two intents
+        exchanges.ran = exchanges.ran or intent.closed is None
+        results = await session.scheduler.run(
+            intent.calls, session.tools, self.emit, self.abort, closed=intent.closed
+        )
+        self._complete(exchanges)
+        return results
+
+    def _complete(self, exchanges: Exchanges) -> None:
+        latest = exchanges.latest
+        self.emit(TurnComplete(self._number, exchanges.route.name, latest.usage, latest.cost))
+        spent = self._session.settings.budget.exceeded(self._bill)
+        if spent and latest.message.calls:  # a turn that ends anyway needs no stopping
+            self.emit(Warned(spent, OVER_BUDGET))
+            self.abort.set()
+
+    async def _end(
+        self, finish: TurnFinish, error: SegueError | None
+    ) -> tuple[TurnFinish, SegueError | None]:
+        """Write the end of the turn. Calls that an unforeseen error left open are closed as after a crash."""
+        journal = self._session.journal
+        try:
+            if entries := closing_entries(journal.state):
+                reported = None if error is None else error.as_dict()
+                await journal.append(*entries[:-1], TurnEnded(finish, reported))
+        except SegueError as caught:
+            return "error", error or caught
+        except Exception as caught:  # a store is anybody's code
+            return "error", error or unexpected(caught)
+        return finish, error
+
+    def _answer(self, finish: TurnFinish, error: SegueError | None) -> Answer:
+        exchanges, usage, cost = self._exchanges, self._bill.usage, self._bill.cost
+        if exchanges is None:
+            return Answer(finish=finish, usage=usage, cost=cost, error=error)
+        message = exchanges.latest.message
+        return Answer(
+            text=message.text,
+            message=message,
+            finish=finish,
+            usage=usage,
+            cost=cost,
+            model=exchanges.route.name,
+            exchanges=self._number,
+            error=error,
+        )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.chat.chat import Chat
-    from segue.chat.opened import Model
+    from segue.chat.lifecycle import Model
     from segue.cli.runtime import Runtime
     from segue.events import Switch
     from segue.sessions.stores.store import SessionInfo

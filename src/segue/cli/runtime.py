@@ -30,7 +30,7 @@ from segue.tools.approval import Approval
 if TYPE_CHECKING:
     import argparse
 
-    from segue.chat.opened import Model
+    from segue.chat.lifecycle import Model
     from segue.config.layers import Settings
     from segue.providers.registry import KnownProviders
     from segue.sessions.stores.store import SessionInfo, Store

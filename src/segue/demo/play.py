@@ -31,7 +31,7 @@ from segue.routing.retry import RetrySettings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.chat.opened import Model
+    from segue.chat.lifecycle import Model
     from segue.demo.screen import DemoScreen
     from segue.demo.story import Story, StoryTurn, Wire
     from segue.providers.provider import Provider

@@ -252,22 +252,19 @@ class Estimator:
     def __init__(self) -> None:
         self._sums: dict[str, _Sums] = {}
         self._ratios: dict[str, float] = {}
-        self._last: dict[str, float] = {}
 
     def estimate(self, request: ChatRequest) -> int:
         """The input tokens of a request, as its provider would count them, as far as it has been heard of."""
-        family = family_of(request.model)
-        sums = self._sums.get(family.name)
-        if sums is None:
-            sums = self._sums[family.name] = _Sums(family)
-        tokens = self._last[request.model] = sums.of(request)
-        return _rounded(tokens * self._ratios.get(request.model, 1.0))
+        return _rounded(self._tokens(request) * self._ratios.get(request.model, 1.0))
 
-    def correct(self, model: str, reported: int) -> None:
-        """The provider counted so many input tokens in the request that was estimated last for this model."""
-        estimated = self._last.get(model)
+    def correct(self, request: ChatRequest, reported: int) -> None:
+        """The provider counted so many input tokens in this request."""
+        estimated, known = self._tokens(request), self._ratios.get(request.model)
         if not estimated or reported <= 0:
             return
         ratio = min(max(reported / estimated, _SMALLEST_RATIO), _LARGEST_RATIO)
-        known = self._ratios.get(model)
-        self._ratios[model] = ratio if known is None else (known + ratio) / 2
+        self._ratios[request.model] = ratio if known is None else (known + ratio) / 2
+
+    def _tokens(self, request: ChatRequest) -> float:
+        family = family_of(request.model)
+        return self._sums.setdefault(family.name, _Sums(family)).of(request)

@@ -159,6 +159,15 @@ class Approval:
         return f'Denied: the user does not want this call of "{call.name}". Ask what to do instead, or do without it.'
 
 
+def own_functions_only(tools: Iterable[Tool]) -> Approval:
+    """The default of a chat: functions that somebody wrote for it may run, and tools that read.
+
+    Tools of other programs may not, nor those that declare that they edit files, run programs or use the network.
+    """
+    own = [tool.name for tool in tools if tool.effect == "other" and not tool.foreign]
+    return Approval("ask", allow=own)
+
+
 def _remembered(call: ToolCall, tool: Tool) -> Pattern:
     """What "always" is taken to mean: this very command, this host, else this tool."""
     name, subject = _subject(call, tool)

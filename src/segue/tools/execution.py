@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GRACE = 1.0
 """Seconds that a tool has to stop when it is told to. Then it is left to itself, and what it says is not heard."""
 
-_NEVER_RUN: Mapping[Reason, str] = {
+_NOT_RUN: Mapping[Reason, str] = {
     "cancelled_by_user": "No result: the user cancelled before this call began, so it did not run.",
     "provider_error": "No result: the reply that asked for this call broke off, so it did not run.",
 }
@@ -34,7 +34,7 @@ async def run_call(tool: Tool, context: Context, stopped: asyncio.Future[Any]) -
     try:
         await asyncio.wait({running, stopped}, timeout=tool.timeout, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
-        let_go(running)
+        abandon(running)
         raise
     if running.done():
         return _outcome(call, running)
@@ -78,11 +78,11 @@ def _outcome(call: ToolCall, running: asyncio.Future[Any]) -> ToolResult:
         return _failed(call, "it was cancelled")
     error = running.exception()
     if error is not None:
-        return _failed(call, _told(error))
+        return _failed(call, _text_of(error))
     try:
         output = output_of(running.result())
-    except Exception as unsayable:  # values may be of any class, and do anything when they are looked at
-        return _failed(call, f"what it gave cannot be told: {_told(unsayable)}")
+    except Exception as error_of_value:  # values may be of any class, and do anything when they are looked at
+        return _failed(call, f"what it gave cannot be told: {_text_of(error_of_value)}")
     return ToolResult(
         call.id, call.name, output.value, output.error, complete=output.error is None, media=output.media
     )
@@ -92,7 +92,7 @@ def _failed(call: ToolCall, why: str) -> ToolResult:
     return ToolResult(call.id, call.name, error=f"Tool execution failed: {why}")
 
 
-def _told(error: BaseException) -> str:
+def _text_of(error: BaseException) -> str:
     try:
         return encodable(str(error)) or type(error).__name__
     except Exception:  # an error that cannot even tell itself
@@ -101,19 +101,19 @@ def _told(error: BaseException) -> str:
 
 async def stop(running: asyncio.Future[Any]) -> None:
     """Cancel and wait a little. What comes later is nobody's business, so it is not reported as lost either."""
-    let_go(running)
+    abandon(running)
     await asyncio.wait({running}, timeout=GRACE)
 
 
-def let_go(running: asyncio.Future[Any]) -> None:
+def abandon(running: asyncio.Future[Any]) -> None:
     running.cancel()
     running.add_done_callback(lambda late: late.cancelled() or late.exception())
 
 
-def never_run(call: ToolCall, reason: Reason = "cancelled_by_user") -> ToolResult:
+def not_run(call: ToolCall, reason: Reason = "cancelled_by_user") -> ToolResult:
     """The end of a call that cannot have had effects, so that nobody need check for them."""
     return ToolResult(
-        call.id, call.name, _NEVER_RUN.get(reason, "No result: this call did not run."), reason=reason
+        call.id, call.name, _NOT_RUN.get(reason, "No result: this call did not run."), reason=reason
     )
 
 

@@ -19,15 +19,16 @@ from segue.events import Emit, ToolCallResult, ToolCallStart
 from segue.providers.models.prices import Bill
 from segue.sessions.entries import CallBegun, CallEnded, CallsScheduled, ToolsAnswered
 from segue.tools.arguments import problem_with
-from segue.tools.definition import Approves, Context, Host, Tool
-from segue.tools.execution import Progress, let_go, never_run, run_call, stop
+from segue.tools.definition import Context, Host, Tool
+from segue.tools.execution import Progress, abandon, not_run, run_call, stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from segue.conversation.blocks import Reason
     from segue.conversation.usage import Usage
     from segue.sessions.journal import Journal
+    from segue.tools.toolset import ToolSet
 
 
 @final
@@ -42,24 +43,26 @@ class _Ready(Struct, frozen=True):
 class Scheduler:
     """Runs batches of calls for one session, one batch at a time."""
 
-    def __init__(
-        self, journal: Journal, tools: Mapping[str, Tool], host: Host, approval: Approves | None = None
-    ) -> None:
-        self.tools = dict(tools)
+    def __init__(self, journal: Journal, host: Host) -> None:
         self.journal = journal
         self.host = host
-        self.approval = approval
         self._one_batch = asyncio.Lock()
 
     async def run(
-        self, calls: tuple[ToolCall, ...], emit: Emit, abort: asyncio.Event, *, closed: Reason | None = None
+        self,
+        calls: tuple[ToolCall, ...],
+        tools: ToolSet,
+        emit: Emit,
+        abort: asyncio.Event,
+        *,
+        closed: Reason | None = None,
     ) -> Message:
         """Bring all calls to an end; their results, in call order, are then part of the conversation.
 
         `closed`: none of them runs, all end with this reason.
         """
         async with self._one_batch:
-            return await _Batch(self, calls, emit, abort).run(closed)
+            return await _Batch(self, calls, tools, emit, abort).run(closed)
 
 
 class _Batch:
@@ -67,40 +70,39 @@ class _Batch:
         self,
         scheduler: Scheduler,
         calls: tuple[ToolCall, ...],
+        tools: ToolSet,
         emit: Emit,
         abort: asyncio.Event,
     ) -> None:
-        self._tools = scheduler.tools
         self._journal = scheduler.journal
         self._host = scheduler.host
-        self._approval = scheduler.approval
-        self._calls = calls
-        self._by_id = {call.id: call for call in calls}
+        self._tools = tools
+        self._calls = {call.id: call for call in calls}
         self._emit = emit
         self._abort = abort
         self._ended: dict[str, ToolResult] = {}
         self._bills: dict[str, Bill] = {}
 
     async def run(self, closed: Reason | None) -> Message:
-        await self._journal.append(CallsScheduled(self._calls))
-        for call in self._calls:
+        await self._journal.append(CallsScheduled(tuple(self._calls.values())))
+        for call in self._calls.values():
             self._emit(ToolCallStart(call))
         stopped = asyncio.ensure_future(self._abort.wait())
         try:
             if closed is None:
                 await self._run_all(await self._admit(stopped), stopped)
             else:
-                await self._end(never_run(call, closed) for call in self._calls)
+                await self._end(not_run(call, closed) for call in self._calls.values())
         finally:
             stopped.cancel()
-        await self._journal.append(ToolsAnswered(tuple(call.id for call in self._calls)))
-        return Message("tool", tuple(self._ended[call.id] for call in self._calls))
+        await self._journal.append(ToolsAnswered(tuple(self._calls)))
+        return Message("tool", tuple(self._ended[call_id] for call_id in self._calls))
 
     async def _admit(self, stopped: asyncio.Future[Any]) -> list[_Ready]:
         """Those that may run. The others end here; people are asked one question at a time, in call order."""
         ready: list[_Ready] = []
         refused: list[ToolResult] = []
-        for call in self._calls:
+        for call in self._calls.values():
             verdict = await self._judge(call, stopped)
             if isinstance(verdict, Tool):
                 ready.append(_Ready(call, verdict))
@@ -110,24 +112,24 @@ class _Batch:
         return ready
 
     async def _judge(self, call: ToolCall, stopped: asyncio.Future[Any]) -> Tool | ToolResult:
-        tool = self._tools.get(call.name)
+        tool = self._tools.by_name.get(call.name)
         if tool is None:
             return ToolResult(call.id, call.name, error=f'Tool "{call.name}" not found')
         if problem := problem_with(call, tool.spec):
             return ToolResult(call.id, call.name, error=problem)
         if stopped.done():
-            return never_run(call)
-        if self._approval is None:
+            return not_run(call)
+        if self._tools.approval is None:
             return tool
-        asked = asyncio.ensure_future(self._approval.refusal(call, tool))
+        asked = asyncio.ensure_future(self._tools.approval.refusal(call, tool))
         try:
             await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            let_go(asked)
+            abandon(asked)
             raise
         if not asked.done():
             await stop(asked)
-            return never_run(call)
+            return not_run(call)
         if asked.cancelled() or (error := asked.exception()) is not None:
             why = "nobody could be asked" if asked.cancelled() else f"asking for approval failed: {error}"
             return ToolResult(call.id, call.name, error=f"This call did not run: {why}", reason="denied")
@@ -139,7 +141,7 @@ class _Batch:
         if not ready:
             return
         if stopped.done():
-            await self._end(never_run(one.call) for one in ready)
+            await self._end(not_run(one.call) for one in ready)
             return
         # One entry each, in one write: what may have had effects is known before the first has.
         await self._journal.append(*(CallBegun(one.call.id) for one in ready))
@@ -171,7 +173,7 @@ class _Batch:
         for task in before:
             await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if stopped.done():
-            results.put_nowait(never_run(one.call))
+            results.put_nowait(not_run(one.call))
             return
         progress = Progress(one.call, self._emit)
         bill = self._bills[one.call.id] = Bill()
@@ -195,7 +197,7 @@ class _Batch:
         await self._journal.append(*entries)
         for result, usage, cost in ((entry.result, entry.usage, entry.cost) for entry in entries):
             self._ended[result.call_id] = result
-            self._emit(ToolCallResult(self._by_id[result.call_id], result, usage, cost))
+            self._emit(ToolCallResult(self._calls[result.call_id], result, usage, cost))
 
     def _spent(self, call_id: str) -> tuple[Usage, float | None]:
         bill = self._bills.get(call_id, Bill())

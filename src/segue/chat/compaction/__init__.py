@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segue.chat.compaction.compact import (
-    Shortened,
+    CompactionResult,
     Strategy,
     Summarise,
     budget_for,
@@ -11,4 +11,4 @@ from segue.chat.compaction.compact import (
     needs_compaction,
 )
 
-__all__ = ["Shortened", "Strategy", "Summarise", "budget_for", "compact", "needs_compaction"]
+__all__ = ["CompactionResult", "Strategy", "Summarise", "budget_for", "compact", "needs_compaction"]

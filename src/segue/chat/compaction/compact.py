@@ -28,7 +28,7 @@ _TAIL_SHARE = 0.4
 
 
 @final
-class Shortened(Struct, frozen=True, kw_only=True):
+class CompactionResult(Struct, frozen=True, kw_only=True):
     """A shorter conversation."""
 
     conversation: Conversation
@@ -70,7 +70,7 @@ async def compact(
     count: Callable[[Conversation], int],
     summarise: Summarise | None = None,
     window: int | None = None,
-) -> Shortened | None:
+) -> CompactionResult | None:
     """Shorten to at most `budget` tokens, as `count` counts them; nothing if it fits or nothing may be left out.
 
     System prompt and last user prompt stay as they are, no call is parted from its result, and the ledger is only
@@ -102,7 +102,7 @@ async def compact(
     after = count(shorter)
     if after >= before:
         return None
-    return Shortened(
+    return CompactionResult(
         conversation=shorter,
         strategy=done,
         tokens_before=before,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, assert_never, final
 
 from msgspec import Struct
 
-from segue.chat.session import OVER_BUDGET
+from segue.chat.budget import OVER_BUDGET
 from segue.cli.display.sanitise import sanitised
 from segue.cli.display.status_lines import event_line, switch_line
 from segue.cli.display.text_width import cut, cut_beginning, width_of

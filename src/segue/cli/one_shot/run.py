@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segue.chat.chat import Chat
-    from segue.chat.session import Answer
+    from segue.chat.turn import Answer
     from segue.cli.one_shot.output import Output
     from segue.events import ChatEvent
 
@@ -191,7 +191,7 @@ class _OneShot:
     def _failed(self, error: SegueError) -> Exit:
         """The run ended before there was a turn: scripts get their result all the same."""
         if self._arguments.output_format != "text":
-            from segue.chat.session import Answer  # noqa: PLC0415
+            from segue.chat.turn import Answer  # noqa: PLC0415
 
             nothing = Answer(finish="error", error=error)
             JsonOutput().end(self._result(nothing, _subtype_of(error), error))

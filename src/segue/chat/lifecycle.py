@@ -1,0 +1,224 @@
+"""The session of a chat: opened when it is first needed, closed, and opened again as it was left.
+
+It owns what all turns have in common: journal, router, tools, and what was learned about the models.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias, final
+
+from msgspec import Struct, structs
+
+from segue.chat.budget import Budget
+from segue.chat.compaction.trigger import CompactionSettings, Compactor
+from segue.conversation.options import Options
+from segue.errors import JournalError, SegueError, UsageError
+from segue.providers.adapter import ChatRequest, Previews, Providers
+from segue.providers.token_estimates import Estimator
+from segue.routing.member_facts import facts_from, provider_of
+from segue.routing.policies import SingleRouter
+from segue.routing.route import Route, parse_route
+from segue.routing.router import Router
+from segue.sessions.entries import Link, SessionStarted, SettingsChanged
+from segue.sessions.journal import Journal
+from segue.sessions.stores.memory import MemoryStore
+from segue.sessions.stores.store import Store
+from segue.tools.approval import own_functions_only
+from segue.tools.definition import Approves, Host
+from segue.tools.function_tools import as_tool
+from segue.tools.scheduler import Scheduler
+from segue.tools.toolset import ToolSet
+from segue.transcript.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from segue.routing.router import Facts
+    from segue.tools.definition import Tool
+    from segue.transcript.repairs import Repair
+
+Model: TypeAlias = str | Route | Router
+"""`provider/model`, a route, or a router that chooses one for each turn."""
+
+
+@final
+class ChatSettings(Struct, frozen=True, kw_only=True):
+    """What a chat is opened with, besides its model and its tools."""
+
+    system: str = ""
+    session: str | None = None
+    store: Store | None = None
+    providers: Providers | None = None
+    options: Options = Options()
+    budget: Budget = Budget()
+    approval: Approves | None = None
+    policy: Policy = Policy()
+    compaction: CompactionSettings = CompactionSettings()
+    title: str = ""
+    directory: str = ""
+    parent: Link | None = None
+    take_over: bool = False
+
+
+@final
+class ChatSession:
+    """One session. Whatever is asked of it but `open` needs it to be open."""
+
+    journal: Journal
+    router: Router
+    scheduler: Scheduler
+    providers: Providers
+    facts: Facts
+
+    def __init__(
+        self, model: Model, tools: Iterable[Tool | Callable[..., Any]], settings: ChatSettings
+    ) -> None:
+        self.model: Model = parse_route(model) if isinstance(model, str) and model else model
+        self.settings = settings
+        self.is_open = False
+        self.estimator = Estimator()
+        self.compactor = Compactor(self)
+        self.reported: set[Repair] = set()
+        """Repairs that were reported already."""
+        self.without_tools: set[str] = set()
+        """Routes that refused a request because it offered tools: theirs are written as text."""
+        self.skipped: dict[str, str] = {}
+        """Members of the router that the last turn could not go to, each with the code of the reason."""
+        self._opening = asyncio.Lock()
+        self._resources = AsyncExitStack()
+        self.equip(tools)
+
+    def equip(self, tools: Iterable[Tool | Callable[..., Any]]) -> None:
+        """Offer these tools from now on."""
+        offered = [as_tool(tool) for tool in tools]
+        self.tools = ToolSet(offered, self.settings.approval or own_functions_only(offered))
+
+    async def open(self) -> None:
+        """Begin the session, or resume it where it was left."""
+        async with self._opening:
+            if self.is_open:
+                return
+            settings = self.settings
+            self.providers = settings.providers or default_providers()
+            self.facts = facts_from(self.providers)
+            name = self.model if isinstance(self.model, str) else self.model.name
+            self.journal = await _open_journal(settings, settings.store or MemoryStore(), name)
+            self._resources.push_async_callback(self.journal.close)
+            try:
+                self.use(self.router_for(self.model or self.journal.state.model))
+            except BaseException:
+                await self._resources.aclose()
+                raise
+            await self._resources.enter_async_context(self.journal.hold())
+            host = Host(providers=self.providers, store=self.journal.store, approval=settings.approval)
+            self.scheduler = Scheduler(self.journal, host)
+            # Opened again after it was closed, it is still the same session, as it was left.
+            self.settings = structs.replace(
+                settings,
+                session=self.journal.session,
+                store=self.journal.store,
+                providers=self.providers,
+                system="",
+                title="",
+                options=Options(),
+                take_over=False,
+            )
+            self.is_open = True
+
+    async def close(self) -> None:
+        """Release the session; it can be opened again."""
+        # Whoever opens it meanwhile waits: else we would hold our own session against ourselves.
+        async with self._opening:
+            was_open, self.is_open = self.is_open, False
+            if was_open:
+                await self._resources.aclose()
+
+    def require_open(self) -> ChatSession:
+        if not self.is_open:
+            raise UsageError(
+                "The chat is not open.",
+                code="not_open",
+                hint="Use `async with Chat(…)`, or await chat.open().",
+            )
+        return self
+
+    def router_for(self, model: Model) -> Router:
+        """Raises where a name is malformed."""
+        route = parse_route(model) if isinstance(model, str) else model
+        return SingleRouter(route, self.facts) if isinstance(route, Route) else route
+
+    def use(self, router: Router) -> None:
+        """Turns go to this router from now on."""
+        self.model = self.router = router
+
+    def supports_tools(self, route: Route) -> bool:
+        return route.name not in self.without_tools and self.facts(route).tools
+
+    def request(self, route: Route) -> ChatRequest:
+        """What a route would be sent now."""
+        state = self.journal.state
+        return ChatRequest(
+            model=route.model,
+            conversation=state.conversation,
+            ledger=state.ledger,
+            tools=self.tools.specs,
+            options=route.with_defaults(state.options).options,
+            policy=self.settings.policy,
+        )
+
+    def losses(self, route: Route) -> tuple[Repair, ...]:
+        """What a model cannot be sent, found by making the request that it would get."""
+        provider = provider_of(route, self.providers)
+        if not isinstance(provider, Previews) or not self.journal.state.conversation.messages:
+            return ()
+        try:
+            repairs = provider.preview(self.request(route)).repairs
+        except SegueError:  # the request itself will fail, with a remedy of its own
+            return ()
+        return tuple(repair for repair in repairs if repair.lossy)
+
+
+@lru_cache(maxsize=1)
+def default_providers() -> Providers:
+    """One registry for all chats: they share its connections."""
+    from segue.providers.registry import default_registry  # noqa: PLC0415 - reads what is configured
+
+    return default_registry()
+
+
+async def _open_journal(settings: ChatSettings, store: Store, model: str) -> Journal:
+    """The session that was asked for, as it was left; or a new one."""
+    if settings.session is not None:
+        try:
+            journal = await Journal.resume(store, settings.session, take_over=settings.take_over)
+        except JournalError as error:
+            if error.code != "unknown_session":
+                raise
+        else:
+            await _update(journal, settings)
+            return journal
+    started = SessionStarted(
+        model=model,
+        system=settings.system,
+        title=settings.title,
+        directory=settings.directory,
+        parent=settings.parent,
+        options=settings.options,
+    )
+    return await Journal.start(store, started, settings.session or "")
+
+
+async def _update(journal: Journal, settings: ChatSettings) -> None:
+    """What is given now holds from now on; the rest stays as the session has it."""
+    state = journal.state
+    changed = SettingsChanged(
+        system=settings.system if settings.system not in ("", state.conversation.system) else None,
+        options=settings.options if settings.options not in (Options(), state.options) else None,
+        title=settings.title if settings.title not in ("", state.title) else None,
+    )
+    if changed != SettingsChanged():
+        await journal.append(changed)
