@@ -1,16 +1,26 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segue.emulators.app import App
+from segue.emulators.in_process import ask_now
 from segue.emulators.model_reply import Call, Offer, Prompt, Reply, Say, Think, calls_of, limited, portions
 from segue.emulators.responder import ScriptedResponder
 from segue.emulators.tool_calling import ToolCallingResponder
 
+ANSWER = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "degrees": {"type": "integer"}},
+    "required": ["city", "degrees"],
+    "additionalProperties": False,
+}
 WEATHER = Offer(
     "get_weather",
     {
@@ -127,3 +137,48 @@ def test_a_limited_reply_never_exceeds_its_limit(most: int) -> None:
     cut = limited(reply, most)
     assert (cut.finish == "length") == (cut.pieces != reply.pieces)
     assert limited(reply, None) is reply
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "text_of"),
+    [
+        (
+            "/openai/v1/chat/completions",
+            {"model": "gpt-4.1", "messages": [{"role": "user", "content": "?"}]}
+            | {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": ANSWER}}},
+            lambda reply: reply["choices"][0]["message"]["content"],
+        ),
+        (
+            "/openai/v1/responses",
+            {"model": "gpt-4.1", "input": "?"}
+            | {"text": {"format": {"type": "json_schema", "name": "a", "schema": ANSWER}}},
+            lambda reply: reply["output"][0]["content"][0]["text"],
+        ),
+        (
+            "/anthropic/v1/messages",
+            {"model": "claude-opus-4-6", "max_tokens": 99, "messages": [{"role": "user", "content": "?"}]}
+            | {"output_config": {"format": {"type": "json_schema", "schema": ANSWER}}},
+            lambda reply: reply["content"][0]["text"],
+        ),
+        (
+            "/gemini/v1beta/models/gemini-2.0-flash:generateContent",
+            {"contents": [{"role": "user", "parts": [{"text": "?"}]}]}
+            | {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": ANSWER}},
+            lambda reply: reply["candidates"][0]["content"]["parts"][0]["text"],
+        ),
+        (
+            "/mistral/v1/chat/completions",
+            {"model": "mistral-large-latest", "messages": [{"role": "user", "content": "?"}]}
+            | {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": ANSWER}}},
+            lambda reply: reply["choices"][0]["message"]["content"],
+        ),
+    ],
+    ids=["chat", "responses", "anthropic", "gemini", "mistral"],
+)
+def test_the_built_in_responder_answers_by_the_schema_that_was_asked_for(
+    path: str, body: dict[str, Any], text_of: Callable[[Any], str]
+) -> None:
+    headers = {"authorization": "Bearer k", "x-api-key": "k", "x-goog-api-key": "k"}
+    answer = ask_now(App(), "POST", path, json=body, headers={**headers, "anthropic-version": "2023-06-01"})
+    assert answer.status == 200, answer.body
+    assert set(msgspec.json.decode(text_of(answer.json()))) >= {"city", "degrees"}

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote
 
 from msgspec import structs
 
-from segue.emulators import fault_delivery, providers, script
+from segue.emulators import fault_delivery, providers, script, websocket
 from segue.emulators.emulator import Emulator
 from segue.emulators.http import BadJsonError, Request, Response, json_response
 from segue.emulators.log import Entry
@@ -44,6 +44,8 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await _live(receive, send)
+        if scope["type"] == "websocket" and scope["path"].endswith("/v1/responses"):
+            await websocket.converse(_request(scope, b""), self.answer, receive, send)
         if scope["type"] != "http":
             return
         body = await _read(receive)
@@ -158,7 +160,7 @@ def _request(scope: Scope, body: bytes) -> Request:
     query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True))
     raw = scope.get("raw_path")
     path = unquote(raw.decode("latin-1")) if raw else scope["path"]
-    return Request(method=scope["method"], path=path, query=query, headers=headers, body=body)
+    return Request(method=scope.get("method", "GET"), path=path, query=query, headers=headers, body=body)
 
 
 async def _read(receive: Receive) -> bytes | None:

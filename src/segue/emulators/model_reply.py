@@ -62,6 +62,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
     must_call: bool = False
     """The request demands a tool call (required, any, or a named tool; then `tools` holds only that one)."""
     parallel: bool = True
+    schema: Mapping[str, Any] | None = None
+    """The JSON Schema that the answer must fit, where the request asks for one."""
     thinking: bool = False
     """The model reasons in this request, so a responder may send `Think` pieces."""
 

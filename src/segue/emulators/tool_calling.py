@@ -6,6 +6,8 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from segue.emulators.model_reply import Call, Offer, Piece, Prompt, Reply, Say, Think
 
 MAX_DEPTH = 8
@@ -26,7 +28,12 @@ class ToolCallingResponder:
         calls = self._calls(prompt)
         if calls:
             return Reply(pieces=(*pieces, *calls))
-        return Reply(pieces=(*pieces, Say(_conclusion(prompt))))
+        return Reply(pieces=(*pieces, Say(self._answer(prompt))))
+
+    def _answer(self, prompt: Prompt) -> str:
+        if prompt.schema is None:
+            return _conclusion(prompt)
+        return msgspec.json.encode(self.value(prompt.schema, prompt.schema)).decode()
 
     def _calls(self, prompt: Prompt) -> list[Call]:
         if not prompt.tools:

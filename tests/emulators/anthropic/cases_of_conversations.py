@@ -108,10 +108,10 @@ CONVERSATION_CASES = [
         " toolu_a",
     ),
     case(
-        "an id used again later",
+        "an id used twice in a message",
         "ANT-24",
-        ask(user(), assistant(call()), user(result()), assistant(call()), user(result()), **TOOLS),
-        "messages.3.content.0: `tool_use` ids must be unique",
+        ask(user(), assistant(call(), call()), user(result()), **TOOLS),
+        "messages.1.content.1: `tool_use` ids must be unique",
     ),
     case(
         "an id with a colon",

@@ -79,9 +79,10 @@ def test_a_result_answers_a_call() -> None:
 
 
 @pytest.mark.rule("DSK-04")
-def test_content_is_a_string() -> None:
-    body = chat({"role": "user", "content": [{"type": "text", "text": "hi"}]})
-    assert reason(body) == ("DSK-04", 400, "messages[0]: invalid type: sequence, expected a string")
+def test_content_is_a_string_or_parts_of_text() -> None:
+    DEEPSEEK.accepts(chat({"role": "user", "content": [{"type": "text", "text": "hi"}]}))
+    body = chat({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]})
+    assert reason(body) == ("DSK-04", 400, "messages[0]: unknown variant `image_url`, expected `text`")
 
 
 @pytest.mark.rule("DSK-04")

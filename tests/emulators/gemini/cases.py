@@ -71,9 +71,9 @@ CASES = [
     case("too few results", "GEM-04", ask(user(), model(call(), call()), user(response())), RESPONSE_COUNT),
     case("no result at all", "GEM-04", ask(user(), model(call()), user()), RESPONSE_COUNT),
     case(
-        "results in contents of their own",
+        "a result twice, in contents of their own",
         "GEM-04",
-        ask(user(), model(call(), call()), user(response()), user(response())),
+        ask(user(), model(call()), user(response()), user(response())),
         RESPONSE_COUNT,
     ),
     case(

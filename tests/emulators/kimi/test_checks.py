@@ -181,7 +181,7 @@ def test_a_builtin_tool_has_a_dollar_in_front() -> None:
 
 
 @pytest.mark.rule("KIM-14")
-@pytest.mark.parametrize("parameters", [{}, {"properties": {}}, {"type": "string"}, "x"])
+@pytest.mark.parametrize("parameters", [None, {}, {"properties": {}}, {"type": "string"}, "x"])
 def test_parameters_are_an_object(parameters: Any) -> None:
     KIMI.refuses(
         chat(tools=[tool(parameters)]),

@@ -7,7 +7,7 @@ from typing import Any
 from segue.emulators.context import Context
 from segue.emulators.model_facts import facts_for
 
-MODEL = "mistral-medium-latest"
+MODEL = "ministral-8b-latest"
 FIRST, SECOND = "aB3dE5f7G", "hI9jK1m3N"
 TOOL = {
     "type": "function",

@@ -19,7 +19,7 @@ from emulators.mistral.requests import (
     tool,
     user,
 )
-from segue.emulators.mistral.checks import embedding_complaints
+from segue.emulators.mistral.checks import complaints, embedding_complaints
 from segue.emulators.mistral.errors import envelope
 
 if TYPE_CHECKING:
@@ -277,12 +277,20 @@ def test_a_result_does_not_follow_the_user() -> None:
 
 
 @pytest.mark.rule("MIS-02")
-def test_a_current_model_refuses_a_user_after_a_result_only_under_strict() -> None:
+def test_a_current_model_takes_a_user_after_a_result() -> None:
     body = chat(*ONE_CALL, user("and?"))
-    assert refusals(body) == []
-    assert [refusal.message for refusal in refusals(body, strict=True)] == [
-        "Unexpected role 'user' after role 'tool'"
-    ]
+    assert refusals(body, strict=True) == []
+
+
+@pytest.mark.rule("MIS-05")
+def test_a_result_cannot_be_the_first_message() -> None:
+    assert [refusal.rule for refusal in refusals(chat(tool(), user("and?")))] == ["MIS-05"]
+
+
+@pytest.mark.rule("MIS-V23")
+def test_mistral_medium_takes_an_effort() -> None:
+    medium = context("mistral-medium-latest")
+    assert list(complaints(chat(user(), reasoning_effort="high"), medium)) == []
 
 
 @pytest.mark.rule("MIS-07")

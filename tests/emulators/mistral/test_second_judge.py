@@ -1,8 +1,8 @@
 """The open-source validator of the provider itself judges the same conversations.
 
-What it refuses, the emulator refuses, in the same words. What it accepts, the emulator accepts, save for three rules
+What it refuses, the emulator refuses, in the same words. What it accepts, the emulator accepts, save for four rules
 of the hosted API that the library does not know: ids of nine characters on every model (MIS-01), no empty assistant
-message (MIS-06), and on older models no user right after a result (MIS-02).
+message (MIS-06), on older models no user right after a result (MIS-02), and no result as the first message (MIS-05).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERSIONS = [
     ("open-mistral-7b", TokenizerVersion.v3),
     ("mistral-large-2411", TokenizerVersion.v7),
     ("mistral-small-2506", TokenizerVersion.v11),
-    ("mistral-medium-latest", TokenizerVersion.v13),
+    ("ministral-8b-latest", TokenizerVersion.v13),
     ("mistral-small-latest", TokenizerVersion.v15),
 ]
 ONLY_HOSTED = {"MIS-01", "MIS-02", "MIS-06"}
@@ -140,6 +140,9 @@ def test_the_library_and_the_emulator_agree(
     old = version in (TokenizerVersion.v1, TokenizerVersion.v3)
     beyond = ONLY_HOSTED - {"MIS-06"} if old else ONLY_HOSTED
     known = [refusal for refusal in found if refusal.rule not in beyond]
+    if verdict != "" and len(history) > 1 and history[0]["role"] == "tool":
+        assert "MIS-05" in {refusal.rule for refusal in found}
+        return
     if verdict is None:
         assert known == []
     elif verdict == "":

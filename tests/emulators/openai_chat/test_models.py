@@ -24,7 +24,7 @@ def test_reasoning_models_call_functions_on_chat_only_without_reasoning(effort: 
 def test_a_model_that_cannot_stop_reasoning_calls_no_functions_on_chat() -> None:
     found = judge.context(body(model="gpt-6-astra"))
     request = body(USER, tools=[tool()], model="gpt-6-astra", reasoning_effort="none")
-    assert [refusal.rule for refusal in complaints(request, found)] == ["CHAT-40"]
+    assert [refusal.rule for refusal in complaints(request, found)] == ["CHAT-40", "CHAT-41"]
 
 
 @pytest.mark.rule("CHAT-41")
@@ -101,4 +101,16 @@ def test_not_every_model_searches_the_web() -> None:
         "REC-02",
         "Web search options not supported with this model.",
         param="web_search_options",
+    )
+
+
+@pytest.mark.rule("CHAT-41")
+def test_an_effort_that_a_model_does_not_know_is_refused() -> None:
+    judge.refuses(
+        body(USER, model="o4-mini", reasoning_effort="minimal"),
+        "CHAT-41",
+        "Unsupported value: 'minimal' is not supported with the 'o4-mini' model. "
+        "Supported values are: 'low', 'medium', and 'high'.",
+        code="unsupported_value",
+        param="reasoning_effort",
     )

@@ -110,8 +110,7 @@ def test_a_result_holds_text_only() -> None:
     judge.refuses(
         body(USER, calling(call()), result(content=[{"type": "file", "file": {"file_id": "f"}}])),
         "CHAT-18",
-        "Invalid value: 'file'. Supported values are: 'text'.",
-        code="invalid_value",
+        "Content blocks are expected to be either text or image_url type.",
     )
 
 

@@ -101,7 +101,7 @@ def betas(context: Context) -> Iterator[Refusal]:
     values = [
         value.strip() for value in context.headers.get("anthropic-beta", "").split(",") if value.strip()
     ]
-    strange = [value for value in values if not re.fullmatch(r"[a-z0-9-]+-20\d\d-\d\d-\d\d", value)]
+    strange = [value for value in values if not re.fullmatch(r"[a-z0-9-]+-20\d\d-?\d\d-?\d\d", value)]
     if strange:
         text = (
             f"Unexpected value(s) {', '.join(f'`{value}`' for value in strange)} for the `anthropic-beta` header."

@@ -47,14 +47,15 @@ def wrong_side(turns: list[Turn]) -> Iterator[Refusal]:
 
 @rule("ANT-24")
 def unique_ids(body: Body) -> Iterator[Refusal]:
-    seen: set[str] = set()
+    """Within a message. Several reports say over the whole transcript, but recordings with repeats were answered."""
+    seen: set[tuple[int, str]] = set()
     for block in typed_blocks.blocks_of(body):
         if block.type not in ("tool_use", "server_tool_use"):
             continue
-        call_id = typed_blocks.text_of(block.value.get("id"))
-        if call_id in seen:
+        call = block.message, typed_blocks.text_of(block.value.get("id"))
+        if call in seen:
             yield Refusal(rule="ANT-24", message=f"{block.path}: `tool_use` ids must be unique")
-        seen.add(call_id)
+        seen.add(call)
 
 
 @rule("ANT-22")
@@ -194,6 +195,9 @@ def server_tools(turns: list[Turn]) -> Iterator[Refusal]:
                 yield Refusal(rule="ANT-30", message=_orphan(block, result_id))
     waiting = {_caller(block) for turn in turns for block in turn.of_type("tool_use")}
     for call_id, block in used.items():
+        # A call to an MCP server may still be in flight: recorded as accepted.
+        if block.type == "mcp_tool_use":
+            continue
         if call_id not in answered | waiting and block.message < turns[-1].first:
             yield Refusal(rule="ANT-30", message=_open_server_call(block, call_id))
 

@@ -73,8 +73,14 @@ def prompt(body: Body, context: Context) -> Prompt:
         tools=() if choice == "none" else tuple(_offers(body, choice)),
         must_call=choice in FORCED,
         parallel=typed_blocks.record_of(body.get("tool_choice")).get("disable_parallel_tool_use") is not True,
+        schema=_schema(body),
         thinking=typed_blocks.thinks(body, context),
     )
+
+
+def _schema(body: Body) -> Body | None:
+    wanted = typed_blocks.record_of(typed_blocks.record_of(body.get("output_config")).get("format"))
+    return typed_blocks.record_of(wanted.get("schema")) if wanted.get("type") == "json_schema" else None
 
 
 def _offers(body: Body, choice: str) -> Iterator[Offer]:

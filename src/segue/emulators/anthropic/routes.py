@@ -121,7 +121,15 @@ def show_model(request: Request, emulator: Emulator) -> Response:
     return json_response(_model(name), headers=errors.headers(None, context))
 
 
+def reachable(request: Request, emulator: Emulator) -> Response:  # noqa: ARG001 — a handler
+    """What clients ask at their start to see whether anybody is there; it takes no key."""
+    return Response()
+
+
 ROUTES: list[Route] = [
+    ("HEAD", "/", reachable),
+    ("HEAD", "/api/hello", reachable),
+    ("GET", "/api/hello", reachable),
     ("POST", "/v1/messages", messages),
     ("POST", "/v1/messages/count_tokens", count_tokens),
     ("GET", "/v1/models", list_models),

@@ -122,13 +122,25 @@ def unreadable_message(message: object, index: int, body: Message) -> Iterator[R
 def unreadable_content(message: Message, place: str, body: Message) -> Iterator[Refusal]:
     content = message.get("content")
     if isinstance(content, list):
-        yield _failure("DSK-04", f"{place}: invalid type: sequence, expected a string", body)
+        yield from _unreadable_parts(content, place, body)
     elif content is None and message["role"] != "assistant":
         yield _failure("DSK-04", f"{place}: missing field `content`", body)
     elif content is not None and not isinstance(content, str):
         what = f"{place}: data did not match any variant of untagged enum ChatCompletionRequestContent"
         # Recorded with this status, as plain text.
         yield msgspec.structs.replace(_failure("DSK-04", what, body), status=422)
+
+
+def _unreadable_parts(parts: list[Any], place: str, body: Message) -> Iterator[Refusal]:
+    """Text in parts is read (a real client sends it); nothing else is."""
+    for part in parts:
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if kind is None:
+            yield _failure("DSK-04", f"{place}: missing field `type`", body)
+        elif kind != "text":
+            yield _failure("DSK-04", f"{place}: unknown variant `{kind}`, expected `text`", body)
+        elif not isinstance(part.get("text"), str):
+            yield _failure("DSK-04", f"{place}: missing field `text`", body)
 
 
 def _unreadable_call(call: object, place: str, body: Message) -> Iterator[Refusal]:

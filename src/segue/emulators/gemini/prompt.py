@@ -58,8 +58,16 @@ def prompt(body: Body, context: Context) -> Prompt:
         results=results,
         tools=() if mode == "NONE" else tuple(_offers(body)),
         must_call=mode == "ANY",
+        schema=_schema(typed_contents.settings_of(body)),
         thinking=thinks(body, context),
     )
+
+
+def _schema(settings: Body) -> Body | None:
+    plain, own = settings.get("response_json_schema"), settings.get("response_schema")
+    if isinstance(plain, Mapping):
+        return plain
+    return json_schema(own) if isinstance(own, Mapping) else None
 
 
 def _offers(body: Body) -> Iterator[Offer]:

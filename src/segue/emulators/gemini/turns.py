@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 from segue.emulators.gemini import typed_contents
 from segue.emulators.gemini.typed_contents import Body, Content, refused
@@ -108,18 +109,37 @@ def model_first(contents: list[Content]) -> Iterator[Refusal]:
 @rule("GEM-05")
 @rule("GEM-12")
 def order(contents: list[Content]) -> Iterator[Refusal]:
-    """Calls follow the user or results; results follow calls, at once, all of them, in one content."""
-    before: Content | None = None
-    for content in contents:
-        if content.calls and (before is None or before.role == "model"):
+    """Calls follow the user or results; results follow calls, at once, all of them.
+
+    Contents in a row that hold calls count as one turn, and so do those with results: what clients send split is answered.
+    """
+    before: _Turn | None = None
+    for turn in _turns(contents):
+        if turn.calls and (before is None or before.role == "model"):
             yield refused("GEM-02", CALL_TURN)
-        elif content.responses and (before is None or not before.calls):
-            # Results in a content of their own behind the first of them: too few there, too many here (GEM-04).
-            split = before is not None and bool(before.responses)
-            yield refused("GEM-04", RESPONSE_COUNT) if split else refused("GEM-03", RESPONSE_TURN)
-        elif before is not None and before.calls and len(before.calls) != len(content.responses):
+        elif turn.results and (before is None or not before.calls):
+            yield refused("GEM-03", RESPONSE_TURN)
+        elif before is not None and before.calls and before.calls != turn.results:
             yield refused("GEM-04", RESPONSE_COUNT)
-        before = content
+        before = turn
+
+
+class _Turn(NamedTuple):
+    role: str
+    calls: int
+    results: int
+
+
+def _turns(contents: list[Content]) -> Iterator[_Turn]:
+    def kind(content: Content) -> tuple[str, bool, bool]:
+        return content.role, bool(content.calls), bool(content.responses)
+
+    for (role, calls, results), run in groupby(contents, key=kind):
+        split = list(run)
+        if calls or results:
+            yield _Turn(role, sum(len(one.calls) for one in split), sum(len(one.responses) for one in split))
+        else:
+            yield from (_Turn(role, 0, 0) for _ in split)
 
 
 @rule("GEM-07")

@@ -129,8 +129,9 @@ def tool_complaints(body: Mapping[str, Any]) -> Iterator[Refusal]:
             yield Refusal(rule="KIM-00", message="Invalid request: tools.function is required")
             continue
         yield from tool_name(function.get("name"), builtin=tool.get("type") == "builtin_function")
-        yield from root_type(function)
-        yield from flavored_schema(function)
+        if tool.get("type") != "builtin_function":
+            yield from root_type(function)
+            yield from flavored_schema(function)
 
 
 @rule("KIM-16", "M")
@@ -153,7 +154,7 @@ def tool_name(name: object, *, builtin: bool) -> Iterator[Refusal]:
 @rule("KIM-14")
 def root_type(function: Mapping[str, Any]) -> Iterator[Refusal]:
     schema = function.get("parameters")
-    if schema is not None and not (isinstance(schema, Mapping) and schema.get("type") == "object"):
+    if not (isinstance(schema, Mapping) and schema.get("type") == "object"):
         yield Refusal(
             rule="KIM-14", message='tools.function.parameters.type is required and must be "object"'
         )

@@ -40,9 +40,9 @@ def empty_text(message: Message) -> Iterator[Refusal]:
 @rule("KIM-10")
 @rule("KIM-23", "M")
 def empty_message(message: Message, position: int) -> Iterator[Refusal]:
-    """Reasoning alone does not fill a message; a result may be empty."""
+    """Reasoning alone does not fill a message; a result or a system message may be empty."""
     role = message.get("role")
-    if role == "tool" or message.get("content") or calls_of(message) or message.get("partial"):
+    if role in ("tool", "system") or message.get("content") or calls_of(message) or message.get("partial"):
         return
     yield Refusal(
         rule="KIM-10", message=f"message at position {position} with role '{role}' must not be empty"

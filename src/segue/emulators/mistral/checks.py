@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.emulators import tokens
 from segue.emulators.mistral import content, order
-from segue.emulators.mistral.errors import PROMPT, SchemaRefusal
+from segue.emulators.mistral.errors import MODEL, PROMPT, SchemaRefusal
 from segue.emulators.mistral.request import misshapen
 from segue.emulators.mistral.schemas import mistakes
 from segue.emulators.mistral.shape import listing, mapping, number, optional, record, text, text_or
@@ -95,11 +95,14 @@ _EMBEDDING = record(
 
 
 @rule("MIS-17")
-def embedding_complaints(body: object, context: Context) -> Iterator[Refusal]:  # noqa: ARG001 — as `complaints`
+def embedding_complaints(body: object, context: Context) -> Iterator[Refusal]:
     misfits: list[SchemaRefusal] = list(_EMBEDDING(body, ()))
     yield from misfits
     if misfits or not isinstance(body, dict):
         return
+    if "embedding" not in context.facts:
+        kind, code = MODEL
+        yield Refusal(rule="MIS-17", message=f"Invalid model: {body['model']}", type=kind, code=code)
     inputs = [body["input"]] if isinstance(body["input"], str) else body["input"]
     kind, code = PROMPT
     if len(inputs) > _MAX_INPUTS:

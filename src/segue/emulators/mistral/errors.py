@@ -21,6 +21,7 @@ Location = tuple[str | int, ...]
 ORDER = ("invalid_request_message_order", "3230")
 CALL = ("invalid_function_call", "3280")
 PROMPT = ("invalid_request_prompt", "3210")
+MODEL = ("invalid_model", "1500")
 
 
 class SchemaRefusal(Refusal, frozen=True, kw_only=True):

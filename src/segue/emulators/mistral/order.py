@@ -32,6 +32,7 @@ def misplaced(messages: Sequence[Message], context: Context) -> Iterator[Refusal
     yield from no_messages(messages)
     yield from lonely_message(messages)
     yield from ends_with_assistant(messages)
+    yield from result_first(messages)
     yield from unexpected_role(messages)
     yield from user_after_tool(messages, context)
     if tokenizer(context) >= _PAIRING_BY_ID:
@@ -71,6 +72,13 @@ def lonely_message(messages: Sequence[Message]) -> Iterator[Refusal]:
         yield _refuse("MIS-V03", "Conversation must start with a user message or system message")
 
 
+@rule("MIS-05")
+def result_first(messages: Sequence[Message]) -> Iterator[Refusal]:
+    """The published validator skips the first message and lets it pass; the API does not. Its words are borrowed."""
+    if len(messages) > 1 and messages[0]["role"] == "tool":
+        yield _unequal("MIS-05")
+
+
 @rule("MIS-V04")
 @rule("MIS-04")
 def ends_with_assistant(messages: Sequence[Message]) -> Iterator[Refusal]:
@@ -94,11 +102,12 @@ def unexpected_role(messages: Sequence[Message]) -> Iterator[Refusal]:
 
 @rule("MIS-02")
 def user_after_tool(messages: Sequence[Message], context: Context) -> Iterator[Refusal]:
-    """Refused until spring 2026, and by hosts that still run the older validator."""
-    confidence: Confidence = "H" if context.facts.get("legacy_order") else "M"
+    """Refused until spring 2026; today only by hosts that still run the older validator."""
+    if not context.facts.get("legacy_order"):
+        return
     for before, after in itertools.pairwise(messages):
         if (before["role"], after["role"]) == ("tool", "user"):
-            yield _refuse("MIS-02", "Unexpected role 'user' after role 'tool'", confidence)
+            yield _refuse("MIS-02", "Unexpected role 'user' after role 'tool'")
 
 
 @rule("MIS-V06")

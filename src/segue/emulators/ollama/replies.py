@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,7 +25,7 @@ from segue.emulators.ollama.store import timestamp
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from segue.emulators.context import Context
 
@@ -48,8 +49,15 @@ def prompt_of(body: Mapping[str, Any], context: Context) -> Prompt:
         text=text,
         results=tuple(results),
         tools=tuple(_offers(body)),
+        schema=_schema(body.get("format")),
         thinking=is_thinking(body, context),
     )
+
+
+def _schema(wanted: object) -> Mapping[str, Any] | None:
+    if wanted == "json":
+        return {"type": "object"}
+    return wanted if isinstance(wanted, Mapping) else None
 
 
 def _offers(body: Mapping[str, Any]) -> Iterator[Offer]:

@@ -121,7 +121,7 @@ def stream_options_without_stream(body: Mapping[str, Any]) -> Iterator[Refusal]:
         )
 
 
-@rule("RESP-51", "M")
+@rule("RESP-51", "H")
 def unknown_model(body: Mapping[str, Any], context: Context, profile: Profile) -> Iterator[Refusal]:
     if profile.model_checks and not context.facts and isinstance(body.get("model"), str):
         yield wording.no_such_model("RESP-51", body["model"])
@@ -133,6 +133,7 @@ def capability_complaints(
     yield from system_message_refused(messages, context)
     yield from tools_need_effort_none(body, context)
     yield from refused_sampling(body, context)
+    yield from refused_effort(body, context)
     yield from refused_response_format(body, context)
     yield from refused_web_search(body, context)
     yield from too_much_output(body, context)
@@ -190,7 +191,14 @@ def refused_sampling(body: Mapping[str, Any], context: Context) -> Iterator[Refu
             param="temperature",
         )
     if body.get("stop") is not None:
-        yield wording.unsupported_parameter("CHAT-41", "stop", confidence="M")
+        yield wording.unsupported_parameter("CHAT-41", "stop")
+
+
+@rule("CHAT-41", "H")
+def refused_effort(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+    effort, levels = body.get("reasoning_effort"), context.facts.get("efforts")
+    if isinstance(effort, str) and levels and effort not in levels:
+        yield wording.unsupported_effort("CHAT-41", "reasoning_effort", effort, context.model, levels)
 
 
 @rule("REC-01", "H")

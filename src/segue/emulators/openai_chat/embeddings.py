@@ -75,7 +75,7 @@ def _are_tokens(value: object) -> bool:
     )
 
 
-@rule("RESP-51", "M")
+@rule("RESP-51", "H")
 def wrong_model(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
     model = body.get("model")
     if isinstance(model, str) and "embedding" not in context.facts:

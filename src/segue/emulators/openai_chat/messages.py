@@ -123,8 +123,14 @@ def image_outside_user(role: str, index: int) -> Refusal:
 @rule("CHAT-53", "H")
 def part_of_another_role(sort: str, role: str, path: str) -> Iterator[Refusal]:
     allowed = PARTS.get(role)
-    if allowed is not None and sort not in allowed:
-        yield wording.wrong_value("CHAT-18" if role == "tool" else "CHAT-53", f"{path}.type", sort, allowed)
+    if allowed is None or sort in allowed:
+        return
+    if role == "tool":
+        yield Refusal(
+            rule="CHAT-18", message="Content blocks are expected to be either text or image_url type."
+        )
+    else:
+        yield wording.wrong_value("CHAT-53", f"{path}.type", sort, allowed)
 
 
 def text_part(part: Mapping[str, Any], path: str) -> Iterator[Refusal]:

@@ -29,8 +29,20 @@ def prompt_of(body: Mapping[str, Any], *, provider: str, thinking: bool = False)
         tools=offers,
         must_call=must_call,
         parallel=body.get("parallel_tool_calls") is not False,
+        schema=schema_in(body.get("response_format")),
         thinking=thinking,
     )
+
+
+def schema_in(wanted: object) -> Mapping[str, Any] | None:
+    """The schema of a `response_format` (Chat) or `text.format` (Responses)."""
+    if not isinstance(wanted, Mapping):
+        return None
+    if wanted.get("type") == "json_object":
+        return {"type": "object"}
+    inner = wanted.get("json_schema", wanted)
+    schema = inner.get("schema") if isinstance(inner, Mapping) else None
+    return schema if wanted.get("type") == "json_schema" and isinstance(schema, Mapping) else None
 
 
 def _last_turn(messages: Sequence[Mapping[str, Any]]) -> tuple[str, tuple[str, ...]]:

@@ -67,7 +67,6 @@ def function_tool(tool: Mapping[str, Any], path: str, profile: Profile) -> Itera
         yield wording.missing("CHAT-00", f"{path}.function")
         return
     yield from bad_name(function.get("name"), f"{path}.function.name", profile.tool_name_max)
-    yield from long_description(function.get("description"), f"{path}.function.description")
     name = function.get("name")
     yield from schema_complaints(str(name), function, f"{path}.function.parameters")
 
@@ -95,12 +94,6 @@ def bad_name(
         yield wording.long_string(rule_id, path, most, len(name), pattern_confidence)
     elif not _NAME.fullmatch(name):
         yield wording.no_match(rule_id, path, NAME_PATTERN, pattern_confidence)
-
-
-@rule("CHAT-36", "M")
-def long_description(description: object, path: str) -> Iterator[Refusal]:
-    if isinstance(description, str) and len(description) > 1024:
-        yield wording.long_string("CHAT-36", path, 1024, len(description), "M")
 
 
 @rule("CHAT-37", "H")

@@ -159,11 +159,20 @@ def unsupported_parameter(rule: str, path: str, hint: str = "", confidence: Conf
 
 
 def no_such_model(rule: str, model: str) -> Refusal:
-    """Known from recordings; M because an emulator is also used with models of its user's invention."""
+    """Known from recordings."""
     return Refusal(
         rule=rule,
         status=404,
         message=f"The model `{model}` does not exist or you do not have access to it.",
         code="model_not_found",
-        confidence="M",
+    )
+
+
+def unsupported_effort(rule: str, param: str, effort: str, model: str, levels: Sequence[str]) -> Refusal:
+    return Refusal(
+        rule=rule,
+        message=f"Unsupported value: '{effort}' is not supported with the '{model}' model. "
+        f"Supported values are: {listing(levels)}.",
+        code="unsupported_value",
+        param=param,
     )

@@ -36,6 +36,7 @@ def chain_complaints(body: Mapping[str, Any], items: Sequence[Item], context: Co
     before = stored_chain(body, context)
     everything = [*before, *items]
     yield from duplicate_ids(everything)
+    yield from reused_call_ids(everything)
     yield from unknown_previous(body, context)
     yield from items_not_stored(body, items, context)
     yield from foreign_seals(items, context)
@@ -58,6 +59,21 @@ def duplicate_ids(items: Sequence[Item]) -> Iterator[Refusal]:
             yield Refusal(
                 rule="RESP-24",
                 message=f"Duplicate item found with id {value}. Remove duplicate items from your input and try again.",
+                param="input",
+            )
+        seen.add(value)
+
+
+@rule("RESP-24", "H")
+def reused_call_ids(items: Sequence[Item]) -> Iterator[Refusal]:
+    """That it is refused is reported; the words are ours, after those for item ids."""
+    seen: set[str] = set()
+    for _, value, what in _ids(items, CALLS):
+        if value in seen:
+            yield Refusal(
+                rule="RESP-24",
+                message=f"Duplicate {what} found with call_id {value}. "
+                "Remove duplicate items from your input and try again.",
                 param="input",
             )
         seen.add(value)
@@ -108,7 +124,11 @@ def foreign_seals(items: Sequence[Item], context: Context) -> Iterator[Refusal]:
     """Two wordings are reported; the one with the item's id is used where there is an id."""
     for item in items:
         sealed = item.get("encrypted_content")
-        if type_of(item) != "reasoning" or not isinstance(sealed, str) or seals.opens(sealed, context):
+        if (
+            type_of(item) not in ("reasoning", "compaction")
+            or not isinstance(sealed, str)
+            or seals.opens(sealed, context)
+        ):
             continue
         name = item.get("id")
         shown = f"{sealed[:4]}...{sealed[-4:]}"

@@ -65,6 +65,7 @@ KNOWN = frozenset(
         "safety_identifier",
         "context_management",
         "moderation",
+        "client_metadata",
     ]
 )
 OUTPUT_MINIMUM = 16
@@ -104,7 +105,9 @@ def not_an_object(body: object) -> Refusal:
 @rule("RESP-00", "H")
 def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
     if body.get("model") is None:
-        yield wording.missing("RESP-00", "model")
+        # A stored prompt may name the model itself.
+        if not isinstance(body.get("prompt"), dict):
+            yield wording.missing("RESP-00", "model")
     elif not isinstance(body["model"], str):
         yield wording.wrong_type("RESP-00", "model", "a string", body["model"])
     for name, (types, expected) in TYPES.items():
@@ -170,7 +173,7 @@ def trigger_not_last(items: list[Any]) -> Iterator[Refusal]:
             )
 
 
-@rule("RESP-51", "M")
+@rule("RESP-51", "H")
 def unknown_model(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
     model = body.get("model")
     if isinstance(model, str) and not context.facts:
@@ -179,7 +182,6 @@ def unknown_model(body: Mapping[str, Any], context: Context) -> Iterator[Refusal
             message=f"The requested model '{model}' does not exist.",
             param="model",
             code="model_not_found",
-            confidence="M",
         )
 
 
@@ -202,6 +204,10 @@ def refused_parameters(body: Mapping[str, Any], context: Context) -> Iterator[Re
         for key in ("effort", "summary"):
             if reasoning.get(key) is not None:
                 yield wording.unsupported_parameter("RESP-48", f"reasoning.{key}", confidence="M")
+    effort = reasoning.get("effort") if isinstance(reasoning, Mapping) else None
+    levels = context.facts.get("efforts")
+    if isinstance(effort, str) and levels and effort not in levels:
+        yield wording.unsupported_effort("RESP-48", "reasoning.effort", effort, context.model, levels)
 
 
 @rule("RESP-66", "H")

@@ -65,6 +65,14 @@ def type_of(item: Mapping[str, Any]) -> str:
     return sort if isinstance(sort, str) else ""
 
 
+def items_in(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The input as items; a string is one user message."""
+    given = body.get("input")
+    if isinstance(given, str):
+        return [{"type": "message", "role": "user", "content": given}]
+    return [item for item in given if isinstance(item, Mapping)] if isinstance(given, list) else []
+
+
 def item_complaints(item: object, index: int) -> Iterator[Refusal]:
     path = f"input[{index}]"
     if not isinstance(item, Mapping):

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from segue.emulators.model_reply import Offer, Prompt
-from segue.emulators.openai_chat.prompt import text_in
+from segue.emulators.openai_chat.prompt import schema_in, text_in
 from segue.emulators.openai_responses.chain import OUTPUTS
 from segue.emulators.openai_responses.items import type_of
 
-
-def items_in(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The input as items; a string is one user message."""
-    given = body.get("input")
-    if isinstance(given, str):
-        return [{"type": "message", "role": "user", "content": given}]
-    return [item for item in given if isinstance(item, Mapping)] if isinstance(given, list) else []
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 def prompt_of(body: Mapping[str, Any], items: Sequence[Mapping[str, Any]], *, thinking: bool) -> Prompt:
@@ -30,6 +24,7 @@ def prompt_of(body: Mapping[str, Any], items: Sequence[Mapping[str, Any]], *, th
         tools=offers,
         must_call=must_call,
         parallel=body.get("parallel_tool_calls") is not False,
+        schema=schema_in((body.get("text") or {}).get("format")),
         thinking=thinking,
     )
 

@@ -12,9 +12,10 @@ import msgspec
 from segue.emulators import tokens
 from segue.emulators.model_reply import Call, Reply, Say, Think, limited, piece_tokens, portions, thoughts_of
 from segue.emulators.openai_chat.replies import cached, obfuscates, padding
-from segue.emulators.openai_responses import seals
+from segue.emulators.openai_responses import compaction, seals
 from segue.emulators.openai_responses.checks import input_tokens
 from segue.emulators.openai_responses.errors import event
+from segue.emulators.openai_responses.items import items_in
 from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ Item = dict[str, Any]
 
 def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
     reply = _limited(reply, request)
+    items = items_in(request)
+    if compaction.is_asked_for(items):
+        summary = compaction.compacted(items, context)
+        return _response(request, context, status="completed", reply=Reply(), output=[summary])
     status = "incomplete" if reply.finish in ("length", "content_filter") else "completed"
     return _response(
         request, context, status=status, reply=reply, output=output_items(reply, request, context)
@@ -183,6 +188,8 @@ def _item_events(item: Item, index: int, size: int) -> Iterator[tuple[str, Item]
         case "message":
             started = {**item, "status": "in_progress", "content": []}
             inner = _text_events(item, place, size)
+        case "compaction":
+            started, inner = item, iter(())
         case _:
             started = {**item, "status": "in_progress", "arguments": ""}
             inner = _call_events(item, place, size)

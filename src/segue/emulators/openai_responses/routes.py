@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.model_reply import Reply
 from segue.emulators.openai_chat.routes import model_of
-from segue.emulators.openai_responses import checks, errors, replies
+from segue.emulators.openai_responses import checks, compaction, errors, replies
 from segue.emulators.openai_responses.chain import stored_chain
-from segue.emulators.openai_responses.prompt import items_in, prompt_of, segments_of
+from segue.emulators.openai_responses.items import items_in, type_of
+from segue.emulators.openai_responses.prompt import prompt_of, segments_of
 from segue.emulators.refusal import Refusal
 from segue.emulators.rules import first_enforced, rule
 
@@ -51,7 +53,9 @@ def create(request: Request, emulator: Emulator) -> Response:
     body, context = judged
     emulator.remember("openai", context, _segments(body, context))
     items = [*stored_chain(body, context), *items_in(body)]
-    reply = emulator.reply(prompt_of(body, items, thinking=_thinks(body, context)))
+    # A compaction is the server's own work: it takes no reply of the script.
+    asked = compaction.is_asked_for(items)
+    reply = Reply() if asked else emulator.reply(prompt_of(body, items, thinking=_thinks(body, context)))
     final = replies.whole(reply, body, context)
     headers = errors.headers(None, context)
     if body.get("stream") is True:
@@ -88,6 +92,27 @@ def _store(final: dict[str, Any], items: list[Any], emulator: Emulator) -> None:
             "reasoning": before.get("id") if before.get("type") == "reasoning" else None,
             "follower": after.get("id"),
         }
+
+
+@rule("RESP-52", "M")
+def compact(request: Request, emulator: Emulator) -> Response:
+    """The user's messages as they were, then one item that stands for everything else."""
+    judged = _judged(request, emulator)
+    if isinstance(judged, Response):
+        return judged
+    body, context = judged
+    items = [*stored_chain(body, context), *items_in(body)]
+    kept = [dict(item) for item in items if type_of(item) == "message" and item.get("role") == "user"]
+    return json_response(
+        {
+            "id": f"resp_{context.reply_id}",
+            "object": "response.compaction",
+            "created_at": context.now,
+            "output": [*kept, compaction.compacted(items, context)],
+            "usage": replies.usage(Reply(), body, context),
+        },
+        headers=errors.headers(None, context),
+    )
 
 
 @rule("OAI-06", "H")
@@ -139,6 +164,7 @@ def delete(request: Request, emulator: Emulator) -> Response:
 ROUTES: list[Route] = [
     ("POST", "/v1/responses", create),
     ("POST", "/v1/responses/input_tokens", count_input),
+    ("POST", "/v1/responses/compact", compact),
     ("GET", "/v1/responses/{id}", read),
     ("DELETE", "/v1/responses/{id}", delete),
     ("GET", "/v1/responses/{id}/input_items", read_items),

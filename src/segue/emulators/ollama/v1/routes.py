@@ -5,11 +5,14 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from segue.emulators import tokens
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.ollama import admission, embeddings, management
 from segue.emulators.ollama.replies import prompt_of
 from segue.emulators.ollama.v1 import checks, errors, replies
+from segue.emulators.openai_chat.prompt import schema_in
 from segue.emulators.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -24,7 +27,8 @@ def chat_completions(request: Request, emulator: Emulator) -> Response:
     body, context = accepted
     translated = checks.translated(body)
     admission.load(emulator, translated, context)
-    reply = emulator.reply(prompt_of(translated, context))
+    prompt = structs.replace(prompt_of(translated, context), schema=schema_in(body.get("response_format")))
+    reply = emulator.reply(prompt)
     if body.get("stream") is True:
         chunks = replies.stream(reply, body, context)
         return stream_response(chunks, content_type="text/event-stream", delay=reply.delay)
