@@ -57,10 +57,10 @@ class EmulatedStage:
         return self.served.url(self.provider)
 
     def says(self, text: str, *, seconds_between: float = 0.0) -> None:
-        self._brain.say(Reply(pieces=(Say(text),), delay=seconds_between))
+        self._responder.add(Reply(pieces=(Say(text),), delay=seconds_between))
 
     def calls(self, *wishes: tuple[str, Mapping[str, Any]]) -> None:
-        self._brain.say(Reply(pieces=tuple(Call(name, arguments) for name, arguments in wishes)))
+        self._responder.add(Reply(pieces=tuple(Call(name, arguments) for name, arguments in wishes)))
 
     def refuses(self, status: int, *, retry_after: float | None = None) -> None:
         self._spoil(Fault(status=status, retry_after=retry_after))
@@ -81,7 +81,7 @@ class EmulatedStage:
                 self._spoil(Fault(kind="silence", seconds=30.0))
 
     def forget(self) -> None:
-        self._brain.queue.clear()
+        self._responder.queue.clear()
         self.served.emulator.faults.clear()
 
     def hung_up(self) -> int:
@@ -95,7 +95,7 @@ class EmulatedStage:
         ]
 
     @property
-    def _brain(self) -> Any:
+    def _responder(self) -> Any:
         return self.served.emulator.responder
 
     def _spoil(self, fault: Fault) -> None:

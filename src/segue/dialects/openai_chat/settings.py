@@ -111,7 +111,7 @@ class SettingsEncoder:
             parameters, lost = self.variant.schema(tool.parameters)
             if lost:
                 self._note("schema_reduced", f"tools[{number}]", "; ".join(lost))
-        if tool.parameters is not None or self.variant.parameters_needed:
+        if tool.parameters is not None or not self.variant.parameters_optional:
             function["parameters"] = parameters
         if tool.strict is not None:
             if not tool.strict or (self.variant.strict and is_strict(parameters)):  # CHAT-35

@@ -210,8 +210,8 @@ class Variant(Struct, frozen=True, kw_only=True):
     result_names: bool = False
     """Results bear their tool's name."""
     schema: Flavour = flavours.object_root
-    parameters_needed: bool = False
-    """Also a tool without parameters must show an (empty) schema."""
+    parameters_optional: bool = False
+    """A tool without parameters need not show an (empty) schema; others refuse it (KIM-14, MMX-01)."""
     description_needed: bool = False
     """Also a tool that nobody described must have an (empty) description."""
     strict: bool = True
@@ -251,6 +251,7 @@ OPENAI = Variant(
     thoughts="",  # CHAT-50
     text_parts=True,
     limit="max_completion_tokens",  # CHAT-41: every model takes it, newer ones take no other
+    parameters_optional=True,
     tools_max=128,  # CHAT-31
     drawn=frozenset({"temperature", "top_p", "stop"}),  # CHAT-41
     fields=_OPENAI_FIELDS,
@@ -298,7 +299,6 @@ _MINIMAX = Variant(
     rules=rules.MINIMAX,
     inline_thoughts=True,  # MMX-02
     details=True,
-    parameters_needed=True,  # MMX-01
     strict=False,
     parallel_switch=False,
     thinking="",
@@ -331,14 +331,12 @@ _VLLM = Variant(
     rules=rules.LOCAL,
     thoughts="reasoning",
     inline_thoughts=True,
-    parameters_needed=True,  # chat templates say both without asking whether they are there
     description_needed=True,
     sampling=_WIDE_SAMPLING,
 )
 _LLAMA_CPP = Variant(
     rules=rules.LLAMA_CPP,
     inline_thoughts=True,
-    parameters_needed=True,
     description_needed=True,
     sampling=_LOCAL_SAMPLING,
     thinking="switch",
@@ -352,7 +350,6 @@ _OLLAMA = Variant(
     thoughts="reasoning",  # OLL-35
     result_names=True,  # OLL-34
     schema=flavours.ollama,
-    parameters_needed=True,
     description_needed=True,
     strict=False,
     choices=frozenset(),  # OLL-35: tool_choice is not looked at
