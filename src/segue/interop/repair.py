@@ -74,7 +74,7 @@ def _end(call: ToolCall, ends: Ledger) -> ToolResult:
 
 
 def _is_no_answer(block: Block) -> bool:
-    return type(block) is Reasoning or (type(block) is Text and block.seal is None and not block.text.strip())
+    return type(block) is Reasoning or (type(block) is Text and not block.text.strip())
 
 
 def _repaired(blocks: tuple[Block, ...]) -> Iterator[Block]:
