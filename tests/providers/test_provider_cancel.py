@@ -78,7 +78,7 @@ def test_who_stops_listening_hangs_up(segue_emulator_server: Served, how: str) -
     provider = provider_at(segue_emulator_server, OPENAI)
 
     async def listen(started: asyncio.Event) -> None:
-        async with aclosing(provider.chat_stream(asking(OPENAI))) as events:  # type: ignore[type-var]
+        async with aclosing(provider.chat_stream(asking(OPENAI))) as events:
             async for event in events:
                 if isinstance(event, TextDelta):
                     started.set()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from segue.chat.react import ReActReader, to_react
 from segue.conversation.blocks import Origin
 from segue.conversation.events import (
     Event,
@@ -24,13 +23,17 @@ from segue.conversation.events import (
 )
 from segue.errors import ProtocolError, SegueError
 from segue.events import MediaChunk, ReasoningChunk, TextChunk
+from segue.providers.text_requests import as_text_request
+from segue.transcript.text_tools.form import offer_of
+from segue.transcript.text_tools.react import REACT
+from segue.transcript.text_tools.reader import TextToolReader
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from segue.chat.react import Parsed
     from segue.events import Emit
     from segue.providers.adapter import ChatRequest, ProviderAdapter, Sent
+    from segue.transcript.text_tools.form import ParsedReply
 
 GRACE = 1.0
 """Seconds that a provider has to end its stream when it is told to. Then it is cut off."""
@@ -47,7 +50,7 @@ class Attempt:
         self.sent: Sent | None = None
         self.seconds = 0.0
         self.first_token: float | None = None
-        self.misread: Parsed | None = None
+        self.misread: ParsedReply | None = None
         """What a model that is asked in words said, where that is no proper action."""
         self._emit = emit
         self._abort = abort
@@ -61,8 +64,12 @@ class Attempt:
         """`react`: the model knows no tools, so they and its calls are put into words."""
         request = structs.replace(request, abort=self._abort, on_sent=self._remember)
         self._started = monotonic()
-        reader = ReActReader() if react else None
-        await self._until_stopped(provider, to_react(request) if react else request, reader)
+        reader = None
+        if react:
+            offer = offer_of(request.tools, request.options)
+            request = as_text_request(request, offer, REACT)
+            reader = TextToolReader(REACT.new_scanner(offer)) if offer.tools else None
+        await self._until_stopped(provider, request, reader)
         self.seconds = monotonic() - self._started
         if not self._over and not self._aborted:
             self._events.append(Failed(_no_end(provider.name)))
@@ -78,7 +85,7 @@ class Attempt:
         return structs.replace(reply, finish="cancelled", error=None) if self._aborted else reply
 
     async def _until_stopped(
-        self, provider: ProviderAdapter, request: ChatRequest, reader: ReActReader | None
+        self, provider: ProviderAdapter, request: ChatRequest, reader: TextToolReader | None
     ) -> None:
         if self._abort.is_set():
             self._aborted = True
@@ -98,7 +105,7 @@ class Attempt:
                 await asyncio.wait({listening}, timeout=GRACE)
 
     async def _listen(
-        self, provider: ProviderAdapter, request: ChatRequest, reader: ReActReader | None
+        self, provider: ProviderAdapter, request: ChatRequest, reader: TextToolReader | None
     ) -> None:
         stream: AsyncIterator[Event] | None = None
         try:

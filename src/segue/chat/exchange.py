@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from segue.chat.attempt import Attempt
-from segue.chat.react import MAX_CORRECTIONS, correction
 from segue.conversation.blocks import Reasoning, Text, ToolCall
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
@@ -22,10 +21,10 @@ from segue.providers.models.prices import cost_of
 from segue.routing.member_facts import provider_of
 from segue.routing.router import GiveUp, GoTo, Retry
 from segue.sessions.entries import ModelReplied, NoteAdded, Switched
+from segue.transcript.text_tools.react import MAX_CORRECTIONS, correction
 
 if TYPE_CHECKING:
     from segue.chat.lifecycle import ChatSession
-    from segue.chat.react import Parsed
     from segue.conversation.events import Reply
     from segue.errors import SegueError
     from segue.events import Emit
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from segue.providers.models.prices import Bill
     from segue.routing.route import Route
     from segue.routing.router import Routing
+    from segue.transcript.text_tools.form import ParsedReply
 
 
 class Exchanges:
@@ -80,7 +80,7 @@ class Exchanges:
             if reply.finish != "stop" or attempt.misread is None or not await self._correct(attempt.misread):
                 return kept
 
-    async def _correct(self, misread: Parsed) -> bool:
+    async def _correct(self, misread: ParsedReply) -> bool:
         """Ask a model that writes its calls as text to use the right format; not for ever."""
         if self._corrections >= MAX_CORRECTIONS:
             return False

@@ -6,7 +6,7 @@ What is told of a request is read from its bytes, as the other side reads them, 
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING, cast, final
+from typing import TYPE_CHECKING, final
 
 import msgspec
 from msgspec import Struct, structs
@@ -19,7 +19,7 @@ from segue.providers.adapter import ChatRequest, ProviderAdapter, Sent
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from segue.dialects.card import ModelCard
     from segue.errors import SegueError
@@ -127,7 +127,7 @@ class LoggedProvider(ProviderAdapter):
                 request.on_sent(sent)
 
         stream = self.provider.chat_stream(structs.replace(request, on_sent=remember))
-        async with aclosing(cast("AsyncGenerator[Event, None]", stream)) as events:
+        async with aclosing(stream) as events:
             async for event in events:
                 if in_story:
                     log.event(event)

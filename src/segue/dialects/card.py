@@ -105,6 +105,7 @@ def fit_rules(rules: Rules, card: ModelCard) -> Rules:
     changed["media"] = media
     if card.ends_with_model is not None:
         changed["ends_with_model"] = card.ends_with_model
+    changed["tools"] = card.tools
     if not card.parallel_calls:
         changed["calls_per_step"] = 1
     if not card.system:

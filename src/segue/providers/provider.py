@@ -100,7 +100,7 @@ class Provider(ProviderAdapter):
     def __repr__(self) -> str:
         return f"Provider({self.name} at {self.endpoint!r})"
 
-    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
+    async def chat_stream(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
         waiting = Waiting(request.abort)
         last: Finished | Failed = Failed(_endless(self.name))
         try:

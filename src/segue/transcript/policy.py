@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from segue.transcript.text_tools.form import Form
+
 
 class Policy(Struct, frozen=True):
     """Choices that are the user's, not the target's."""
@@ -20,6 +22,8 @@ class Policy(Struct, frozen=True):
     """Names of the offered tools; they get the first claim on their own spelling."""
     settings_fingerprint: str = ""
     """Fingerprint of what is sent beside the messages (tools, options); part of what seals may be bound to."""
+    text_form: Form | None = None
+    """How calls and results are written as text; None if the target is sent native ones."""
 
 
 DEFAULT = Policy()

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.conversation.blocks import Text, ToolCall
+from msgspec import structs
+
+from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.json_safe import encodable
+from segue.conversation.message import Conversation
 from segue.errors import TranscriptError
 from segue.transcript.composer import Composer
 from segue.transcript.drafts import Note
@@ -19,14 +22,17 @@ from segue.transcript.fast_render import compose_exchange, compose_message
 from segue.transcript.pairing import DraftBuilder
 from segue.transcript.policy import DEFAULT, Policy
 from segue.transcript.reasoning import Prefix, keep_last_only, strip, thinks
-from segue.transcript.steps import Transcript, UserStep
+from segue.transcript.repairs import Repair
+from segue.transcript.steps import ModelStep, Transcript, UserStep
+from segue.transcript.text_tools.history import PAIRING_ONLY, write_history
+from segue.transcript.text_tools.json_calls import RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from segue.conversation.message import Conversation, Message
-    from segue.transcript.repairs import Repair
+    from segue.conversation.message import Message
     from segue.transcript.rules import Rules
+    from segue.transcript.text_tools.form import Form
 
 
 def render(
@@ -50,6 +56,26 @@ def render(
             path="messages",
             hint="Add a user message first.",
         )
+    form = policy.text_form
+    if form is None and not rules.tools and (ledger or any(_has_tools(m) for m in conversation.messages)):
+        form = RECORD
+    if form is not None:
+        transcript = _render_as_text(conversation, ledger, rules, policy, form, previous)
+    else:
+        transcript = _render(conversation, ledger, rules, policy, previous)
+    if on_repair is not None:
+        for repair in transcript.repairs:
+            on_repair(repair)
+    return transcript
+
+
+def _render(
+    conversation: Conversation,
+    ledger: Mapping[str, Interaction] | None,
+    rules: Rules,
+    policy: Policy,
+    previous: Transcript | None,
+) -> Transcript:
     transcript = None
     if previous is not None and type(previous.resume) is _Resume:
         transcript = _continue(conversation, ledger, rules, policy, previous.resume)
@@ -57,10 +83,37 @@ def render(
         transcript = _by_stretches(conversation, Composer(rules, policy, ledger), 0, set(), None)
     if transcript is None:
         transcript = _as_a_whole(conversation, Composer(rules, policy, ledger))
-    if on_repair is not None:
-        for repair in transcript.repairs:
-            on_repair(repair)
     return transcript
+
+
+def _has_tools(message: Message) -> bool:
+    return message.speaker == "tool" or any(type(block) in (ToolCall, ToolResult) for block in message.blocks)
+
+
+def _render_as_text(
+    conversation: Conversation,
+    ledger: Mapping[str, Interaction] | None,
+    rules: Rules,
+    policy: Policy,
+    form: Form,
+    previous: Transcript | None,
+) -> Transcript:
+    """Pair the calls with their results first, then render the text that they become."""
+    paired = _render(conversation, ledger, structs.replace(PAIRING_ONLY, target=rules.target), policy, None)
+    messages = tuple(write_history(paired, form))
+    repairs = [repair for repair in paired.repairs if repair.kind not in _ONLY_NATIVE]
+    repairs += [
+        Repair("calls_as_text", rules.target.dialect, call_ids=tuple(call.call_id for call in step.calls))
+        for step in paired.steps
+        if type(step) is ModelStep and step.calls
+    ]
+    plain = Conversation(messages, conversation.system, conversation.minted)
+    transcript = _render(plain, None, rules, policy, previous)
+    return structs.replace(transcript, repairs=(*repairs, *transcript.repairs))
+
+
+_ONLY_NATIVE = frozenset({"id_replaced", "name_replaced"})
+"""Repairs of what no text shows."""
 
 
 class _Resume:

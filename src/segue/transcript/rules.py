@@ -89,6 +89,8 @@ class Rules(Struct, frozen=True):
     opens_with_user: bool = False
     ends_with_model: bool = True
     """Whether the last word may be the model's."""
+    tools: bool = True
+    """Whether the target knows calls and results at all; else they are written as text."""
     calls_last: bool = False
     """In a model's message nothing may follow the calls."""
     calls_per_step: int = 0

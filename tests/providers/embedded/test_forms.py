@@ -9,21 +9,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.embedded.sentences import sentence
+from segue.conversation.blocks import Origin, ToolCall, ToolResult
+from segue.conversation.events import Event, Finished, ReasoningDelta, TextDelta, fold
+from segue.conversation.message import Conversation, model, tool, user
+from segue.conversation.options import Options
+from segue.conversation.tools import Named, ToolChoice, ToolSpec
 from segue.errors import UsageError
-from segue.providers.embedded.forms import FORMS, Delta, FormName, Offer
-from segue.providers.embedded.transport import in_plain_words, offered
+from segue.providers.adapter import ChatRequest
+from segue.providers.embedded.forms import FORMS, FormName, offer_for
+from segue.providers.embedded.provider import EmbeddedProvider
+from segue.transcript.text_tools.form import Offer
+from segue.transcript.text_tools.reader import TextToolReader
 
-WEATHER = {
-    "name": "weather",
-    "description": "Tells the weather.",
-    "parameters": {
+WEATHER = ToolSpec(
+    "weather",
+    "Tells the weather.",
+    {
         "type": "object",
         "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1, "maximum": 7}},
         "required": ["city"],
         "additionalProperties": False,
     },
-}
-CLOCK = {"name": "clock", "description": "", "parameters": {"type": "object", "properties": {}}}
+)
+CLOCK = ToolSpec("clock")
 OFFER = Offer(tools=(WEATHER, CLOCK))
 MUST = Offer(tools=(WEATHER, CLOCK), must_call=True)
 CALL = '{"name": "weather", "arguments": {"city": "Paris"}}'
@@ -31,19 +39,22 @@ cuts = st.lists(st.integers(0, 400), max_size=8)
 both_forms = pytest.mark.parametrize("form", ["json", "react"])
 
 
+def _reader(form: FormName, offer: Offer = OFFER) -> TextToolReader:
+    return TextToolReader(FORMS[form].form.new_scanner(offer))
+
+
 def _read(form: FormName, text: str, offer: Offer = OFFER, at: list[int] | None = None) -> dict[str, Any]:
-    """What a reply comes to, heard in the portions that the cuts make of it."""
-    reader = FORMS[form].reader(offer, "call00001")
+    """What a reply comes to, read in the portions that the cuts make of it."""
+    reader = _reader(form, offer)
     places = [0, *sorted({cut for cut in at or [] if 0 < cut < len(text)}), len(text)]
-    deltas: list[Delta] = []
+    events: list[Event] = []
     for start, end in pairwise(places):
-        deltas += reader.feed(text[start:end])
-    deltas += reader.close()
-    calls = [call for delta in deltas for call in delta.get("tool_calls", ())]
+        events += reader.feed(TextDelta(0, text[start:end]))
+    reply = fold([*events, *reader.close()], Origin())
     return {
-        "text": "".join(delta.get("content", "") for delta in deltas),
-        "thought": "".join(delta.get("reasoning_content", "") for delta in deltas),
-        "calls": [(call["function"]["name"], call["function"]["arguments"]) for call in calls],
+        "text": reply.message.text,
+        "thought": "".join(event.text for event in events if isinstance(event, ReasoningDelta)),
+        "calls": [(call.name, call.raw) for call in reply.message.calls],
     }
 
 
@@ -72,14 +83,14 @@ def test_a_free_reply_is_either_words_or_a_call(form: FormName, seed: int) -> No
     assert not (read["calls"] and read["text"])
 
 
-def test_words_are_told_at_once_and_a_call_only_when_it_is_whole() -> None:
-    words = FORMS["json"].reader(OFFER, "call00001")
-    assert words.feed("It") == [{"content": "It"}]
-    assert words.feed(" rains") == [{"content": " rains"}]
-    call = FORMS["json"].reader(OFFER, "call00001")
-    assert [delta for character in CALL for delta in call.feed(character)] == []
-    (told,) = call.close()
-    assert told["tool_calls"][0]["function"] == {"name": "weather", "arguments": '{"city": "Paris"}'}
+def test_words_are_passed_on_at_once_and_a_call_only_when_it_is_whole() -> None:
+    words = _reader("json")
+    assert words.feed(TextDelta(0, "It")) == [TextDelta(0, "It")]
+    assert words.feed(TextDelta(0, " rains")) == [TextDelta(0, " rains")]
+    call = _reader("json")
+    assert [event for character in CALL for event in call.feed(TextDelta(0, character))] == []
+    (told,) = fold(call.feed(Finished("stop")), Origin()).message.calls
+    assert (told.name, told.raw) == ("weather", '{"city": "Paris"}')
 
 
 @given(length=st.integers(1, len(CALL) - 1))
@@ -107,27 +118,32 @@ def test_a_thought_is_reasoning_and_the_final_answer_is_the_text() -> None:
     assert acted == {"text": "", "thought": "look", "calls": [("weather", '{"city": "Oslo"}')]}
 
 
-def _asked(**more: Any) -> dict[str, Any]:
-    tools = [{"type": "function", "function": tool} for tool in (WEATHER, CLOCK)]
-    return {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": tools, **more}
+def _offered(choice: ToolChoice | None = None) -> Offer:
+    return offer_for((WEATHER, CLOCK), Options(tool_choice=choice))
 
 
 def test_the_choice_of_tools_decides_what_is_offered() -> None:
-    assert offered(_asked()).names == {"weather", "clock"}
-    assert not offered(_asked(tool_choice="auto")).must_call
-    assert offered(_asked(tool_choice="required")).must_call
-    assert offered(_asked(tool_choice="none")) == Offer()
-    named = offered(_asked(tool_choice={"type": "function", "function": {"name": "clock"}}))
+    assert _offered().names == {"weather", "clock"}
+    assert not _offered("auto").must_call
+    assert _offered("required").must_call
+    assert _offered("none") == Offer()
+    named = _offered(Named("clock"))
     assert named.names == {"clock"}
     assert named.must_call
     with pytest.raises(UsageError, match="not offered"):
-        offered(_asked(tool_choice={"type": "function", "function": {"name": "nobody"}}))
+        _offered(Named("nobody"))
+
+
+def _body(form: FormName, conversation: Conversation, options: Options = Options(), **more: Any) -> Any:  # noqa: B008 - a frozen value
+    """What the engine would get."""
+    request = ChatRequest(model="m", conversation=conversation, options=options, **more)
+    return msgspec.json.decode(EmbeddedProvider(form=form).preview(request).body)
 
 
 @both_forms
-def test_the_engine_sees_no_tools_but_is_told_of_them_in_words(form: FormName) -> None:
-    asked = _asked(messages=_ROUND, temperature=0.0, tool_choice="auto", parallel_tool_calls=True)
-    body = in_plain_words(asked, offered(asked), FORMS[form])
+def test_the_engine_gets_no_tools_but_is_told_of_them_in_words(form: FormName) -> None:
+    options = Options(temperature=0.0, tool_choice="auto", parallel_calls=True)
+    body = _body(form, _ROUND, options, tools=(WEATHER, CLOCK))
     assert not {"tools", "tool_choice", "parallel_tool_calls"} & set(body)
     assert body["temperature"] == 0.0
     assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "user"]
@@ -141,41 +157,32 @@ def test_the_engine_sees_no_tools_but_is_told_of_them_in_words(form: FormName) -
     assert all(set(message) == {"role", "content"} for message in body["messages"])
 
 
-_ROUND: list[dict[str, Any]] = [
-    {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": "Weather in Rome, and the time?"},
-    {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [
-            {"id": "a", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Rome"}'}},
-            {"id": "b", "type": "function", "function": {"name": "clock", "arguments": "{}"}},
-        ],
-    },
-    {"role": "tool", "tool_call_id": "a", "content": "sunny"},
-    {"role": "tool", "tool_call_id": "b", "content": "dark"},
-]
+_ROUND = Conversation(system="Be brief.").append(
+    user("Weather in Rome, and the time?"),
+    model(ToolCall("a", "weather", {"city": "Rome"}), ToolCall("b", "clock", {})),
+    tool(ToolResult("a", "weather", "sunny"), ToolResult("b", "clock", "dark")),
+)
 
 
-def test_past_calls_are_spelt_also_when_no_tools_are_offered_any_more() -> None:
-    body = in_plain_words({"model": "m", "messages": _ROUND}, Offer(), FORMS["react"])
+@both_forms
+def test_past_calls_are_written_also_when_no_tools_are_offered_any_more(form: FormName) -> None:
+    body = _body(form, _ROUND)
     assert "grammar" not in body
     assert '{"name": "weather", "arguments": {"city":"Rome"}}' in body["messages"][2]["content"]
+    assert "sunny" in body["messages"][3]["content"]
+    assert "call another function" not in body["messages"][3]["content"]
 
 
 def test_an_answer_may_have_a_shape_beside_the_calls() -> None:
-    shape = {
-        "type": "json_schema",
-        "json_schema": {"schema": {"type": "object", "properties": {"a": {"const": 1}}}},
-    }
-    asked = _asked(response_format=shape)
-    body = in_plain_words(asked, offered(asked), FORMS["json"])
+    options = Options(response_schema={"type": "object", "properties": {"a": {"const": 1}}})
+    body = _body("json", _ROUND, options, tools=(WEATHER, CLOCK))
     assert "response_format" not in body
-    read = [_read("json", sentence(body["grammar"], seed), offered(asked)) for seed in range(40)]
+    offer = offer_for((WEATHER, CLOCK), options)
+    read = [_read("json", sentence(body["grammar"], seed), offer) for seed in range(40)]
     assert {bool(reply["calls"]) for reply in read} == {True, False}
     assert {reply["text"] for reply in read} <= {"", "{}", '{"a": 1}'}
 
 
 def test_a_grammar_of_the_callers_own_is_left_alone() -> None:
-    asked = _asked(grammar='root ::= "yes"')
-    assert in_plain_words(asked, offered(asked), FORMS["json"])["grammar"] == 'root ::= "yes"'
+    own = Options(extra={"grammar": 'root ::= "yes"'})
+    assert _body("json", _ROUND, own, tools=(WEATHER, CLOCK))["grammar"] == 'root ::= "yes"'

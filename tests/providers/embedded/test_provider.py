@@ -39,6 +39,7 @@ from segue.providers.adapter import (
     CountsTokens,
     Embeds,
     ListsModels,
+    Previews,
     PullsModels,
     Sent,
     ShowsModel,
@@ -252,7 +253,7 @@ def test_a_forced_call_is_valid_for_its_schema_even_from_a_model_that_cannot_cal
         for seed, choice in enumerate(choices):
             options = Options(max_tokens=80, temperature=1.5, seed=seed, tool_choice=choice)
             events = await _events(provider, _request("A table, please!", options, tools=(BOOKING,)))
-            assert events[-1] == Finished("tool_calls", "tool_calls")
+            assert events[-1] == Finished("tool_calls", "stop")
             started = [event for event in events if isinstance(event, CallStarted)]
             arguments = "".join(event.text for event in events if isinstance(event, ArgumentsDelta))
             assert [event.name for event in started] == ["book"]
@@ -345,7 +346,16 @@ def test_vectors_keep_their_order_and_their_size(provider: EmbeddedProvider) -> 
 
 
 def test_it_offers_what_the_small_protocols_ask_for(provider: EmbeddedProvider) -> None:
-    offered = (CountsTokens, ListsModels, ShowsModel, PullsModels, Embeds, ChecksHealth, ValidatesConfig)
+    offered = (
+        CountsTokens,
+        Previews,
+        ListsModels,
+        ShowsModel,
+        PullsModels,
+        Embeds,
+        ChecksHealth,
+        ValidatesConfig,
+    )
     assert all(isinstance(provider, protocol) for protocol in offered)
 
 

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import structs
 
+from segue.conversation.events import Failed
 from segue.dialects.openai_chat import DIALECTS
 from segue.errors import UsageError
 from segue.providers.adapter import ModelInfo, Problem, ProviderAdapter
 from segue.providers.embedded.download import Pull
 from segue.providers.embedded.engine import Engine, EngineSettings, is_installed, require_engine
-from segue.providers.embedded.forms import FORMS
-from segue.providers.embedded.transport import EngineTransport, in_plain_words, offered
+from segue.providers.embedded.forms import FORMS, offer_for, reply_grammar
+from segue.providers.embedded.transport import EngineTransport
 from segue.providers.embedded.weights import Folder
 from segue.providers.endpoint import Endpoint
 from segue.providers.health import check_health
-from segue.providers.models.cards import card_for_model
 from segue.providers.provider import Provider
-from segue.providers.request_writer import Writer
+from segue.providers.text_requests import as_text_request
 from segue.transcript.rules import MediaRules
+from segue.transcript.text_tools.reader import TextToolReader
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
     from segue.conversation.events import Event
-    from segue.providers.adapter import ChatRequest, Health, PullProgress
+    from segue.providers.adapter import ChatRequest, Health, PullProgress, Sent
     from segue.providers.embedded.engine import Purpose
     from segue.providers.embedded.forms import FormName
     from segue.providers.embedded.weights import Weights
+    from segue.transcript.text_tools.form import Offer
 
 _WIRE = DIALECTS["llama_cpp"]
 # These models read text only: whatever else was shown is told to them in words.
@@ -64,10 +67,9 @@ class EmbeddedProvider(ProviderAdapter):
         self._context = context
         self._form = FORMS[form]
         self._engines: dict[tuple[str, Purpose], Engine] = {}
-        transport = EngineTransport(self._engine, form)
+        transport = EngineTransport(self._engine)
         endpoint = Endpoint(provider=name, dialect=_DIALECT, base_url=_ADDRESS, transport=transport)
         self._chat = Provider(endpoint, model=self.model)
-        self._writer = Writer(_DIALECT, name, _ADDRESS)
 
     @property
     def model(self) -> str:
@@ -81,18 +83,40 @@ class EmbeddedProvider(ProviderAdapter):
             weights.name == wanted and self._folder.has(weights) for weights in self._folder.all()
         )
 
-    def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
-        return self._chat.chat_stream(structs.replace(request, model=self._named(request.model)))
+    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
+        try:
+            offer, plain = self._as_text(request)
+        except UsageError as error:
+            yield Failed(error)
+            return
+        reader = TextToolReader(self._form.form.new_scanner(offer)) if offer.tools else None
+        async with aclosing(self._chat.chat_stream(plain)) as events:
+            async for event in events:
+                for read in (event,) if reader is None else reader.feed(event):
+                    yield read
+
+    def preview(self, request: ChatRequest) -> Sent:
+        """The request that the engine would get."""
+        return self._chat.preview(self._as_text(request)[1])
+
+    def _as_text(self, request: ChatRequest) -> tuple[Offer, ChatRequest]:
+        """The offer of a request, and the request in plain messages under a grammar: any chat template will do."""
+        offer = offer_for(request.tools, request.options)
+        plain = as_text_request(request, offer, self._form.form)
+        grammar = reply_grammar(offer, self._form)
+        extra = {} if grammar is None else {"grammar": grammar}
+        options = structs.replace(
+            plain.options, response_schema=None, extra={**extra, **(plain.options.extra or {})} or None
+        )
+        # Earlier thoughts would only lengthen the prompt of a small model.
+        policy = structs.replace(plain.policy, include_reasoning=False)
+        return offer, structs.replace(plain, model=self._named(request.model), options=options, policy=policy)
 
     async def count_tokens(self, request: ChatRequest) -> int:
         """By the model's own tokenizer, tools and template included."""
-        asked = structs.replace(request, model=self._named(request.model))
-        options = structs.replace(asked.options, model=asked.model)
-        written = self._writer.write(asked, options, card_for_model(asked.model, _DIALECT.name))
-        body: dict[str, Any] = msgspec.json.decode(written.sent.body)
-        plain = in_plain_words(body, offered(body), self._form)
-        return await self._engine(asked.model).count(
-            msgspec.json.encode({"model": asked.model, "messages": plain["messages"]})
+        body: dict[str, Any] = msgspec.json.decode(self.preview(request).body)
+        return await self._engine(body["model"]).count(
+            msgspec.json.encode({"model": body["model"], "messages": body["messages"]})
         )
 
     async def generate_embeddings(

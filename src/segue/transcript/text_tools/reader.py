@@ -1,4 +1,4 @@
-"""A ReAct reply while it arrives: text in; thoughts, calls and the final answer out."""
+"""A reply in plain text while it arrives: text in; thoughts, calls and the final answer out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from segue.chat.react.parser import Parsed, Scanner, Section
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
@@ -15,31 +14,37 @@ from segue.conversation.events import (
     Finished,
     MediaArrived,
     ReasoningDelta,
+    ReplyStarted,
     Sealed,
     TextDelta,
 )
 
 if TYPE_CHECKING:
     from segue.conversation.events import Finish
+    from segue.transcript.text_tools.form import ParsedReply, ReplyScanner, Section
+
+_CALL_ID = 9
+"""Characters of the reply's id that identify its call, as the strictest templates want them."""
 
 
-class ReActReader:
+class TextToolReader:
     """Feed it the events of a provider, then close it. Where the text is cut makes no difference.
 
-    Thoughts and the answer are passed on as they come. The action is told at the end only: a final answer after it
-    would call it off.
+    Thoughts and the answer are passed on as they come. The action is passed on at the end only: a final answer after
+    it would call it off.
     """
 
-    def __init__(self) -> None:
-        self._scanner = Scanner()
+    def __init__(self, scanner: ReplyScanner) -> None:
+        self._scanner = scanner
         self._indices: dict[Section | int, int] = {}
+        self._reply_id = ""
         self._called = False
         self._over = False
         self._cut_off = False
 
     @property
-    def parsed(self) -> Parsed:
-        """What was understood; whole once the reply is over. Its `problem` is what to ask a correction for."""
+    def parsed(self) -> ParsedReply:
+        """What was understood; complete once the reply is over."""
         return self._scanner.parsed(cut_off=self._cut_off)
 
     def feed(self, event: Event) -> list[Event]:
@@ -47,50 +52,52 @@ class ReActReader:
             return [] if isinstance(event, (Finished, Failed)) else [event]
         match event:
             case TextDelta(_, text):
-                return self._told(self._scanner.feed(text))
+                return self._section_events(self._scanner.feed(text))
             case Finished(reason, raw):
                 return self._finish(reason, raw)
             case Failed():
                 self._over = self._cut_off = True
-                return [*self._told(self._scanner.close()), event]
+                return [*self._section_events(self._scanner.close()), event]
             case Sealed(block="text"):
-                return []  # it was made for the text as the model wrote it, which is told otherwise here
+                return []  # it was made for the text as the model wrote it, which is divided here
             case ReasoningDelta() | CallStarted() | ArgumentsDelta() | Sealed() | MediaArrived():
                 self._called = self._called or type(event) is CallStarted
                 return [structs.replace(event, index=self._index(event.index))]
+            case ReplyStarted(reply_id):
+                self._reply_id = reply_id
+                return [event]
             case _:
                 return [event]
 
     def close(self) -> list[Event]:
-        """What is still to be told; nothing after a `Finished` or `Failed` was fed."""
+        """The events still missing; none after a `Finished` or `Failed` was fed."""
         return [] if self._over else self._finish("stop", "")
 
     def _finish(self, reason: Finish, raw: str) -> list[Event]:
         self._over = True
         self._cut_off = reason not in ("stop", "tool_calls")
-        events = self._told(self._scanner.close())
+        events = self._section_events(self._scanner.close())
         parsed = self.parsed
         if parsed.action is not None and parsed.final_answer is None:
             if parsed.calls and reason in ("stop", "tool_calls", "length"):
                 index = self._index("action")
                 events += [
-                    CallStarted(index, "", parsed.action),
+                    CallStarted(index, self._reply_id[-_CALL_ID:], parsed.action),
                     ArgumentsDelta(index, parsed.raw_input or "{}"),
                 ]
                 return [*events, Finished("tool_calls", raw)]
             # The model must see what it wrote to correct it.
-            written = f"Action: {parsed.action}\nAction Input: {parsed.raw_input}"
-            events.append(TextDelta(self._index("input"), written))
+            events.append(TextDelta(self._index("input"), self._scanner.action_text()))
         if reason == "tool_calls" and not self._called:
             reason = "stop"
         return [*events, Finished(reason, raw)]
 
-    def _told(self, found: list[tuple[Section, str]]) -> list[Event]:
+    def _section_events(self, found: list[tuple[Section, str]]) -> list[Event]:
         events: list[Event] = []
         for section, text in found:
             if section == "thought":
                 events.append(ReasoningDelta(self._index(section), text))
-            elif section in ("said", "final"):
+            elif section in ("text", "answer"):
                 events.append(TextDelta(self._index(section), text))
         return events
 

@@ -8,17 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from laws.legality import complaints
-from segue.chat.react import (
-    Parsed,
-    ReActReader,
-    correction,
-    format_observation,
-    format_tools,
-    parse_react,
-    to_react,
-)
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.events import (
     CallStarted,
@@ -40,23 +32,45 @@ from segue.conversation.tools import Named, ToolSpec
 from segue.conversation.usage import Usage
 from segue.errors import TransportError
 from segue.providers.adapter import ChatRequest
+from segue.providers.text_requests import as_text_request
 from segue.transcript.adopt import rebuild
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from segue.transcript.rules import Rules
-from segue.transcript.steps import ModelStep
+from segue.transcript.steps import ModelStep, Transcript
+from segue.transcript.text_tools.form import ParsedReply, offer_of
+from segue.transcript.text_tools.history import PAIRING_ONLY
+from segue.transcript.text_tools.react import REACT, correction, format_observation, format_tools
+from segue.transcript.text_tools.react_scanner import ReActScanner, parse_react
+from segue.transcript.text_tools.reader import TextToolReader
 from strategies.histories import conversations, whole_conversations
 from strategies.replies import arguments
 from strategies.targets import Replay, for_every_target
 
 requirement = pytest.mark.requirement
 ORIGIN = Origin("ollama", "local", "http://local.invalid", "tiny")
+TINY = structs.replace(PAIRING_ONLY, target=ORIGIN)
 READ = ToolSpec("read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
 
 
-def read(text: str, *, reason: Finish = "stop", sizes: list[int] | None = None) -> tuple[Reply, Parsed]:
+def as_react(request: ChatRequest) -> ChatRequest:
+    return as_text_request(request, offer_of(request.tools, request.options), REACT)
+
+
+def in_words(request: ChatRequest, rules: Rules = TINY) -> Transcript:
+    """The request as a target without tools gets it."""
+    asked = as_react(request)
+    assert asked.tools == ()
+    return render(asked.conversation, asked.ledger, rules, asked.policy)
+
+
+def texts_of(transcript: Transcript) -> list[str]:
+    return [message.text for message in transcript.conversation().messages]
+
+
+def read(text: str, *, reason: Finish = "stop", sizes: list[int] | None = None) -> tuple[Reply, ParsedReply]:
     """A reply as the reader tells it, fed in portions of these sizes."""
-    reader = ReActReader()
+    reader = TextToolReader(ReActScanner())
     events: list[Event] = []
     at = 0
     for size in [*(sizes or []), len(text)]:
@@ -75,7 +89,7 @@ def read(text: str, *, reason: Finish = "stop", sizes: list[int] | None = None) 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_an_action_is_read_with_its_thought_and_input(newline: str) -> None:
     text = newline.join(("Thought: I must look.", "Action: read", 'Action Input: {"path": "a"}', ""))
-    assert parse_react(text) == Parsed(
+    assert parse_react(text) == ParsedReply(
         thought="I must look.", action="read", action_input={"path": "a"}, raw_input='{"path": "a"}'
     )
 
@@ -84,28 +98,30 @@ def test_an_action_is_read_with_its_thought_and_input(newline: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Final Answer: 42", Parsed(final_answer="42")),
+        ("Final Answer: 42", ParsedReply(final_answer="42")),
         (
             "Thought: Easy.\nFinal Answer: It is\n\n42.\n",
-            Parsed(thought="Easy.", final_answer="It is\n\n42."),
+            ParsedReply(thought="Easy.", final_answer="It is\n\n42."),
         ),
-        ("Just an answer.\nIn two lines.", Parsed(final_answer="Just an answer.\nIn two lines.")),
-        ("", Parsed(final_answer="")),
-        ("Final Answer:", Parsed(final_answer="")),
+        ("Just an answer.\nIn two lines.", ParsedReply(final_answer="Just an answer.\nIn two lines.")),
+        ("", ParsedReply(final_answer="")),
+        ("Final Answer:", ParsedReply(final_answer="")),
         (
             "Thought: First,\nthen more\n\nand more.\nAction: read\nAction Input: {}",
-            Parsed(thought="First,\nthen more\n\nand more.", action="read", action_input={}, raw_input="{}"),
+            ParsedReply(
+                thought="First,\nthen more\n\nand more.", action="read", action_input={}, raw_input="{}"
+            ),
         ),
-        ("**Thought:** Bold.\n**Final Answer:** Yes.", Parsed(thought="Bold.", final_answer="Yes.")),
-        ("**Thought**: *Odd* one.\nFinal answer: No.", Parsed(thought="*Odd* one.", final_answer="No.")),
-        ("Thought: A\nThought: B\nFinal Answer: C", Parsed(thought="A\nB", final_answer="C")),
-        ("Observation: the sky is blue.", Parsed(final_answer="Observation: the sky is blue.")),
-        ("Final Answer: See\nAction: none", Parsed(final_answer="See\nAction: none")),
-        ("Action: ls", Parsed(action="ls", action_input={})),
-        ("Action: `ls`\nAction Input:\n", Parsed(action="ls", action_input={})),
+        ("**Thought:** Bold.\n**Final Answer:** Yes.", ParsedReply(thought="Bold.", final_answer="Yes.")),
+        ("**Thought**: *Odd* one.\nFinal answer: No.", ParsedReply(thought="*Odd* one.", final_answer="No.")),
+        ("Thought: A\nThought: B\nFinal Answer: C", ParsedReply(thought="A\nB", final_answer="C")),
+        ("Observation: the sky is blue.", ParsedReply(final_answer="Observation: the sky is blue.")),
+        ("Final Answer: See\nAction: none", ParsedReply(final_answer="See\nAction: none")),
+        ("Action: ls", ParsedReply(action="ls", action_input={})),
+        ("Action: `ls`\nAction Input:\n", ParsedReply(action="ls", action_input={})),
     ],
 )
-def test_replies_of_many_shapes_are_read(text: str, expected: Parsed) -> None:
+def test_replies_of_many_shapes_are_read(text: str, expected: ParsedReply) -> None:
     assert parse_react(text) == expected
     assert parse_react(text.replace("\n", "\r\n").replace("\r\n\r\n", "\n\n")).action == expected.action
 
@@ -218,7 +234,7 @@ def test_a_reply_becomes_thoughts_and_a_call_like_any_other() -> None:
 
 
 def test_the_answer_is_passed_on_while_it_arrives() -> None:
-    reader = ReActReader()
+    reader = TextToolReader(ReActScanner())
     assert reader.feed(TextDelta(0, "Thought: Ea")) == [ReasoningDelta(0, "Ea")]
     assert reader.feed(TextDelta(0, "sy.\nFinal An")) == [ReasoningDelta(0, "sy.")]
     assert reader.feed(TextDelta(0, "swer: It")) == [TextDelta(1, "It")]
@@ -228,7 +244,7 @@ def test_the_answer_is_passed_on_while_it_arrives() -> None:
 
 
 def test_an_answer_without_any_keyword_is_passed_on_while_it_arrives() -> None:
-    reader = ReActReader()
+    reader = TextToolReader(ReActScanner())
     assert reader.feed(TextDelta(0, "Hello")) == [TextDelta(0, "Hello")]
     assert reader.feed(TextDelta(0, ", you.\nAct")) == [TextDelta(0, ", you.")]
     assert reader.feed(TextDelta(0, "ually")) == [TextDelta(0, "\nActually")]
@@ -303,7 +319,7 @@ def test_a_server_that_ignores_the_stop_makes_no_difference(text: str) -> None:
 
 
 def test_everything_else_of_a_reply_is_passed_on() -> None:
-    reader = ReActReader()
+    reader = TextToolReader(ReActScanner())
     origin = Origin("x")
     events: list[Event] = []
     for event in (
@@ -327,7 +343,7 @@ def test_everything_else_of_a_reply_is_passed_on() -> None:
 
 
 def test_a_failure_passes_and_calls_nothing() -> None:
-    reader = ReActReader()
+    reader = TextToolReader(ReActScanner())
     events = reader.feed(TextDelta(0, "Thought: t\nAction: read\nAction Input: {}"))
     error = TransportError("It broke off.")
     events += reader.feed(Failed(error))
@@ -385,8 +401,8 @@ def conversation() -> Conversation:
 
 def test_a_conversation_is_told_as_thoughts_actions_and_observations() -> None:
     request = ChatRequest(model="tiny", conversation=conversation(), tools=(READ,))
-    told = to_react(request)
-    assert [(message.speaker, message.text) for message in told.conversation.messages] == [
+    told, written = as_react(request), in_words(request).conversation()
+    assert [(message.speaker, message.text) for message in written.messages] == [
         ("user", "What is in a and b?"),
         ("model", 'Thought: Looking.\nAction: read\nAction Input: {"path":"a"}'),
         ("user", 'Observation: {"text":"one"}'),
@@ -397,14 +413,15 @@ def test_a_conversation_is_told_as_thoughts_actions_and_observations() -> None:
     ]
     assert told.conversation.system.startswith("Be brief.\n\n")
     assert format_tools([READ]) in told.conversation.system
-    assert (told.tools, told.ledger) == ((), None)
+    assert written.system == told.conversation.system
+    assert told.tools == ()
     assert told.options.stop == ("\nObservation:",)
 
 
 def test_a_tool_choice_is_told_in_words() -> None:
     def system(options: Options) -> tuple[str, Options]:
         request = ChatRequest(model="tiny", conversation=conversation(), tools=(READ,), options=options)
-        told = to_react(request)
+        told = as_react(request)
         return told.conversation.system, told.options
 
     assert "must use a tool" in system(Options(tool_choice="required"))[0]
@@ -429,7 +446,7 @@ def test_only_its_own_thoughts_are_told_to_a_model_and_only_if_the_policy_allows
 
     def texts(policy: Policy) -> str:
         request = ChatRequest(model="tiny", conversation=told, tools=(READ,), policy=policy)
-        return "\n".join(message.text for message in to_react(request).conversation.messages)
+        return "\n".join(texts_of(in_words(request)))
 
     assert "Thought: OWN THOUGHT" in texts(Policy())
     assert "FOREIGN" not in texts(Policy())
@@ -442,8 +459,8 @@ def test_pictures_in_results_stay_beside_the_observation() -> None:
     told = Conversation().append(
         user("Look."), model(ToolCall("", "get.weather", {})), tool(ToolResult("c0", media=(cat,)))
     )
-    retold = to_react(ChatRequest(model="tiny", conversation=told, tools=(ToolSpec("get.weather"),)))
-    messages = retold.conversation.messages
+    request = ChatRequest(model="tiny", conversation=told, tools=(ToolSpec("get.weather"),))
+    messages = in_words(request).conversation().messages
     assert "Action: get.weather" in messages[1].text
     assert cat in messages[2].blocks
 
@@ -452,17 +469,16 @@ def test_what_the_ledger_knows_is_told_also_where_the_history_lost_it() -> None:
     whole = conversation()
     ledger = rebuild(whole)
     lost = Conversation(tuple(message for message in whole.messages if message.speaker != "tool"))
-    retold = to_react(ChatRequest(model="tiny", conversation=lost, ledger=ledger))
-    assert any('{"text":"one"}' in message.text for message in retold.conversation.messages)
+    for tools in ((READ,), ()):
+        request = ChatRequest(model="tiny", conversation=lost, ledger=ledger, tools=tools)
+        assert any('{"text":"one"}' in text for text in texts_of(in_words(request)))
 
 
 @given(data=st.data())
 @for_every_target
 def test_any_history_can_be_told_in_text_to_any_target(rules: Rules, data: Replay) -> None:
     history = data.draw(conversations(rules))
-    retold = to_react(ChatRequest(model="model-1", conversation=history, tools=(READ,)))
-    assert not any(message.calls for message in retold.conversation.messages)
-    transcript = render(retold.conversation, retold.ledger, rules)
+    transcript = in_words(ChatRequest(model="model-1", conversation=history, tools=(READ,)), rules)
     assert list(complaints(transcript, rules)) == []
     assert not any(step.calls for step in transcript.steps if isinstance(step, ModelStep))
 
@@ -473,10 +489,10 @@ def test_a_session_goes_from_native_calls_to_text_and_back(rules: Rules, data: R
     told = data.draw(whole_conversations(rules.target))
     request = ChatRequest(model="tiny", conversation=told.conversation, tools=(READ,))
     before = render(told.conversation, None, rules)
-    retold = to_react(request)
+    retold = texts_of(in_words(request))
     assert render(request.conversation, None, rules).steps == before.steps
     for output in told.outputs.values():
-        assert any(output in message.text for message in retold.conversation.messages)
+        assert any(output in text for text in retold)
 
     reply, parsed = read('Thought: Once more.\nAction: read\nAction Input: {"n": 9}')
     assert parsed.calls
@@ -494,9 +510,10 @@ def test_a_session_goes_from_native_calls_to_text_and_back(rules: Rules, data: R
 @given(whole_conversations())
 def test_what_was_told_before_is_told_the_same_when_the_conversation_has_grown(told: Any) -> None:
     messages = told.conversation.messages
-    whole = to_react(ChatRequest(model="tiny", conversation=told.conversation)).conversation.messages
+    request = ChatRequest(model="tiny", conversation=told.conversation, tools=(READ,))
+    whole = in_words(request).steps
     for count in range(1, len(messages)):
         if messages[count - 1].calls:
             continue
-        part = to_react(ChatRequest(model="tiny", conversation=Conversation(messages[:count])))
-        assert whole[: len(part.conversation.messages)] == part.conversation.messages
+        part = in_words(structs.replace(request, conversation=Conversation(messages[:count]))).steps
+        assert whole[: len(part)] == part
