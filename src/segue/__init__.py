@@ -21,7 +21,6 @@ _HOMES = {
     "segue.conversation.usage": "Usage",
     "segue.errors": "SegueError",
     "segue.interop.convert": "Converted convert",
-    "segue.interop.doctor": "Diagnosis Finding examine",
     "segue.providers.adapter": "ChatRequest ProviderAdapter",
     "segue.providers.registry": "ProviderRegistry default_registry",
     "segue.providers.scripted": "ScriptedProvider",

@@ -15,7 +15,6 @@ from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
 from segue.errors import SegueError
 from segue.interop.convert import Converted, convert
-from segue.interop.doctor import Diagnosis, Finding, examine
 from segue.providers.adapter import ChatRequest, ProviderAdapter
 from segue.providers.registry import ProviderRegistry, default_registry
 from segue.providers.scripted import ScriptedProvider
@@ -48,8 +47,6 @@ __all__ = [
     "Context",
     "Conversation",
     "Converted",
-    "Diagnosis",
-    "Finding",
     "Interaction",
     "JsonlStore",
     "Ledger",
@@ -81,7 +78,6 @@ __all__ = [
     "decode_document",
     "default_registry",
     "encode_document",
-    "examine",
     "rebuild",
     "render",
     "subagent_tool",

@@ -5,6 +5,7 @@ from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.in_process import ask, ask_now
 from segue.emulators.model_reply import Call, Prompt, Reply, Say, Think
+from segue.emulators.responder import Responder, ScriptedResponder
 from segue.emulators.server import Served, serve
 
 __all__ = [
@@ -14,7 +15,9 @@ __all__ = [
     "Fault",
     "Prompt",
     "Reply",
+    "Responder",
     "Say",
+    "ScriptedResponder",
     "Served",
     "Think",
     "ask",
