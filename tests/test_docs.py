@@ -208,9 +208,25 @@ def test_commands_that_a_page_names_exist(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_links_on_a_page_lead_somewhere(name: str) -> None:
     page = NAMES[name]
-    targets = re.findall(r"\]\((?!https?://)([^)#\s]+)", page.read_text("utf-8"))
-    gone = [target for target in targets if not (page.parent / target).exists()]
+    links = re.findall(r"\]\((?!https?://)([^)#\s]*)#?([^)\s]*)\)", page.read_text("utf-8"))
+    gone = [
+        f"{target}#{heading}"
+        for target, heading in links
+        if not (page.parent / target).exists()
+        or (heading and heading not in headings(page.parent / target if target else page))
+    ]
     assert not gone
+
+
+def headings(page: Path) -> list[str]:
+    """The anchors of a page, as GitHub makes them of its headings."""
+    lines = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    anchors: list[str] = []
+    for line in lines:
+        anchor = re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-")
+        again = sum(re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", earlier) is not None for earlier in anchors)
+        anchors.append(f"{anchor}-{again}" if again else anchor)
+    return anchors
 
 
 @pytest.mark.parametrize("entry", get_args(Entry))
