@@ -177,7 +177,7 @@ class _Folding:
             case MediaArrived(index, media):
                 self._block(index, "media").media = media
             case UsageReported(usage):
-                self._usage = _merged(self._usage, usage)
+                self._usage = self._usage.updated(usage)
             case ReplyStarted():
                 self._started = event
             case Finished():
@@ -232,10 +232,3 @@ def parse_arguments(raw: str) -> dict[str, object] | None:
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
     return parsed if isinstance(parsed, dict) else None
-
-
-def _merged(known: Usage, told: Usage) -> Usage:
-    changed = {
-        field: value for field in Usage.__struct_fields__ if (value := getattr(told, field)) is not None
-    }
-    return msgspec.structs.replace(known, **changed) if changed else known

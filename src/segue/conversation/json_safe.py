@@ -66,8 +66,13 @@ def _is_plain_scalar(value: Any) -> bool:
 
 
 def json_safe(value: Any) -> Any:
-    """A copy that JSON can say: cycles, depths and sizes are cut, strange values are named."""
+    """A copy that JSON can express: cycles, depths and sizes are cut, strange values are named."""
     return _Copy().of(value, ())
+
+
+def ensure_json_safe(value: Any) -> Any:
+    """The value itself if JSON can express it, else a copy that it can."""
+    return value if is_json_safe(value) else json_safe(value)
 
 
 class _Copy:

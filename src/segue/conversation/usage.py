@@ -27,6 +27,13 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             return None
         return (self.input_tokens or 0) + (self.output_tokens or 0)
 
+    def updated(self, newer: Usage) -> Usage:
+        """These counts, replaced by the newer ones as far as those are known."""
+        known = {
+            name: value for name in self.__struct_fields__ if (value := getattr(newer, name)) is not None
+        }
+        return structs.replace(self, **known) if known else self
+
     def plus(self, other: Usage) -> Usage:
         """Both together. What neither told stays unknown."""
         sums = {

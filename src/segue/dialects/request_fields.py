@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from segue.conversation.blocks import Text
 from segue.conversation.json_safe import encodable
+from segue.conversation.tools import ToolSpec
 from segue.errors import TranscriptError
-
-if TYPE_CHECKING:
-    from segue.conversation.message import Message
 
 _NAMES: dict[type, str] = {
     dict: "an object",
@@ -84,12 +81,25 @@ def flag(value: Any, path: str) -> bool | None:
     return value
 
 
-def take_system(system: str, messages: list[Message]) -> tuple[str, list[Message]]:
-    """The system prompt with the notes that lead the messages, and the rest of them, which is never empty."""
-    leading = 0
-    for message in messages[:-1]:
-        if not message.instruction or not all(type(block) is Text for block in message.blocks):
-            break
-        leading += 1
-    notes = [message.text for message in messages[:leading] if message.text]
-    return "\n\n".join([system, *notes] if system else notes), messages[leading:]
+def texts(value: Any, path: str) -> tuple[str, ...]:
+    """Strings: a list of them, or one; null and absence are none."""
+    if value is None:
+        return ()
+    return tuple(text(item, path) for item in ([value] if isinstance(value, str) else items(value, path)))
+
+
+def listed(value: Any, path: str) -> list[Any]:
+    """An array; null and absence are the empty one."""
+    return items(value, path) if value is not None else []
+
+
+def function_tool(value: Any, path: str) -> ToolSpec:
+    """A function that is offered as a tool."""
+    function = record(value, path)
+    schema = function.get("parameters")
+    return ToolSpec(
+        text(function.get("name"), f"{path}.name"),
+        text(function.get("description"), f"{path}.description"),
+        record(schema, f"{path}.parameters") if schema is not None else None,
+        flag(function.get("strict"), f"{path}.strict"),
+    )

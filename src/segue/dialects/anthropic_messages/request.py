@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec import Raw
@@ -19,7 +18,8 @@ from segue.dialects.anthropic_messages.settings import decode_options, encode_se
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.opaque_blocks import OpaqueBlockFilter, seal_block
-from segue.dialects.request_fields import items, record, take_system, text, unknown, wrong_type
+from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
+from segue.dialects.request_messages import check_target, split_by_speaker, take_system
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Completion, StepBlock, Transcript
 
 NAME = ANTHROPIC.target.dialect
-_unsayable = partial(unencodable, "Messages")
+WIRE = "Messages"
 
 
 def encode_request(
@@ -44,8 +44,7 @@ def encode_request(
     *,
     after: int = 0,
 ) -> EncodedRequest:
-    if transcript.target.dialect not in ("", NAME):
-        raise _unsayable(f"what was rendered for {transcript.target.dialect}")
+    check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
     settings["messages"] = _encode_messages(transcript, after)
     return EncodedRequest(wire.ENCODER.encode(settings), tuple(repairs))
@@ -130,7 +129,7 @@ def _encode_thought(block: StepBlock, index: int) -> wire.Content:
     what = (
         "reasoning without a seal" if type(block) is Reasoning else f"{type(block).__name__} from the model"
     )
-    raise _unsayable(what, index)
+    raise unencodable(WIRE, what, index)
 
 
 def _encode_completion(call_id: str, completion: Completion) -> wire.ToolResultBlock:
@@ -188,9 +187,9 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
             continue
         messages += _decode_message(record(message, f"messages[{index}]"), f"messages[{index}]", origin)
     system = _decode_system(body.get("system"))
-    system, messages = take_system(system, messages)
+    system, adopted = take_system(system, messages)
     return DecodedRequest(
-        messages=tuple(messages),
+        messages=adopted,
         system=system,
         tools=tuple(_decode_tools(body.get("tools"))),
         options=decode_options(body),
@@ -216,23 +215,7 @@ def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Itera
     elif role == "system":
         yield Message("user", tuple(blocks), instruction=True)
     else:
-        yield from _by_speaker(blocks)
-
-
-def _by_speaker(blocks: list[Block]) -> Iterator[Message]:
-    """A user's message in which tools speak too, as one message for each run of blocks of one speaker."""
-    run: list[Block] = []
-    for block in blocks:
-        if run and (type(block) is ToolResult) is not (type(run[-1]) is ToolResult):
-            yield _run(run)
-            run = []
-        run.append(block)
-    if run or not blocks:
-        yield _run(run)
-
-
-def _run(blocks: list[Block]) -> Message:
-    return Message("tool" if blocks and type(blocks[0]) is ToolResult else "user", tuple(blocks))
+        yield from split_by_speaker(blocks)
 
 
 def _decode_content(message: dict[str, Any], path: str, origin: Origin) -> Iterator[list[Block]]:
@@ -346,7 +329,7 @@ def _readable(value: Any) -> Any:
 
 
 def _decode_tools(value: Any) -> Iterator[ToolSpec]:
-    for index, given in enumerate(items(value, "tools") if value is not None else ()):
+    for index, given in enumerate(listed(value, "tools")):
         path = f"tools[{index}]"
         tool = record(given, path)
         if tool.get("type", "custom") != "custom":

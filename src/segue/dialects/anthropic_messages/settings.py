@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Reasoning
-from segue.conversation.json_safe import encodable, is_json_safe, json_safe
+from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
-from segue.dialects.request_fields import flag, items, number, record, text, whole
+from segue.dialects.request_fields import flag, number, record, text, texts, whole
+from segue.dialects.request_settings import RequestSettings
 from segue.dialects.schemas import flavours
-from segue.transcript.repairs import Repair
 from segue.transcript.steps import ModelStep
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice, ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.transcript.repairs import Kind
+    from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
 DEFAULT_MAX_TOKENS = 8192
@@ -46,7 +46,7 @@ _MODES: Mapping[str, frozenset[str]] = {
     "adaptive": frozenset({"adaptive", "disabled", "between_tools"}),
     "always": frozenset({"adaptive", "between_tools"}),
 }
-_SPELLED = frozenset({"model", "messages", "system", "tools", "thinking", "output_config", "stream"})
+_ENCODED = frozenset({"model", "messages", "system", "tools", "thinking", "output_config", "stream"})
 
 
 def encode_settings(
@@ -58,31 +58,18 @@ def encode_settings(
     settings.thinking()
     settings.tools(tools)
     settings.sampling()
-    for key, value in settings.extra.items():
-        if key not in _SPELLED:
-            settings.body.setdefault(key, value)
+    settings.add_extra(_ENCODED)
     return settings.body, settings.repairs
 
 
-class _Settings:
+class _Settings(RequestSettings):
     def __init__(self, transcript: Transcript, options: Options, card: ModelCard) -> None:
-        self.transcript = transcript
-        self.options = options
-        self.card = card
-        extra = options.extra or {}
-        self.extra = extra if is_json_safe(extra) else json_safe(extra)
-        self.repairs: list[Repair] = []
+        super().__init__(transcript, options, card)
         self.level = ""
         """The effort to send."""
-        self.body: dict[str, Any] = {"model": options.model or transcript.target.model}
+        self.body["model"] = options.model or transcript.target.model
         if options.stream:
             self.body["stream"] = True
-
-    def note(self, kind: Kind, path: str, decision: str = "") -> None:
-        self.repairs.append(Repair(kind, self.transcript.target.dialect, path, decision=decision))
-
-    def not_sent(self, option: str, decision: str = "") -> None:
-        self.note("option_not_sent", f"options.{option}", decision)
 
     def limits(self) -> None:
         asked, most = self.options.max_tokens, self.card.output
@@ -110,7 +97,7 @@ class _Settings:
     # Thinking
 
     def thinking(self) -> None:
-        config = self._native_thinking() if self._said_natively() else self._asked_thinking()
+        config = self._native_thinking() if self._thinks_natively() else self._asked_thinking()
         if config is not None and config.get("type") == "enabled" and _unthought_loop(self.transcript):
             # ANT-52: in manual mode an open tool loop must begin with a thought of this very model.
             self.not_sent("thinking", "the open tool loop began without a thought of this model; off for now")
@@ -127,11 +114,11 @@ class _Settings:
         if isinstance(native, dict):
             output |= {key: value for key, value in native.items() if key != "effort"}
         if schema is not None and "output_format" not in self.extra:
-            shape = {"type": "json_schema", "schema": schema if is_json_safe(schema) else json_safe(schema)}
+            shape = {"type": "json_schema", "schema": ensure_json_safe(schema)}
             output.setdefault("format", shape)
         return output
 
-    def _said_natively(self) -> bool:
+    def _thinks_natively(self) -> bool:
         """Whether the request says in this wire's own words how to think, and the model understands them."""
         config = self.extra.get("thinking")
         if isinstance(config, dict):
@@ -167,7 +154,7 @@ class _Settings:
         if budget is not None:
             self.not_sent("thinking_budget", "the model decides itself how long to think")
         if effort is not None:
-            self.level = self._level(effort)
+            self.level = self.level_below(effort, _LEVELS, self.card.efforts or _COMMON_LEVELS)
         return None if effort is None and budget is None else {"type": "adaptive"}
 
     def _switched_off(self) -> dict[str, Any] | None:
@@ -197,16 +184,6 @@ class _Settings:
             self.not_sent(asked, f"must stay below max_tokens; sent as {most}")
         return min(budget, most)
 
-    def _level(self, effort: Effort) -> str:
-        """The asked level, or the nearest below it that the model has, or its lowest."""
-        known = [level for level in _LEVELS if level in (self.card.efforts or _COMMON_LEVELS)]
-        rank = _LEVELS.index(effort) if effort in _LEVELS else 0
-        below = [level for level in known if _LEVELS.index(level) <= rank]
-        level = below[-1] if below else (known[0] if known else effort)
-        if level != effort:
-            self.not_sent("effort", f'the model does not know "{effort}"; sent as "{level}"')
-        return level
-
     # Tools
 
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
@@ -215,18 +192,15 @@ class _Settings:
         spelled = [self._tool(index, tool, named) for index, tool in enumerate(tools)]
         names = {tool["name"] for tool in spelled}
         spelled += [tool for tool in own if tool.get("name") not in names and "type" in tool]
-        choice = self.options.tool_choice
         if spelled:
             self.body["tools"] = spelled
-            self.body["tool_choice"] = self._choice(choice)
-        elif choice not in (None, "auto", "none"):
-            self.not_sent("tool_choice", "there are no tools")
+            self.body["tool_choice"] = self._choice()
+        else:
+            self.takes(())
 
     def _tool(self, index: int, tool: ToolSpec, own: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
-        name = self.transcript.names.get(tool.name, tool.name)
-        schema, lost = flavours.anthropic(tool.parameters)  # ANT-41
-        if lost:
-            self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
+        name = self.tool_name(tool.name)
+        schema = self.tool_schema(tool, index, flavours.anthropic)  # ANT-41
         spelled: dict[str, Any] = {"name": name}
         if tool.description:
             spelled["description"] = encodable(tool.description)
@@ -238,19 +212,17 @@ class _Settings:
                 self.note("option_not_sent", f"tools[{index}].strict", "the schema allows more properties")
         return {**own.get(tool.name, {}), **spelled}
 
-    def _choice(self, choice: ToolChoice | None) -> dict[str, Any]:
+    def _choice(self) -> dict[str, Any]:
+        choice = self.tool_choice()  # ANT-43
         forced = choice == "required" or type(choice) is Named
-        if forced and not self.card.forced_choice:  # ANT-43
-            self.note("choice_weakened", "options.tool_choice", "the model refuses a forced choice")
-            choice = "auto"
-        elif forced and self.body.get("thinking", {}).get("type") == "enabled":  # ANT-43
+        if forced and self.body.get("thinking", {}).get("type") == "enabled":  # ANT-43
             self.note("choice_weakened", "options.tool_choice", "not while thinking by budget is on")
             choice = "auto"
         if choice == "none":
             return {"type": "none"}
         spelled: dict[str, Any] = {"type": "any" if choice == "required" else "auto"}
         if type(choice) is Named:
-            spelled = {"type": "tool", "name": self.transcript.names.get(choice.name, choice.name)}
+            spelled = {"type": "tool", "name": self.tool_name(choice.name)}
         if self.options.parallel_calls is False:
             spelled["disable_parallel_tool_use"] = True
         return spelled
@@ -310,7 +282,6 @@ _PLAIN_TOOL = frozenset({"type", "name", "description", "input_schema", "strict"
 
 
 def decode_options(body: Mapping[str, Any]) -> Options:
-    stop = body.get("stop_sequences")
     choice = record(body.get("tool_choice") or {}, "tool_choice")
     serial = flag(choice.get("disable_parallel_tool_use"), "tool_choice.disable_parallel_tool_use")
     thinking = record(body.get("thinking") or {}, "thinking")
@@ -322,7 +293,7 @@ def decode_options(body: Mapping[str, Any]) -> Options:
         temperature=number(body.get("temperature"), "temperature"),
         top_p=number(body.get("top_p"), "top_p"),
         top_k=whole(body.get("top_k"), "top_k"),
-        stop=tuple(text(word, "stop_sequences") for word in items(stop, "stop_sequences")) if stop else (),
+        stop=texts(body.get("stop_sequences") or None, "stop_sequences"),
         tool_choice=_decode_choice(choice),
         parallel_calls=None if serial is None else not serial,
         effort=_decode_effort(thinking, output),
@@ -363,13 +334,13 @@ def _decode_extra(body: Mapping[str, Any]) -> dict[str, Any]:
     ]
     if own:
         extra["tools"] = own
-    _leave_out_what_is_said(extra)
+    _drop_neutral(extra)
     if "cache_control" not in extra and (mark := _cache_mark(body.get("messages"))):
         extra["cache_control"] = mark
     return extra
 
 
-def _leave_out_what_is_said(extra: dict[str, Any]) -> None:
+def _drop_neutral(extra: dict[str, Any]) -> None:
     """Thinking and answer format that the neutral options say in full need no words of this wire."""
     thinking, output = extra.get("thinking"), dict(extra.pop("output_config", None) or {})
     level, shape = output.get("effort"), output.get("format")

@@ -24,7 +24,6 @@ from segue.dialects import sse
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import encode_error, error_from
 from segue.dialects.anthropic_messages.reply import counts_of, finished, stop_reason, usage_of
-from segue.dialects.counts import merged
 from segue.dialects.opaque_blocks import KIND, is_opaque
 from segue.errors import ProtocolError
 from segue.transcript.media import describe
@@ -286,7 +285,7 @@ class ReplyEncoder:
                 self._started = event
                 return b""
             case UsageReported(usage):
-                self._usage = merged(self._usage, usage)
+                self._usage = self._usage.updated(usage)
                 return b""
             case Finished():
                 self._finished = self._finished or event

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
 from msgspec import Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
-from segue.conversation.events import parse_arguments
 from segue.conversation.message import Message
+from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import kind_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.fast import read_fast
+from segue.dialects.gemini.reply import media_part
 from segue.dialects.gemini.rules import GEMINI
 from segue.dialects.gemini.settings import decode_options, decode_tools, encode_settings
 from segue.dialects.gemini.wire import SENTINELS, camel, field
 from segue.dialects.request_fields import items, record, text, wrong_type
-from segue.transcript.rules import media_type
+from segue.dialects.request_messages import check_target, split_by_speaker, take_system
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import StepBlock, Transcript
 
 NAME = GEMINI.target.dialect
-_unsayable = partial(unencodable, "Gemini")
+WIRE = "Gemini"
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _NOTHING: list[dict[str, Any]] = []
 
@@ -48,8 +48,7 @@ def encode_request(
     after: int = 0,
 ) -> EncodedRequest:
     """The model and whether to stream are not in the body: they are in the address."""
-    if transcript.target.dialect not in ("", NAME):
-        raise _unsayable(f"what was rendered for {transcript.target.dialect}", 0)
+    check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
     body: dict[str, Any] = {}
     if transcript.system:  # GEM-40
@@ -63,7 +62,7 @@ def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[w
     for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is UserStep:
             if step.instruction:
-                raise _unsayable("an instruction in mid-conversation", index)
+                raise unencodable(WIRE, "an instruction in mid-conversation", index)
             said: list[Any] = [
                 wire.TextPart(block.text)
                 if type(block) is Text and block.seal is None
@@ -81,7 +80,7 @@ def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[w
                     seal, done = block.seal, block.completion
                     parts.append(wire.CallPart(call) if seal is None else wire.CallPart(call, seal.payload))
                     response = wire.Failure(done.text) if done.is_error else _encode_output(done.text)
-                    shown = [_encode_media(media) for media in done.media] if done.media else _NOTHING
+                    shown = [media_part(media) for media in done.media] if done.media else _NOTHING
                     results.append(wire.ResultPart(wire.RequestResult(block.name, response, call_id, shown)))
                 elif type(block) is Text and block.seal is None:
                     parts.append(wire.TextPart(block.text))
@@ -113,7 +112,7 @@ def _encode_other(block: StepBlock) -> wire.SignedPart | dict[str, Any] | Raw:
         case Reasoning(thought, seal):  # GEM-25
             return wire.SignedPart(thought, thought=True, thought_signature=_payload(seal))
         case Media():
-            return _encode_media(block)
+            return media_part(block)
         case AnsweredCall():
             raise TypeError(block)
         case _:
@@ -122,13 +121,6 @@ def _encode_other(block: StepBlock) -> wire.SignedPart | dict[str, Any] | Raw:
 
 def _payload(seal: Seal | None) -> str:
     return seal.payload if seal is not None else ""  # GEM-20: on the very part it came on
-
-
-def _encode_media(media: Media) -> dict[str, Any]:
-    mime = media_type(media)
-    if media.data:
-        return {"inlineData": {"mimeType": mime, "data": media.data}}
-    return {"fileData": {"mimeType": mime, "fileUri": media.url}}
 
 
 # The other way
@@ -158,12 +150,8 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
             continue
         messages += _decode_content(content, f"contents[{index}]", origin)
     system = _decode_system(field(body, "systemInstruction"))
-    while messages and messages[0].instruction:  # no role of this wire, but what it means is plain
-        leading = messages.pop(0).text
-        system = f"{system}\n\n{leading}" if system else leading
-    return DecodedRequest(
-        messages=tuple(messages), system=system, tools=tuple(decode_tools(body)), options=options
-    )
+    system, rest = take_system(system, messages)  # not a role of this wire, but what it means is plain
+    return DecodedRequest(messages=rest, system=system, tools=tuple(decode_tools(body)), options=options)
 
 
 def _decode_system(value: Any) -> str:
@@ -195,7 +183,7 @@ def _decode_content(value: Any, path: str, origin: Origin) -> Iterator[Message]:
     elif role in ("system", "developer"):
         yield Message("user", tuple(blocks), instruction=True)
     elif role in ("", "user", "function", "tool"):
-        yield from _by_speaker(blocks)
+        yield from split_by_speaker(blocks)
     else:
         raise wrong_type(f"{path}.role", 'the role "user" or "model"', role)
 
@@ -218,22 +206,6 @@ def _join(blocks: list[Block], block: Block) -> None:
         blocks.append(block)
 
 
-def _by_speaker(blocks: list[Block]) -> Iterator[Message]:
-    """A user's content in which tools speak too, as one message for each run of blocks of one speaker."""
-    run: list[Block] = []
-    for block in blocks:
-        if run and (type(block) is ToolResult) is not (type(run[-1]) is ToolResult):
-            yield _run(run)
-            run = []
-        run.append(block)
-    if run or not blocks:
-        yield _run(run)
-
-
-def _run(blocks: list[Block]) -> Message:
-    return Message("tool" if blocks and type(blocks[0]) is ToolResult else "user", tuple(blocks))
-
-
 def _decode_part(part: dict[str, Any], path: str, origin: Origin) -> Block:
     signature = text(field(part, "thoughtSignature"), f"{path}.thoughtSignature")
     seal = Seal(origin, signature, "thought") if signature and signature not in SENTINELS else None
@@ -254,9 +226,7 @@ def _decode_part(part: dict[str, Any], path: str, origin: Origin) -> Block:
 
 
 def _decode_call(call: dict[str, Any], path: str, seal: Seal | None) -> ToolCall:
-    args = call.get("args")
-    raw = args if isinstance(args, str) else ""
-    arguments = parse_arguments(args) if isinstance(args, str) else {} if args is None else args
+    arguments, raw = read_arguments(call.get("args"))
     return ToolCall(
         "",
         text(call.get("name"), f"{path}.name"),

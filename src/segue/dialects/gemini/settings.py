@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.conversation.json_safe import encodable, is_json_safe, json_safe
+from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.gemini.wire import camel, field
-from segue.dialects.request_fields import items, number, record, text, whole
+from segue.dialects.request_fields import items, number, record, text, texts, whole
+from segue.dialects.request_settings import RequestSettings
 from segue.dialects.schemas import flavours
-from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice
     from segue.dialects.card import ModelCard
-    from segue.transcript.repairs import Kind
+    from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
 _LEVELS = ("minimal", "low", "medium", "high")  # GEM-26
@@ -41,9 +41,8 @@ _BUDGETS: Mapping[str, int] = {
 def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
-    given = options.extra or {}
-    extra = dict(given if is_json_safe(given) else json_safe(given))
     settings = _Settings(transcript, options, card)
+    extra = settings.extra
     settings.tools(tools)
     settings.generation(_taken(extra, "generationConfig", "thinkingConfig"))
     if not tools:
@@ -79,60 +78,37 @@ def _with(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     return joined
 
 
-class _Settings:
-    def __init__(self, transcript: Transcript, options: Options, card: ModelCard) -> None:
-        self.transcript = transcript
-        self.options = options
-        self.card = card
-        self.body: dict[str, Any] = {}
-        self.repairs: list[Repair] = []
-
-    def note(self, kind: Kind, path: str, decision: str = "") -> None:
-        self.repairs.append(Repair(kind, self.transcript.target.dialect, path, decision=decision))
-
-    def not_sent(self, option: str, decision: str = "") -> None:
-        self.note("option_not_sent", f"options.{option}", decision)
-
+class _Settings(RequestSettings):
     # Tools
 
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
-        choice = self.options.tool_choice
-        if not tools:
-            if choice not in (None, "auto", "none"):
-                self.not_sent("tool_choice", "there are no tools")
-            return
-        if not self.card.tools:
-            self.note("option_not_sent", "tools", "the model takes no tools")
+        if not self.takes(tools):
             return
         declarations = [self._declaration(index, tool) for index, tool in enumerate(tools)]
         # Only the first entry with declarations is sure to be heard: all go into one.
         self.body["tools"] = [{"functionDeclarations": declarations}]
-        self.body["toolConfig"] = {"functionCallingConfig": self._choice(choice)}
+        self.body["toolConfig"] = {"functionCallingConfig": self._choice()}
         if self.options.parallel_calls is False:
             self.not_sent("parallel_calls", "the target decides how many calls it makes at once")
 
     def _declaration(self, index: int, tool: ToolSpec) -> dict[str, Any]:
-        declaration: dict[str, Any] = {"name": self.transcript.names.get(tool.name, tool.name)}
+        declaration: dict[str, Any] = {"name": self.tool_name(tool.name)}
         if tool.description:
             declaration["description"] = encodable(tool.description)
-        say = flavours.object_root if self.card.json_schema else flavours.gemini
-        schema, lost = say(tool.parameters)
-        if lost:
-            self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
+        flavour = flavours.object_root if self.card.json_schema else flavours.gemini
+        schema = self.tool_schema(tool, index, flavour)
         if schema.get("properties") or (self.card.json_schema and len(schema) > 2):  # GEM-30: else left out
             declaration["parametersJsonSchema" if self.card.json_schema else "parameters"] = schema  # GEM-29
         if tool.strict:
             self.note("option_not_sent", f"tools[{index}].strict")
         return declaration
 
-    def _choice(self, choice: ToolChoice | None) -> dict[str, Any]:
-        if not self.card.forced_choice and (choice == "required" or type(choice) is Named):
-            self.note("choice_weakened", "options.tool_choice", "the model refuses a forced choice")
-            choice = "auto"
+    def _choice(self) -> dict[str, Any]:
+        choice = self.tool_choice()
         if type(choice) is Named:  # GEM-33
             return {
                 "mode": "ANY",
-                "allowedFunctionNames": [self.transcript.names.get(choice.name, choice.name)],
+                "allowedFunctionNames": [self.tool_name(choice.name)],
             }
         return {"mode": {"none": "NONE", "required": "ANY"}.get(str(choice), "AUTO")}
 
@@ -172,7 +148,7 @@ class _Settings:
     def _format(self, config: dict[str, Any], schema: dict[str, Any]) -> None:
         config["responseMimeType"] = "application/json"
         if self.card.json_schema:
-            config["responseJsonSchema"] = schema if is_json_safe(schema) else json_safe(schema)
+            config["responseJsonSchema"] = ensure_json_safe(schema)
             return
         said, lost = flavours.gemini(schema)
         if lost:
@@ -209,14 +185,9 @@ class _Settings:
 
     def _level(self, effort: Effort) -> str:
         """The asked level, or the nearest the model has."""
-        known = [level for level in _LEVELS if not self.card.efforts or level in self.card.efforts]
-        rank = {"none": 0, "xhigh": 3, "max": 3}.get(effort)
-        if rank is None:
-            rank = _LEVELS.index(effort)
-        level = min(known, key=lambda name: abs(_LEVELS.index(name) - rank), default=_LEVELS[rank])
-        if level != effort:
-            self.not_sent("effort", f'the model does not know "{effort}"; sent as "{level}"')
-        return level
+        beyond = {"none": 0, "xhigh": 3, "max": 3}
+        rank = beyond[effort] if effort in beyond else _LEVELS.index(effort)
+        return self.nearest_level(effort, _LEVELS, rank)
 
 
 # The other way
@@ -229,7 +200,6 @@ def decode_options(body: Mapping[str, Any]) -> Options:
     extra = {key: value for key, value in body.items() if camel(key) not in _KNOWN}
     config = _camel_keys(record(field(body, "generationConfig") or {}, "generationConfig"))
     path = "generationConfig"
-    stop = config.pop("stopSequences", None)
     options = Options(
         model=text(body.get("model"), "model").removeprefix("models/"),
         max_tokens=whole(config.pop("maxOutputTokens", None), f"{path}.maxOutputTokens"),
@@ -237,9 +207,7 @@ def decode_options(body: Mapping[str, Any]) -> Options:
         top_p=number(config.pop("topP", None), f"{path}.topP"),
         top_k=whole(config.pop("topK", None), f"{path}.topK"),
         seed=whole(config.pop("seed", None), f"{path}.seed"),
-        stop=tuple(text(word, f"{path}.stopSequences") for word in items(stop, f"{path}.stopSequences"))
-        if stop
-        else (),
+        stop=texts(config.pop("stopSequences", None) or None, f"{path}.stopSequences"),
         response_schema=_decode_format(config),
         tool_choice=_decode_choice(body, extra),
         **_decode_thinking(config),

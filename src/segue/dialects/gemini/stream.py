@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, final
 
 from msgspec import Raw
 
-from segue.conversation.blocks import ToolCall
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
@@ -22,11 +21,10 @@ from segue.conversation.events import (
     Sealed,
     TextDelta,
     UsageReported,
-    parse_arguments,
 )
 from segue.conversation.usage import Usage
 from segue.dialects import sse
-from segue.dialects.counts import merged
+from segue.dialects.calls import PendingCall
 from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.errors import encode_error
 from segue.dialects.gemini.reply import ReplyReader, counts_of, finish_reason, media_part
@@ -139,25 +137,21 @@ class _ObjectCutter:
 # The other way
 
 
-class _Call:
+class _Call(PendingCall):
     """A call whose arguments still arrive: on this wire it goes out whole (GEM-52)."""
 
-    __slots__ = ("name", "native_id", "pieces", "seal")
+    __slots__ = ("seal",)
 
     def __init__(self) -> None:
-        self.native_id = ""
-        self.name = ""
+        super().__init__()
         self.seal = ""
-        self.pieces: list[str] = []
 
     @property
     def whole(self) -> bool:
         return is_object_text("".join(self.pieces))
 
     def part(self) -> dict[str, Any]:
-        raw = "".join(self.pieces)
-        arguments, _ = arguments_of(ToolCall("", self.name, parse_arguments(raw), raw))
-        call: dict[str, Any] = {"name": self.name, "args": Raw(arguments)}
+        call: dict[str, Any] = {"name": self.name, "args": Raw(arguments_of(self.call())[0])}
         if self.native_id:
             call["id"] = self.native_id
         return _signed({"functionCall": call}, self.seal)
@@ -213,9 +207,8 @@ class ReplyEncoder:
                 return self._say(index, {"text": text, "thought": True})
             case ArgumentsDelta(index, text):
                 self._call(index).pieces.append(text)
-            case CallStarted(index, native_id, name):
-                call = self._call(index)
-                call.native_id, call.name = native_id or call.native_id, name or call.name
+            case CallStarted(index):
+                self._call(index).start(event)
             case Sealed():
                 self._seal(event)
             case MediaArrived(index, media):
@@ -238,7 +231,7 @@ class ReplyEncoder:
                 self._id = reply_id
                 self._model = self._model or model
             case UsageReported(usage):
-                self._usage = merged(self._usage, usage)
+                self._usage = self._usage.updated(usage)
             case Finished():
                 self._finished = self._finished or event  # told at the end: counts may still come
             case Failed(error):

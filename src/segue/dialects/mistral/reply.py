@@ -20,6 +20,7 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.conversation.usage import Usage
+from segue.dialects.calls import arguments_text
 from segue.dialects.counts import count
 from segue.dialects.data_urls import media_from
 from segue.dialects.errors import FailedResponse
@@ -183,7 +184,7 @@ class ReplyReader:
             if call.index is not None:
                 self._calls[call.index] = (index, native_id)
             events.append(CallStarted(index, native_id, name))
-        arguments = wire.arguments_text(call.function.arguments)
+        arguments = arguments_text(call.function.arguments)
         if arguments:
             events.append(ArgumentsDelta(index, arguments))
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
-from segue.conversation.events import parse_arguments
 from segue.conversation.message import Message
+from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import kind_of, media_from, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.rules import MISTRAL
 from segue.dialects.mistral.settings import decode_options, decode_tools, encode_settings
-from segue.dialects.request_fields import items, record, text, unknown, wrong_type
+from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
+from segue.dialects.request_messages import check_target, completion_text, encode_steps, take_system
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.transcript.steps import Completion, Transcript
+    from segue.transcript.steps import Transcript
 
 NAME = MISTRAL.target.dialect
-_unsayable = partial(unencodable, "Mistral")
+WIRE = "Mistral"
 WireMessage: TypeAlias = wire.TextMessage | wire.Assistant | wire.Result
 _OWN_ID = re.compile(r"[a-zA-Z0-9]{9}")  # MIS-01
 
@@ -43,29 +43,22 @@ def encode_request(
     *,
     after: int = 0,
 ) -> EncodedRequest:
-    if transcript.target.dialect not in ("", NAME):
-        raise _unsayable(f"what was rendered for {transcript.target.dialect}", 0)
+    check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
     body = {
         "model": options.model or transcript.target.model,
-        "messages": _encode_messages(transcript, after),
+        "messages": encode_steps(transcript, after, WIRE, _encode_system, _encode_user, _encode_model),
         **settings,
     }
     return EncodedRequest(wire.ENCODER.encode(body), tuple(repairs))
 
 
-def _encode_messages(transcript: Transcript, after: int) -> list[WireMessage]:
-    messages: list[WireMessage] = []
-    if transcript.system and not after:
-        messages.append(wire.TextMessage("system", transcript.system))
-    for index, step in enumerate(transcript.steps[after:], after):
-        if type(step) is UserStep:
-            if step.instruction:  # MIS-14
-                raise _unsayable("an instruction in mid-conversation", index)
-            messages.append(wire.TextMessage("user", _encode_shown(step.blocks, index)))
-        elif type(step) is ModelStep:
-            _encode_model(step, index, messages)
-    return messages
+def _encode_system(text: str) -> WireMessage:
+    return wire.TextMessage("system", text)
+
+
+def _encode_user(step: UserStep, index: int) -> WireMessage:
+    return wire.TextMessage("user", _encode_shown(step.blocks, index))
 
 
 def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> str | list[dict[str, Any]]:
@@ -79,7 +72,7 @@ def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> str | list[di
         elif media_type(block).startswith("image/"):
             chunks.append({"type": "image_url", "image_url": url_of(block)})  # MIS-15
         else:
-            raise _unsayable("a document or a sound", index)
+            raise unencodable(WIRE, "a document or a sound", index)
     return chunks
 
 
@@ -90,10 +83,10 @@ def _encode_model(step: ModelStep, index: int, messages: list[WireMessage]) -> N
     for block in step.blocks:
         if type(block) is AnsweredCall:
             calls.append(wire.RequestCall(block.id, wire.RequestFunction(block.name, block.arguments)))
-            told = _encode_completion(block.completion, index)
-            results.append(wire.Result(block.id, block.name, told))  # MIS-09
+            output = completion_text(block.completion, WIRE, index)
+            results.append(wire.Result(block.id, block.name, output))  # MIS-09
         elif isinstance(block, Media):
-            raise _unsayable("media from the model", index)  # MIS-V12
+            raise unencodable(WIRE, "media from the model", index)  # MIS-V12
         else:
             others.append(block)
     messages.append(wire.Assistant(_encode_said(others), calls))
@@ -120,15 +113,6 @@ def _encode_thought(thought: Reasoning) -> dict[str, Any]:
     if thought.seal is not None:
         chunk["signature"] = thought.seal.payload
     return chunk
-
-
-def _encode_completion(done: Completion, index: int) -> str:
-    if done.media:
-        raise _unsayable("media in a tool's result", index)
-    # There is no flag for a failure, so the text must say it.
-    if done.is_error and done.reason is None and done.text[:5].lower() != "error":
-        return f"Error: {done.text}"
-    return done.text
 
 
 # The other way
@@ -173,22 +157,16 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         _decode_message(record(message, f"messages[{index}]"), f"messages[{index}]", origin)
         for index, message in enumerate(items(body.get("messages"), "messages"))
     ]
-    first = 0
-    while first < len(messages) - 1 and messages[first].instruction:
-        first += 1
-    system = "\n\n".join(said for message in messages[:first] if (said := message.text))
-    return DecodedRequest(
-        messages=tuple(messages[first:]), system=system, tools=tuple(decode_tools(body)), options=options
-    )
+    system, rest = take_system("", messages)
+    return DecodedRequest(messages=rest, system=system, tools=tuple(decode_tools(body)), options=options)
 
 
 def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Message:
     blocks = list(_decode_content(message.get("content"), f"{path}.content", origin))
     role = message.get("role")
-    calls = message.get("tool_calls")
     called: list[Block] = [
         _decode_call(record(call, f"{path}.tool_calls[{index}]"), f"{path}.tool_calls[{index}]")
-        for index, call in enumerate(items(calls, f"{path}.tool_calls") if calls is not None else ())
+        for index, call in enumerate(listed(message.get("tool_calls"), f"{path}.tool_calls"))
     ]
     match role:
         case "assistant":
@@ -206,9 +184,7 @@ def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Messa
 
 def _decode_call(call: dict[str, Any], path: str) -> ToolCall:
     function = record(call.get("function"), f"{path}.function")
-    given = function.get("arguments")
-    raw = given if isinstance(given, str) else ""
-    arguments = parse_arguments(given) if isinstance(given, str) else {} if given is None else given
+    arguments, raw = read_arguments(function.get("arguments"))
     native_id = text(call.get("id"), f"{path}.id")
     name = text(function.get("name"), f"{path}.function.name")
     return ToolCall("", name, arguments, raw, "" if native_id == "null" else native_id)

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.conversation.json_safe import encodable, is_json_safe, json_safe
+from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
-from segue.dialects.request_fields import flag, items, number, record, text, unknown, whole
+from segue.dialects.request_fields import (
+    flag,
+    function_tool,
+    listed,
+    number,
+    record,
+    text,
+    texts,
+    unknown,
+    whole,
+)
+from segue.dialects.request_settings import RequestSettings
 from segue.dialects.schemas import flavours
-from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice
     from segue.dialects.card import ModelCard
-    from segue.transcript.repairs import Kind
+    from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
 HOTTEST = 1.5
@@ -38,50 +47,25 @@ def encode_settings(
     settings.sampling()
     settings.thinking()
     settings.format()
-    for key, value in settings.extra.items():
-        if key not in ("model", "messages", "tools"):
-            settings.body.setdefault(key, value)
+    settings.add_extra(("model", "messages", "tools"))
     return settings.body, settings.repairs
 
 
-class _Settings:
-    def __init__(self, transcript: Transcript, options: Options, card: ModelCard) -> None:
-        self.transcript = transcript
-        self.options = options
-        self.card = card
-        extra = options.extra or {}
-        self.extra = dict(extra if is_json_safe(extra) else json_safe(extra))
-        self.body: dict[str, Any] = {}
-        self.repairs: list[Repair] = []
-
-    def note(self, kind: Kind, path: str, decision: str = "") -> None:
-        self.repairs.append(Repair(kind, self.transcript.target.dialect, path, decision=decision))
-
-    def not_sent(self, option: str, decision: str = "") -> None:
-        self.note("option_not_sent", f"options.{option}", decision)
-
+class _Settings(RequestSettings):
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
-        choice = self.options.tool_choice
-        if not tools:
-            if choice not in (None, "auto", "none"):
-                self.not_sent("tool_choice", "there are no tools")
-            return
-        if not self.card.tools:
-            self.note("option_not_sent", "tools", "the model takes no tools")
+        if not self.takes(tools):
             return
         self.body["tools"] = [self._tool(index, tool) for index, tool in enumerate(tools)]
-        self.body["tool_choice"] = self._choice(choice)
+        self.body["tool_choice"] = self._choice()
         if self.options.parallel_calls is not None:
             self.body["parallel_tool_calls"] = self.options.parallel_calls
 
     def _tool(self, index: int, tool: ToolSpec) -> dict[str, Any]:
-        schema, lost = flavours.object_root(tool.parameters)
-        if lost:
-            self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
+        schema = self.tool_schema(tool, index, flavours.object_root)
         for name in ("$id", "$schema"):  # MIS-13
             schema.pop(name, None)
         function: dict[str, Any] = {
-            "name": self.transcript.names.get(tool.name, tool.name),
+            "name": self.tool_name(tool.name),
             "description": encodable(tool.description),
             "parameters": schema,
         }
@@ -89,12 +73,10 @@ class _Settings:
             function["strict"] = tool.strict
         return {"type": "function", "function": function}
 
-    def _choice(self, choice: ToolChoice | None) -> Any:  # MIS-12
-        if not self.card.forced_choice and (choice == "required" or type(choice) is Named):
-            self.note("choice_weakened", "options.tool_choice", "the model refuses a forced choice")
-            choice = "auto"
+    def _choice(self) -> Any:  # MIS-12
+        choice = self.tool_choice()
         if type(choice) is Named:
-            name = self.transcript.names.get(choice.name, choice.name)
+            name = self.tool_name(choice.name)
             return {"type": "function", "function": {"name": name}}
         return "any" if choice == "required" else choice or "auto"
 
@@ -132,7 +114,7 @@ class _Settings:
             return
         match self.card.thinking:
             case "effort" | "level":
-                self.body["reasoning_effort"] = self._effort(effort)
+                self.body["reasoning_effort"] = self.nearest_level(effort, _EFFORTS, _EFFORTS.index(effort))
             case "switch":
                 if effort != "none":
                     self.body["prompt_mode"] = "reasoning"
@@ -141,20 +123,11 @@ class _Settings:
             case _:
                 self.not_sent("effort", "the model is not known to take it")
 
-    def _effort(self, effort: Effort) -> str:
-        """The asked effort, or the nearest the model has."""
-        known = [level for level in _EFFORTS if not self.card.efforts or level in self.card.efforts]
-        rank = _EFFORTS.index(effort)
-        level = min(known, key=lambda name: abs(_EFFORTS.index(name) - rank), default=effort)
-        if level != effort:
-            self.not_sent("effort", f'the model does not know "{effort}"; sent as "{level}"')
-        return level
-
     def format(self) -> None:
         schema = self.options.response_schema
         if schema is None or "response_format" in self.extra:
             return
-        told = schema if is_json_safe(schema) else json_safe(schema)
+        told = ensure_json_safe(schema)
         shape = {"name": "response", "schema": told, "strict": True}
         self.body["response_format"] = {"type": "json_schema", "json_schema": shape}
 
@@ -177,19 +150,13 @@ def decode_options(body: Mapping[str, Any]) -> Options:
         temperature=number(body.get("temperature"), "temperature"),
         top_p=number(body.get("top_p"), "top_p"),
         seed=whole(body.get("random_seed"), "random_seed"),
-        stop=_decode_stop(body.get("stop")),
+        stop=texts(body.get("stop"), "stop"),
         tool_choice=_decode_choice(body.get("tool_choice")),
         parallel_calls=flag(body.get("parallel_tool_calls"), "parallel_tool_calls"),
         effort=effort if effort in _EFFORTS else None,
         response_schema=_decode_format(extra),
         extra=extra or None,
     )
-
-
-def _decode_stop(stop: Any) -> tuple[str, ...]:
-    if stop is None:
-        return ()
-    return tuple(text(word, "stop") for word in ([stop] if isinstance(stop, str) else items(stop, "stop")))
 
 
 def _decode_choice(choice: Any) -> ToolChoice | None:
@@ -215,14 +182,6 @@ def _decode_format(extra: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def decode_tools(body: Mapping[str, Any]) -> Iterator[ToolSpec]:
-    tools = body.get("tools")
-    for index, given in enumerate(items(tools, "tools") if tools is not None else ()):
+    for index, tool in enumerate(listed(body.get("tools"), "tools")):
         path = f"tools[{index}]"
-        function = record(record(given, path).get("function"), f"{path}.function")
-        schema = function.get("parameters")
-        yield ToolSpec(
-            text(function.get("name"), f"{path}.function.name"),
-            text(function.get("description"), f"{path}.function.description"),
-            record(schema, f"{path}.function.parameters") if schema is not None else None,
-            flag(function.get("strict"), f"{path}.function.strict"),
-        )
+        yield function_tool(record(tool, path).get("function"), f"{path}.function")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
-from segue.conversation.blocks import ToolCall
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
@@ -16,11 +15,10 @@ from segue.conversation.events import (
     Sealed,
     TextDelta,
     UsageReported,
-    parse_arguments,
 )
 from segue.conversation.usage import Usage
 from segue.dialects import sse
-from segue.dialects.counts import merged
+from segue.dialects.calls import PendingCall
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.errors import encode_error
 from segue.dialects.mistral.reply import ReplyReader, call_of, counts_of, finish_reason, thinking_chunk
@@ -68,21 +66,6 @@ class ReplyDecoder:
 # The other way
 
 
-class _Call:
-    """A call whose arguments still arrive: this wire tells it whole (MIS-21)."""
-
-    __slots__ = ("name", "native_id", "pieces")
-
-    def __init__(self) -> None:
-        self.native_id = ""
-        self.name = ""
-        self.pieces: list[str] = []
-
-    def encoded(self, index: int) -> dict[str, Any]:
-        raw = "".join(self.pieces)
-        return call_of(ToolCall("", self.name, parse_arguments(raw), raw, self.native_id), index)
-
-
 @final
 class ReplyEncoder:
     """Events in, the provider's stream out. Calls are told together, at the end, as Mistral's own models do."""
@@ -91,7 +74,7 @@ class ReplyEncoder:
         self._model = model
         self._id = ""
         self._usage = Usage()
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, PendingCall] = {}
         self._finished: Finished | None = None
         self._begun = False
         self._over = False
@@ -107,10 +90,9 @@ class ReplyEncoder:
             case Sealed(_, payload, "signature", "reasoning"):
                 return self._say([thinking_chunk("", payload)])
             case ArgumentsDelta(index, text):
-                self._calls.setdefault(index, _Call()).pieces.append(text)
-            case CallStarted(index, native_id, name):
-                call = self._calls.setdefault(index, _Call())
-                call.native_id, call.name = native_id or call.native_id, name or call.name
+                self._calls.setdefault(index, PendingCall()).pieces.append(text)
+            case CallStarted(index):
+                self._calls.setdefault(index, PendingCall()).start(event)
             case MediaArrived(_, media):
                 return self._say(describe(media).text)
             case _:
@@ -124,7 +106,7 @@ class ReplyEncoder:
         ended = self._finished or Finished("tool_calls" if self._calls else "stop")
         delta: dict[str, Any] = {"content": ""}
         if self._calls:
-            calls = [call.encoded(index) for index, call in enumerate(self._calls.values())]
+            calls = [call_of(call.call(), index) for index, call in enumerate(self._calls.values())]
             delta = {"content": None, "tool_calls": calls}
         last = self._chunk(delta, finish_reason(ended.reason, ended.raw))
         return b"".join((self._begin(), last, sse.encode(_DONE)))
@@ -135,7 +117,7 @@ class ReplyEncoder:
                 self._id = reply_id
                 self._model = self._model or model
             case UsageReported(usage):
-                self._usage = merged(self._usage, usage)
+                self._usage = self._usage.updated(usage)
             case Finished():
                 self._finished = self._finished or event  # told at the end: counts may still come
             case Failed(error):

@@ -116,16 +116,3 @@ class Chunk(Struct, gc=False):
 
 CHUNKS = msgspec.json.Decoder(Chunk)
 PORTIONS = msgspec.json.Decoder(Portion)
-TEXT = msgspec.json.Decoder(str)
-
-
-def arguments_text(arguments: Raw) -> str:
-    """The text of the arguments, in whichever of the two forms they came."""
-    held = bytes(arguments)
-    if held[:1] == b'"':
-        try:
-            return TEXT.decode(held)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            pass  # what cannot be read is kept as it stands
-    told = held.decode("utf-8", "replace")
-    return "" if told == "null" else told

@@ -20,6 +20,7 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.conversation.usage import Usage
+from segue.dialects.calls import arguments_text
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.errors import encode_error, error_from
 from segue.errors import ProtocolError
@@ -138,7 +139,7 @@ class ReplyReader:
             self._index += 1
             self._called = True
             events.append(CallStarted(self._index, call.id or "", call.function.name or ""))
-            arguments = wire.arguments_text(call.function.arguments)
+            arguments = arguments_text(call.function.arguments)
             if arguments:
                 events.append(ArgumentsDelta(self._index, arguments))
         self._open = ""

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Text, ToolCall, ToolResult
-from segue.conversation.events import parse_arguments
 from segue.conversation.message import Message
+from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.rules import OLLAMA
 from segue.dialects.ollama.settings import decode_options, decode_tools, encode_settings
-from segue.dialects.request_fields import items, record, text
+from segue.dialects.request_fields import items, listed, record, text
+from segue.dialects.request_messages import check_target, completion_text, encode_steps, take_system
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.transcript.steps import Completion, Transcript
+    from segue.transcript.steps import Transcript
 
 NAME = OLLAMA.target.dialect
-_unsayable = partial(unencodable, "Ollama")
+WIRE = "Ollama"
 WireMessage: TypeAlias = wire.TextMessage | wire.Assistant | wire.Result
 _MIMES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "UklGR": "image/webp", "R0lGO": "image/gif"}
 """How the base64 of an image begins: the wire does not tell its type."""
@@ -44,32 +44,21 @@ def encode_request(
     *,
     after: int = 0,
 ) -> EncodedRequest:
-    if transcript.target.dialect not in ("", NAME):
-        raise _unsayable(f"what was rendered for {transcript.target.dialect}", 0)
+    check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
     body = {
         "model": options.model or transcript.target.model,
-        "messages": _encode_messages(transcript, after),
+        "messages": encode_steps(transcript, after, WIRE, _encode_system, _encode_user, _encode_model),
         **settings,
     }
     return EncodedRequest(wire.ENCODER.encode(body), tuple(repairs))
 
 
-def _encode_messages(transcript: Transcript, after: int) -> list[WireMessage]:
-    messages: list[WireMessage] = []
-    if transcript.system and not after:
-        messages.append(wire.TextMessage("system", transcript.system))
-    for index, step in enumerate(transcript.steps[after:], after):
-        if type(step) is UserStep:
-            if step.instruction:
-                raise _unsayable("an instruction in mid-conversation", index)
-            messages.append(_encode_user(step, index))
-        elif type(step) is ModelStep:
-            _encode_model(step, index, messages)
-    return messages
+def _encode_system(text: str) -> WireMessage:
+    return wire.TextMessage("system", text)
 
 
-def _encode_user(step: UserStep, index: int) -> wire.TextMessage:
+def _encode_user(step: UserStep, index: int) -> WireMessage:
     said: list[str] = []
     images: list[str] = []
     for block in step.blocks:
@@ -78,7 +67,7 @@ def _encode_user(step: UserStep, index: int) -> wire.TextMessage:
         elif media_type(block).startswith("image/") and block.data:
             images.append(block.data)
         else:
-            raise _unsayable("anything but images by content", index)
+            raise unencodable(WIRE, "anything but images by content", index)
     return wire.TextMessage("user", said[0] if len(said) == 1 else "\n\n".join(said), images)  # OLL-01
 
 
@@ -91,25 +80,16 @@ def _encode_model(step: ModelStep, index: int, messages: list[WireMessage]) -> N
         if type(block) is AnsweredCall:
             function = wire.RequestFunction(len(calls), block.name, Raw(block.arguments))
             calls.append(wire.RequestCall(block.id, function))
-            told = _encode_completion(block.completion, index)
-            results.append(wire.Result(block.name, block.id, told))
+            output = completion_text(block.completion, WIRE, index)
+            results.append(wire.Result(block.name, block.id, output))
         elif type(block) is Text:
             said.append(block.text)
         elif type(block) is Reasoning:
             thoughts.append(block.text)
         else:
-            raise _unsayable("media from the model", index)
+            raise unencodable(WIRE, "media from the model", index)
     messages.append(wire.Assistant("".join(said), "".join(thoughts), calls))
     messages += results
-
-
-def _encode_completion(done: Completion, index: int) -> str:
-    if done.media:
-        raise _unsayable("media in a tool's result", index)
-    # There is no flag for a failure, so the text must say it.
-    if done.is_error and done.reason is None and done.text[:5].lower() != "error":
-        return f"Error: {done.text}"
-    return done.text
 
 
 # The other way
@@ -144,27 +124,20 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         _decode_message(record(message, f"messages[{index}]"), f"messages[{index}]", origin)
         for index, message in enumerate(items(body.get("messages"), "messages"))
     ]
-    first = 0
-    while first < len(messages) - 1 and messages[first].instruction:
-        first += 1
-    system = "\n\n".join(said for message in messages[:first] if (said := message.text))
-    return DecodedRequest(
-        messages=tuple(messages[first:]), system=system, tools=tuple(decode_tools(body)), options=options
-    )
+    system, rest = take_system("", messages)
+    return DecodedRequest(messages=rest, system=system, tools=tuple(decode_tools(body)), options=options)
 
 
 def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Message:
     said = text(message.get("content"), f"{path}.content")
     thought = text(message.get("thinking"), f"{path}.thinking")
-    images = message.get("images")
     shown: list[Block] = [
         _decode_image(image, f"{path}.images[{index}]")
-        for index, image in enumerate(items(images, f"{path}.images") if images is not None else ())
+        for index, image in enumerate(listed(message.get("images"), f"{path}.images"))
     ]
-    calls = message.get("tool_calls")
     called: list[Block] = [
         _decode_call(record(call, f"{path}.tool_calls[{index}]"), f"{path}.tool_calls[{index}]")
-        for index, call in enumerate(items(calls, f"{path}.tool_calls") if calls is not None else ())
+        for index, call in enumerate(listed(message.get("tool_calls"), f"{path}.tool_calls"))
     ]
     role = text(message.get("role"), f"{path}.role").lower()  # OLL-03: any word, in any case
     if role == "tool":
@@ -188,9 +161,7 @@ def _decode_image(image: Any, path: str) -> Media:
 
 def _decode_call(call: dict[str, Any], path: str) -> ToolCall:
     function = record(call.get("function"), f"{path}.function")
-    given = function.get("arguments")
-    raw = given if isinstance(given, str) else ""
-    arguments = parse_arguments(given) if isinstance(given, str) else {} if given is None else given
+    arguments, raw = read_arguments(function.get("arguments"))
     name = text(function.get("name"), f"{path}.function.name")
     return ToolCall("", name, arguments, raw, text(call.get("id"), f"{path}.id"))
 

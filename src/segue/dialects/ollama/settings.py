@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.conversation.json_safe import encodable, is_json_safe, json_safe
+from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
-from segue.dialects.request_fields import flag, items, number, record, text, whole
+from segue.dialects.request_fields import flag, function_tool, listed, number, record, text, texts, whole
+from segue.dialects.request_settings import RequestSettings
 from segue.dialects.schemas import flavours
-from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from segue.conversation.options import Effort
     from segue.dialects.card import ModelCard
-    from segue.transcript.repairs import Kind
+    from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
 _ENGINE = frozenset(  # OLL-14
@@ -33,35 +32,18 @@ def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
     settings = _Settings(transcript, options, card)
+    settings.body["stream"] = options.stream  # OLL-20: unasked, the server streams
     settings.tools(tools)
     settings.thinking()
     settings.engine()
     if options.response_schema is not None:  # OLL-18
         schema = options.response_schema
-        settings.body["format"] = schema if is_json_safe(schema) else json_safe(schema)
-    for key, value in settings.extra.items():
-        if key not in ("model", "messages", "tools", "options") and key not in _ENGINE:
-            settings.body.setdefault(key, value)
+        settings.body["format"] = ensure_json_safe(schema)
+    settings.add_extra({"model", "messages", "tools", "options"} | _ENGINE)
     return settings.body, settings.repairs
 
 
-class _Settings:
-    def __init__(self, transcript: Transcript, options: Options, card: ModelCard) -> None:
-        self.transcript = transcript
-        self.options = options
-        self.card = card
-        extra = options.extra or {}
-        self.extra = extra if is_json_safe(extra) else json_safe(extra)
-        # OLL-20: unasked, the server streams.
-        self.body: dict[str, Any] = {"stream": options.stream}
-        self.repairs: list[Repair] = []
-
-    def note(self, kind: Kind, path: str, decision: str = "") -> None:
-        self.repairs.append(Repair(kind, self.transcript.target.dialect, path, decision=decision))
-
-    def not_sent(self, option: str, decision: str = "") -> None:
-        self.note("option_not_sent", f"options.{option}", decision)
-
+class _Settings(RequestSettings):
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
         choice = self.options.tool_choice
         if tools and not self.card.tools:  # OLL-07
@@ -82,13 +64,11 @@ class _Settings:
             self.not_sent("parallel_calls")
 
     def _tool(self, index: int, tool: ToolSpec) -> dict[str, Any]:
-        schema, lost = flavours.ollama(tool.parameters)  # OLL-17
-        if lost:
-            self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
+        schema = self.tool_schema(tool, index, flavours.ollama)  # OLL-17
         if tool.strict:
             self.note("option_not_sent", f"tools[{index}].strict")
         function = {
-            "name": self.transcript.names.get(tool.name, tool.name),
+            "name": self.tool_name(tool.name),
             "description": encodable(tool.description),
             "parameters": schema,
         }
@@ -108,16 +88,9 @@ class _Settings:
         elif self.card.thinking == "switch":
             self.body["think"] = True
         else:
-            self.body["think"] = self._level(effort)
-
-    def _level(self, effort: Effort) -> str:
-        """The asked level, or the nearest the model has."""
-        known = [name for name in _LEVELS if not self.card.efforts or name in self.card.efforts]
-        rank = _LEVELS.index(_LEVEL_OF.get(effort, effort))
-        level = min(known, key=lambda name: abs(_LEVELS.index(name) - rank), default=_LEVELS[rank])
-        if level != effort:
-            self.not_sent("effort", f'the model does not know "{effort}"; sent as "{level}"')
-        return level
+            self.body["think"] = self.nearest_level(
+                effort, _LEVELS, _LEVELS.index(_LEVEL_OF.get(effort, effort))
+            )
 
     def engine(self) -> None:
         options = self.options
@@ -175,7 +148,7 @@ def decode_options(body: Mapping[str, Any]) -> Options:
     return Options(
         model=text(body.get("model"), "model"),
         stream=streamed is not False,  # OLL-20
-        stop=_decode_stop(stop),
+        stop=texts(stop, "options.stop"),
         effort=effort,
         response_schema=shape if isinstance(shape, dict) else None,
         extra=extra or None,
@@ -183,21 +156,7 @@ def decode_options(body: Mapping[str, Any]) -> Options:
     )
 
 
-def _decode_stop(stop: Any) -> tuple[str, ...]:
-    if stop is None:
-        return ()
-    listed = [stop] if isinstance(stop, str) else items(stop, "options.stop")
-    return tuple(text(word, "options.stop") for word in listed)
-
-
 def decode_tools(body: Mapping[str, Any]) -> Iterator[ToolSpec]:
-    tools = body.get("tools")
-    for index, given in enumerate(items(tools, "tools") if tools is not None else ()):
+    for index, tool in enumerate(listed(body.get("tools"), "tools")):
         path = f"tools[{index}]"
-        function = record(record(given, path).get("function"), f"{path}.function")
-        schema = function.get("parameters")
-        yield ToolSpec(
-            text(function.get("name"), f"{path}.function.name"),
-            text(function.get("description"), f"{path}.function.description"),
-            record(schema, f"{path}.function.parameters") if schema is not None else None,
-        )
+        yield function_tool(record(tool, path).get("function"), f"{path}.function")

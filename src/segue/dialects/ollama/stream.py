@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
-from segue.conversation.blocks import ToolCall
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
@@ -15,10 +14,9 @@ from segue.conversation.events import (
     ReplyStarted,
     TextDelta,
     UsageReported,
-    parse_arguments,
 )
 from segue.conversation.usage import Usage
-from segue.dialects.counts import merged
+from segue.dialects.calls import PendingCall
 from segue.dialects.ndjson import LineDecoder
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.errors import encode_error
@@ -59,21 +57,6 @@ class ReplyDecoder:
 # The other way
 
 
-class _Call:
-    """A call whose arguments still arrive: on this wire it goes out whole (OLL-21)."""
-
-    __slots__ = ("name", "native_id", "pieces")
-
-    def __init__(self) -> None:
-        self.native_id = ""
-        self.name = ""
-        self.pieces: list[str] = []
-
-    def encoded(self, index: int) -> dict[str, Any]:
-        raw = "".join(self.pieces)
-        return call_of(ToolCall("", self.name, parse_arguments(raw), raw, self.native_id), index)
-
-
 @final
 class ReplyEncoder:
     """Events in, the provider's stream out. Calls are told together, before the last line."""
@@ -81,7 +64,7 @@ class ReplyEncoder:
     def __init__(self, model: str) -> None:
         self._model = model
         self._usage = Usage()
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, PendingCall] = {}
         self._finished: Finished | None = None
         self._over = False
 
@@ -94,16 +77,15 @@ class ReplyEncoder:
             case ReasoningDelta(_, text):
                 return self._line({"role": "assistant", "content": "", "thinking": text})
             case ArgumentsDelta(index, text):
-                self._calls.setdefault(index, _Call()).pieces.append(text)
-            case CallStarted(index, native_id, name):
-                call = self._calls.setdefault(index, _Call())
-                call.native_id, call.name = native_id or call.native_id, name or call.name
+                self._calls.setdefault(index, PendingCall()).pieces.append(text)
+            case CallStarted(index):
+                self._calls.setdefault(index, PendingCall()).start(event)
             case MediaArrived(_, media):
                 return self._line({"role": "assistant", "content": describe(media).text})
             case ReplyStarted(_, model):
                 self._model = self._model or model
             case UsageReported(usage):
-                self._usage = merged(self._usage, usage)
+                self._usage = self._usage.updated(usage)
             case Finished():
                 self._finished = self._finished or event  # told at the end: counts may still come
             case Failed(error):
@@ -119,7 +101,7 @@ class ReplyEncoder:
         self._over = True
         told = b""
         if self._calls:
-            calls = [call.encoded(index) for index, call in enumerate(self._calls.values())]
+            calls = [call_of(call.call(), index) for index, call in enumerate(self._calls.values())]
             told = self._line({"role": "assistant", "content": "", "tool_calls": calls})
         ended = self._finished or Finished("tool_calls" if self._calls else "stop")
         silence = {"role": "assistant", "content": ""}

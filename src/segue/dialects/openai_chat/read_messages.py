@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
-from segue.conversation.events import parse_arguments
 from segue.conversation.message import Message
 from segue.dialects import request_fields
+from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from
 from segue.dialects.openai_chat.wire import HELD_FILE, seal_of
 from segue.transcript.value_text import json_of
@@ -138,16 +138,13 @@ def _stamped(blocks: list[Block], extra_content: Any, origin: Origin) -> list[Bl
 
 
 def _calls(told: dict[str, Any], path: str, origin: Origin) -> list[Block]:
-    listed = told.get("tool_calls")
     calls: list[Block] = [
         _read_call(
             request_fields.record(item, f"{path}.tool_calls[{number}]"),
             f"{path}.tool_calls[{number}]",
             origin,
         )
-        for number, item in enumerate(
-            request_fields.items(listed, f"{path}.tool_calls") if listed is not None else ()
-        )
+        for number, item in enumerate(request_fields.listed(told.get("tool_calls"), f"{path}.tool_calls"))
     ]
     function = told.get("function_call")
     if isinstance(function, dict) and function.get("name"):
@@ -162,14 +159,13 @@ def _read_call(told: dict[str, Any], path: str, origin: Origin) -> ToolCall:
         function: dict[str, Any] = {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
     else:
         function = request_fields.record(told.get("function"), f"{path}.function")
-    arguments = function.get("arguments")
-    raw = arguments if isinstance(arguments, str) else ""
+    arguments, raw = read_arguments(function.get("arguments"))
     extra = told.get("extra_content")
     signature = seal_of(extra) if isinstance(extra, dict) else ""
     return ToolCall(
         "",
         request_fields.text(function.get("name"), f"{path}.function.name"),
-        parse_arguments(raw) if raw or arguments is None else arguments,
+        arguments,
         raw,
         "" if native_id is None else str(native_id),
         Seal(origin, signature, "thought") if signature else None,

@@ -36,29 +36,21 @@ def read_tools(body: Mapping[str, Any], extra: dict[str, Any]) -> tuple[ToolSpec
     found: list[ToolSpec] = []
     others: list[Any] = []
     for field in ("tools", "functions"):
-        listed = body.get(field)
-        for number, item in enumerate(request_fields.items(listed, field) if listed is not None else ()):
+        for number, item in enumerate(request_fields.listed(body.get(field), field)):
             path = f"{field}[{number}]"
             tool = request_fields.record(item, path)
             if field == "tools" and tool.get("type", "function") != "function":
                 others.append(item)
                 continue
             nested = "function" in tool
-            found.append(_spec(tool["function"] if nested else tool, f"{path}.function" if nested else path))
+            found.append(
+                request_fields.function_tool(
+                    tool["function"] if nested else tool, f"{path}.function" if nested else path
+                )
+            )
     if others:
         extra["tools"] = others
     return tuple(found)
-
-
-def _spec(told: Any, path: str) -> ToolSpec:
-    function = request_fields.record(told, path)
-    parameters = function.get("parameters")
-    return ToolSpec(
-        request_fields.text(function.get("name"), f"{path}.name"),
-        request_fields.text(function.get("description"), f"{path}.description"),
-        None if parameters is None else request_fields.record(parameters, f"{path}.parameters"),
-        request_fields.flag(function.get("strict"), f"{path}.strict"),
-    )
 
 
 def read_options(body: Mapping[str, Any], extra: dict[str, Any]) -> Options:
@@ -79,24 +71,13 @@ def read_options(body: Mapping[str, Any], extra: dict[str, Any]) -> Options:
         top_k=request_fields.whole(body.get("top_k"), "top_k"),
         repeat_penalty=request_fields.number(penalty, "repeat_penalty"),
         seed=request_fields.whole(body.get("seed"), "seed"),
-        stop=_stops(body.get("stop")),
+        stop=request_fields.texts(body.get("stop"), "stop"),
         tool_choice=_choice(body, extra),
         parallel_calls=request_fields.flag(body.get("parallel_tool_calls"), "parallel_tool_calls"),
         effort=effort,
         thinking_budget=budget,
         response_schema=_schema(body.get("response_format"), extra),
         extra=extra or None,
-    )
-
-
-def _stops(told: Any) -> tuple[str, ...]:
-    if told is None:
-        return ()
-    if isinstance(told, str):
-        return (told,)
-    return tuple(
-        request_fields.text(word, f"stop[{number}]")
-        for number, word in enumerate(request_fields.items(told, "stop"))
     )
 
 

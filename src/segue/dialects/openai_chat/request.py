@@ -12,13 +12,14 @@ from segue.conversation.blocks import Media, Origin, Reasoning, Text
 from segue.dialects import request_fields
 from segue.dialects.data_urls import kind_of, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
+from segue.dialects.errors import unencodable
 from segue.dialects.openai_chat import wire
 from segue.dialects.openai_chat.fast import read_fast
 from segue.dialects.openai_chat.read_messages import read_message
 from segue.dialects.openai_chat.read_settings import read_options, read_tools
 from segue.dialects.openai_chat.reply import read_details
 from segue.dialects.openai_chat.settings import SettingsEncoder
-from segue.errors import TranscriptError
+from segue.dialects.request_messages import check_target, take_system
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, Transcript, UserStep
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from segue.dialects.openai_chat.wire import Variant
 
 _ENCODER = msgspec.json.Encoder()
+WIRE = "Chat"
 WireMessage: TypeAlias = wire.SystemMessage | wire.UserMessage | wire.AssistantMessage | wire.ToolMessage
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
 
@@ -42,8 +44,7 @@ def encode_request(
     *,
     after: int = 0,
 ) -> EncodedRequest:
-    if transcript.target.dialect not in ("", variant.name):
-        raise _unsayable(f"It was rendered for {transcript.target.dialect}, not for {variant.name}.")
+    check_target(transcript, variant.name, WIRE)
     settings = SettingsEncoder(variant, options, card)
     settings.encode(tools, transcript.names)
     body = {
@@ -52,15 +53,6 @@ def encode_request(
         **settings.body,
     }
     return EncodedRequest(_ENCODER.encode(body), tuple(settings.repairs))
-
-
-def _unsayable(what: str, path: str = "") -> TranscriptError:
-    return TranscriptError(
-        f"This transcript cannot be said here. {what}",
-        code="unsayable",
-        path=path,
-        hint="Render the conversation for this target first.",
-    )
 
 
 def _encode_messages(variant: Variant, transcript: Transcript, after: int) -> list[WireMessage]:
@@ -129,7 +121,7 @@ def _shown(media: Media, index: int) -> Mapping[str, Any]:
     if kind == "document" and media.data:
         name = media.name or f"document.{mime.rpartition('/')[2]}"
         return {"type": "file", "file": {"filename": name, "file_data": url_of(media)}}
-    raise _unsayable(f"There is no way to show {mime}.", f"steps[{index}]")
+    raise unencodable(WIRE, f"media of type {mime}", index)
 
 
 def _encode_model(variant: Variant, step: ModelStep, index: int, messages: list[WireMessage]) -> None:
@@ -151,7 +143,7 @@ def _encode_model(variant: Variant, step: ModelStep, index: int, messages: list[
         elif type(block) is Reasoning:
             thoughts.append(block)
         else:
-            raise _unsayable("A model's message cannot show media.", f"steps[{index}]")
+            raise unencodable(WIRE, "media from the model", index)
     if any(texts) or not calls:
         message.content = texts[0] if len(texts) == 1 else _encode_texts(variant, texts)
     elif variant.silence != "omit":
@@ -186,14 +178,14 @@ def _encode_thoughts(
     if variant.details:
         sealed = [thought.seal.payload for thought in thoughts if thought.seal is not None]
         if len(sealed) < len(thoughts):
-            raise _unsayable("Reasoning without its seal.", f"steps[{index}]")
+            raise unencodable(WIRE, "reasoning without a seal", index)
         message.reasoning_details = Raw(_one_list(sealed).encode())
     elif variant.thoughts == "reasoning_content":
         message.reasoning_content = "".join(thought.text for thought in thoughts)
     elif variant.thoughts == "reasoning":
         message.reasoning = "".join(thought.text for thought in thoughts)
     else:
-        raise _unsayable("The target takes no reasoning back.", f"steps[{index}]")  # CHAT-50
+        raise unencodable(WIRE, "reasoning of the model", index)  # CHAT-50
 
 
 def _one_list(payloads: list[str]) -> str:
@@ -218,7 +210,7 @@ def _encode_results(
     for call in calls:
         done = call.completion
         if done.media:
-            raise _unsayable("A tool's result cannot show media.", f"steps[{index}]")
+            raise unencodable(WIRE, "media in a tool's result", index)
         # CHAT-18: there is no flag for a failure; its text tells.
         messages.append(wire.ToolMessage(call.id, done.text, call.name if variant.result_names else UNSET))
 
@@ -231,17 +223,13 @@ def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
     tools = read_tools(body, extra)
     options = read_options(body, extra)
     origin = Origin(variant.name, model=options.model)
-    told = [
+    messages = [
         read_fast(item, origin)
         or read_message(request_fields.record(item, f"messages[{index}]"), f"messages[{index}]", origin)
         for index, item in enumerate(request_fields.items(body.get("messages"), "messages"))
     ]
-    # What the operator says first is the system prompt; one message there must be.
-    first = 0
-    while first < len(told) - 1 and told[first].instruction and _is_text(told[first].blocks):
-        first += 1
-    system = "\n\n".join(text for message in told[:first] if (text := message.text))
-    return DecodedRequest(messages=tuple(told[first:]), system=system, tools=tools, options=options)
+    system, rest = take_system("", messages)
+    return DecodedRequest(messages=rest, system=system, tools=tools, options=options)
 
 
 _OWN_FIELDS = frozenset(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
 from segue.conversation.options import Effort
 from segue.conversation.tools import Named
+from segue.dialects.schemas.strict import is_strict
 from segue.errors import TranscriptError
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
@@ -220,22 +222,3 @@ def _nearest(effort: Effort, known: tuple[str, ...]) -> str:
     wanted = EFFORTS.index(effort)
     places = {level: place for place, level in enumerate(EFFORTS) if level in known}
     return min(places, key=lambda level: abs(places[level] - wanted)) if places else effort
-
-
-def is_strict(schema: Any) -> bool:
-    """CHAT-35: every object in it names all its properties as required and allows no others."""
-    if isinstance(schema, list):
-        return all(is_strict(item) for item in schema)
-    if not isinstance(schema, Mapping):
-        return True
-    if schema.get("type") == "object" or "properties" in schema:
-        properties, required = schema.get("properties") or {}, schema.get("required") or []
-        if schema.get("additionalProperties") is not False or not isinstance(properties, Mapping):
-            return False
-        if set(required) != set(properties):
-            return False
-    return "allOf" not in schema and all(
-        is_strict(value)
-        for key, value in schema.items()
-        if key not in ("enum", "const", "default", "required")
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
-from msgspec import structs
 
 from segue.conversation.events import (
     ArgumentsDelta,
@@ -144,9 +143,8 @@ class ReplyEncoder:
     def _keep(self, event: UsageReported | Finished) -> None:
         if isinstance(event, Finished):
             self._finished = self._finished or event
-        else:  # fields that are told replace earlier ones
-            told = {name: count for name, count in structs.asdict(event.usage).items() if count is not None}
-            self._usage = structs.replace(self._usage or event.usage, **told)
+        else:
+            self._usage = (self._usage or event.usage).updated(event.usage)
 
     def close(self) -> bytes:
         if self._failed or self._finished is None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
-from segue.conversation.events import parse_arguments
 from segue.conversation.json_safe import encodable
 from segue.conversation.message import Message
 from segue.conversation.tools import ToolSpec
+from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
@@ -17,7 +16,8 @@ from segue.dialects.opaque_blocks import OpaqueBlockFilter, opaque_block, seal_b
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.settings import decode_options, encode_settings
-from segue.dialects.request_fields import items, record, take_system, text, unknown, wrong_type
+from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
+from segue.dialects.request_messages import check_target, take_system
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Completion, Transcript
 
 NAME = OPENAI_RESPONSES.target.dialect
-_unsayable = partial(unencodable, "Responses")
+WIRE = "Responses"
 
 
 def encode_request(
@@ -46,8 +46,7 @@ def encode_request(
     *,
     after: int = 0,
 ) -> EncodedRequest:
-    if transcript.target.dialect not in ("", NAME):
-        raise _unsayable(f"what was rendered for {transcript.target.dialect}")
+    check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
     settings["input"] = _encode_items(transcript, after)
     return EncodedRequest(wire.ENCODER.encode(settings), tuple(repairs))
@@ -82,7 +81,7 @@ def _encode_model(step: ModelStep, index: int, opaque: OpaqueBlockFilter, encode
             encoded.append(wire.ReasoningItem(summary, block.seal.payload))
         else:
             what = "reasoning without a seal" if type(block) is Reasoning else "media from the model"
-            raise _unsayable(what, index)
+            raise unencodable(WIRE, what, index)
     encoded += outputs  # RESP-12: all calls, then all outputs
 
 
@@ -127,9 +126,9 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     listed = [{"role": "user", "content": given}] if isinstance(given, str) else given
     messages = list(_grouped(items(listed if listed is not None else [], "input"), origin))
     system = _decode_instructions(body.get("instructions"))
-    system, messages = take_system(system, messages)
+    system, adopted = take_system(system, messages)
     return DecodedRequest(
-        messages=tuple(messages),
+        messages=adopted,
         system=system,
         tools=tuple(_decode_tools(body.get("tools"))),
         options=decode_options(body),
@@ -201,9 +200,7 @@ def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speak
 
 
 def _decode_call(item: dict[str, Any], path: str) -> ToolCall:
-    given = item.get("arguments")
-    raw = given if isinstance(given, str) else ""
-    parsed: Any = parse_arguments(raw) if given is None or isinstance(given, str) else given
+    parsed, raw = read_arguments(item.get("arguments"))
     return ToolCall(
         "",
         text(item.get("name"), f"{path}.name"),
@@ -281,7 +278,7 @@ def _as_words(item: dict[str, Any]) -> str:
 
 
 def _decode_tools(value: Any) -> Iterator[ToolSpec]:
-    for index, given in enumerate(items(value, "tools") if value is not None else ()):
+    for index, given in enumerate(listed(value, "tools")):
         path = f"tools[{index}]"
         tool = record(given, path)
         kind = tool.get("type", "function")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.conversation.json_safe import encodable, is_json_safe, json_safe
+from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.card import UNKNOWN
 from segue.dialects.request_fields import flag, number, record, text, whole
+from segue.dialects.request_settings import RequestSettings
 from segue.dialects.schemas import flavours
-from segue.transcript.repairs import Repair
+from segue.dialects.schemas.strict import is_strict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice, ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.transcript.repairs import Kind
+    from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
 LEAST_OUTPUT = 16  # RESP-05
 _LEVELS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 SEALED = "reasoning.encrypted_content"
 _STORED = ("previous_response_id", "conversation")
-_SPELLED = frozenset(
+_ENCODED = frozenset(
     {"model", "input", "instructions", "stream", "tools", "tool_choice", "reasoning", *_STORED}
 )
 
@@ -44,31 +45,18 @@ def encode_settings(
     settings.answer_format()
     settings.tools(tools)
     settings.sampling()
-    for key, value in settings.extra.items():
-        if key not in _SPELLED:
-            settings.body.setdefault(key, value)
+    settings.add_extra(_ENCODED)
     return settings.body, settings.repairs
 
 
-class _Settings:
+class _Settings(RequestSettings):
     def __init__(self, transcript: Transcript, options: Options, card: ModelCard) -> None:
-        self.transcript = transcript
-        self.options = options
-        self.card = card
-        extra = options.extra or {}
-        self.extra = extra if is_json_safe(extra) else json_safe(extra)
-        self.repairs: list[Repair] = []
-        self.body: dict[str, Any] = {"model": options.model or transcript.target.model}
+        super().__init__(transcript, options, card)
+        self.body["model"] = options.model or transcript.target.model
         if options.stream:
             self.body["stream"] = True
         if transcript.system:
             self.body["instructions"] = transcript.system
-
-    def note(self, kind: Kind, path: str, decision: str = "") -> None:
-        self.repairs.append(Repair(kind, self.transcript.target.dialect, path, decision=decision))
-
-    def not_sent(self, option: str, decision: str = "") -> None:
-        self.note("option_not_sent", f"options.{option}", decision)
 
     def state(self) -> None:
         """We keep the conversation, not the provider: every item is sent, and seals must come back (RESP-40)."""
@@ -102,29 +90,20 @@ class _Settings:
             return
         config = {key: value for key, value in native.items() if key != "effort"} if native else {}
         if effort is not None:
-            config = {"effort": self._level(effort), **config}
+            config = {"effort": self.level_below(effort, _LEVELS, self.card.efforts or _LEVELS), **config}
         if config:
             self.body["reasoning"] = config
-
-    def _level(self, effort: Effort) -> str:
-        """The asked level, or the nearest below it that the model has, or its lowest."""
-        known = [level for level in _LEVELS if not self.card.efforts or level in self.card.efforts]
-        below = [level for level in known if _LEVELS.index(level) <= _LEVELS.index(effort)]
-        level = below[-1] if below else known[0]
-        if level != effort:
-            self.not_sent("effort", f'the model does not know "{effort}"; sent as "{level}"')
-        return level
 
     def answer_format(self) -> None:
         schema, native = self.options.response_schema, self.extra.get("text")
         config = dict(native) if isinstance(native, dict) else {}
         if schema is not None and "format" not in config:
-            said = schema if is_json_safe(schema) else json_safe(schema)
+            said = ensure_json_safe(schema)
             config["format"] = {
                 "type": "json_schema",
                 "name": "answer",
                 "schema": said,
-                "strict": _is_strict(said),
+                "strict": is_strict(said),
             }
         if config:
             self.body["text"] = config
@@ -134,40 +113,34 @@ class _Settings:
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
         own = [tool for tool in self.extra.get("tools") or () if isinstance(tool, dict)]
         spelled = [*(self._tool(index, tool) for index, tool in enumerate(tools)), *own]
-        choice = self.options.tool_choice
         if not spelled:
-            if choice not in (None, "auto", "none"):
-                self.not_sent("tool_choice", "there are no tools")
+            self.takes(())
             return
         self.body["tools"] = spelled
-        self.body["tool_choice"] = self._choice(choice)
+        self.body["tool_choice"] = self._choice()
         if self.options.parallel_calls is not None:
             self.body["parallel_tool_calls"] = self.options.parallel_calls
 
     def _tool(self, index: int, tool: ToolSpec) -> dict[str, Any]:
-        schema, lost = flavours.object_root(tool.parameters)  # RESP-32
-        if lost:
-            self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
-        strict = bool(tool.strict) and _is_strict(schema)
+        schema = self.tool_schema(tool, index, flavours.object_root)  # RESP-32
+        strict = bool(tool.strict) and is_strict(schema)
         if tool.strict and not strict:
             self.note("option_not_sent", f"tools[{index}].strict", "the schema is not closed everywhere")
         spelled: dict[str, Any] = {
             "type": "function",
-            "name": self.transcript.names.get(tool.name, tool.name),
+            "name": self.tool_name(tool.name),
         }
         if tool.description:
             spelled["description"] = encodable(tool.description)
         # RESP-31: left unsaid, the provider would try to be strict.
         return {**spelled, "parameters": schema, "strict": strict}
 
-    def _choice(self, choice: ToolChoice | None) -> Any:
+    def _choice(self) -> Any:
+        choice = self.tool_choice()
         if choice is None:
             return self.extra.get("tool_choice") or "auto"
-        if choice not in ("auto", "none") and not self.card.forced_choice:
-            self.note("choice_weakened", "options.tool_choice", "the model refuses a forced choice")
-            return "auto"
         if type(choice) is Named:
-            return {"type": "function", "name": self.transcript.names.get(choice.name, choice.name)}
+            return {"type": "function", "name": self.tool_name(choice.name)}
         return choice
 
     # Sampling
@@ -187,22 +160,6 @@ class _Settings:
                 self.body[name] = value
             else:
                 self.not_sent(name, "the model takes no sampling parameters")
-
-
-def _is_strict(schema: Any) -> bool:
-    """Whether every object in it is closed and asks for all its properties, as strict mode wants (RESP-31)."""
-    if isinstance(schema, list):
-        return all(_is_strict(held) for held in schema)
-    if not isinstance(schema, dict):
-        return True
-    if schema.get("type") == "object" or "properties" in schema:
-        properties = schema.get("properties") or {}
-        required = schema.get("required") or ()
-        if schema.get("additionalProperties") is not False or set(properties) != set(required):
-            return False
-    nested = (*(schema.get("properties") or {}).values(), *(schema.get("$defs") or {}).values())
-    inner = (schema.get("items"), schema.get("anyOf"), schema.get("prefixItems"))
-    return all(_is_strict(held) for held in (*nested, *inner))
 
 
 # The other way

@@ -20,7 +20,6 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import Usage
 from segue.dialects import sse
-from segue.dialects.counts import merged
 from segue.dialects.opaque_blocks import is_opaque
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import error_from, error_object
@@ -245,7 +244,7 @@ class ReplyEncoder:
                 self._started = event
                 return self._begin()
             case UsageReported(usage):
-                self._usage = merged(self._usage or Usage(), usage)
+                self._usage = (self._usage or Usage()).updated(usage)
                 return b""
             case Finished():
                 self._finished = self._finished or event

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from segue.conversation.json_safe import is_json_safe, json_safe
+from segue.conversation.json_safe import ensure_json_safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -101,7 +101,7 @@ def _read(value: Any, *, inline: bool) -> tuple[Schema, list[str]]:
         return {}, []
     if not isinstance(value, dict):
         return {}, ["the schema is not an object and was left out"]
-    root = value if is_json_safe(value) else json_safe(value)
+    root = ensure_json_safe(value)
     reader = _Reader(root, inline=inline)
     return reader.read(root, "", (), 0), reader.notes
 

@@ -1,0 +1,85 @@
+"""What several wires share in writing and reading the messages of a request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from segue.conversation.blocks import Text, ToolResult
+from segue.conversation.message import Message
+from segue.dialects.errors import unencodable
+from segue.transcript.steps import UserStep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from segue.conversation.blocks import Block
+    from segue.transcript.steps import Completion, ModelStep, Transcript
+
+M = TypeVar("M")
+
+
+def check_target(transcript: Transcript, dialect: str, wire: str) -> None:
+    """Refuse a transcript that was rendered for another dialect."""
+    if transcript.target.dialect not in ("", dialect):
+        raise unencodable(wire, f"what was rendered for {transcript.target.dialect}")
+
+
+def encode_steps(
+    transcript: Transcript,
+    after: int,
+    wire: str,
+    encode_system: Callable[[str], M],
+    encode_user: Callable[[UserStep, int], M],
+    encode_model: Callable[[ModelStep, int, list[M]], None],
+) -> list[M]:
+    """The messages of a wire that has a system message first and no instructions in mid-conversation."""
+    messages: list[M] = []
+    if transcript.system and not after:
+        messages.append(encode_system(transcript.system))
+    for index, step in enumerate(transcript.steps[after:], after):
+        if type(step) is not UserStep:
+            encode_model(step, index, messages)
+        elif step.instruction:
+            raise unencodable(wire, "an instruction in mid-conversation", index)
+        else:
+            messages.append(encode_user(step, index))
+    return messages
+
+
+def completion_text(done: Completion, wire: str, index: int) -> str:
+    """A result on a wire whose results are text without a flag for failures: the text must say it."""
+    if done.media:
+        raise unencodable(wire, "media in a tool's result", index)
+    if done.is_error and done.reason is None and done.text[:5].lower() != "error":
+        return f"Error: {done.text}"
+    return done.text
+
+
+# The other way
+
+
+def split_by_speaker(blocks: list[Block]) -> Iterator[Message]:
+    """A user's message that holds tool results too, as one message for each run of blocks of one speaker."""
+    run: list[Block] = []
+    for block in blocks:
+        if run and (type(block) is ToolResult) is not (type(run[-1]) is ToolResult):
+            yield _run(run)
+            run = []
+        run.append(block)
+    if run or not blocks:
+        yield _run(run)
+
+
+def _run(blocks: list[Block]) -> Message:
+    return Message("tool" if blocks and type(blocks[0]) is ToolResult else "user", tuple(blocks))
+
+
+def take_system(system: str, messages: list[Message]) -> tuple[str, tuple[Message, ...]]:
+    """The system prompt with the notes that lead the messages, and the rest of them, which is never empty."""
+    leading = 0
+    for message in messages[:-1]:
+        if not message.instruction or not all(type(block) is Text for block in message.blocks):
+            break
+        leading += 1
+    notes = [message.text for message in messages[:leading] if message.text]
+    return "\n\n".join([system, *notes] if system else notes), tuple(messages[leading:])

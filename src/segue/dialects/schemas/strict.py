@@ -1,0 +1,21 @@
+"""Whether a schema is one that strict mode takes (CHAT-35, RESP-31)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def is_strict(schema: Any) -> bool:
+    """Whether every object in it names all its properties as required and allows no others."""
+    if isinstance(schema, list):
+        return all(is_strict(inner) for inner in schema)
+    if not isinstance(schema, dict):
+        return True
+    properties, required = schema.get("properties") or {}, schema.get("required") or ()
+    if schema.get("type") == "object" or "properties" in schema:
+        closed = schema.get("additionalProperties") is False and isinstance(properties, dict)
+        if not closed or set(required) != set(properties):
+            return False
+    named = (*properties.values(), *(schema.get("$defs") or {}).values())
+    inner = (schema.get("items"), schema.get("anyOf"), schema.get("prefixItems"))
+    return "allOf" not in schema and all(is_strict(held) for held in (*named, *inner))
