@@ -43,7 +43,7 @@ def test_a_model_can_be_shown_fetched_and_removed(cloud: Cloud, monkeypatch: pyt
     pulled = here("models", "pull", "ollama/llama3.2:1b")
     assert pulled.code == Exit.OK, pulled.err
     assert pulled.out == ""
-    assert "ollama/llama3.2:1b is here" in pulled.err
+    assert "ollama/llama3.2:1b. Use it: segue -m ollama/llama3.2:1b" in pulled.err
     names = [line.split()[0] for line in here("models", "ollama").out.splitlines()]
     assert "ollama/llama3.2:1b" in names
     shown = json.loads(here("models", "show", "ollama/llama3.2:1b", "--json").out)
@@ -97,7 +97,7 @@ def test_embed_gives_one_vector_per_text_in_order(cloud: Cloud, asked: Here) -> 
 
 
 def test_sessions_can_be_listed_shown_renamed_exported_and_removed(cloud: Cloud, asked: Here) -> None:
-    assert "No session is kept yet" in asked("sessions").err
+    assert "There are no saved sessions" in asked("sessions").err
     cloud.reply(Call("list_dir", {}))
     asked("What is here?", "-T", "list_dir")
     (info,) = json.loads(asked("sessions", "list", "--json").out)

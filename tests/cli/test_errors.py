@@ -177,7 +177,7 @@ def no_such_model_name(cloud: Cloud, segue: Here) -> Result:
 @pytest.mark.parametrize(
     ("met", "code", "words"),
     [
-        (no_provider, Exit.NO_KEY, ("three ways", "OPENAI_API_KEY")),
+        (no_provider, Exit.NO_KEY, ("No model is configured. Three ways", "OPENAI_API_KEY")),
         (no_key, Exit.NO_KEY, ("no key for Mistral", "MISTRAL_API_KEY", "segue keys set mistral")),
         (wrong_key, Exit.NO_KEY, ("segue keys set",)),
         (unknown_model, Exit.INPUT, ("gpt-nonsense",)),
@@ -191,23 +191,23 @@ def no_such_model_name(cloud: Cloud, segue: Here) -> Result:
         (overloaded, Exit.PROVIDERS_FAILED, ("--fallback",)),
         (everyone_failed, Exit.PROVIDERS_FAILED, ("openai/gpt-4.1", "anthropic/claude-sonnet-4-6")),
         (no_money, Exit.PROVIDERS_FAILED, ("account",)),
-        (too_long, Exit.INPUT, ("larger window",)),
+        (too_long, Exit.INPUT, ("larger context window",)),
         (refused_request, Exit.INPUT, ("segue:",)),
         (withheld_answer, Exit.INPUT, ("withheld", "another model")),
         (broken_stream, Exit.PROVIDERS_FAILED, ("segue:",)),
         (a_page_instead_of_an_api, Exit.PROVIDERS_FAILED, ("--fallback",)),
         (session_busy, Exit.INPUT, ("elsewhere", "--take-over")),
         (unknown_session, Exit.USAGE, ("nonsense", "segue sessions list")),
-        (nothing_to_continue, Exit.USAGE, ("No session was begun in this directory", "-r ID")),
+        (nothing_to_continue, Exit.USAGE, ("This directory has no session yet", "-r ID")),
         (broken_line, Exit.INPUT, ("Line 1 of stdin", '{"role": "user"')),
-        (nothing_to_ask, Exit.USAGE, ("nothing to ask", 'segue "…"')),
+        (nothing_to_ask, Exit.USAGE, ("prompt is empty", 'segue "…"')),
         (missing_tool, Exit.TOOL, ("read_fil", 'Did you mean "read_file"?')),
         (broken_tool_file, Exit.TOOL, ("broken.py", "SyntaxError")),
         (missing_schema, Exit.USAGE, ("nowhere.json",)),
         (bad_pattern, Exit.USAGE, ("run_shell(git", "run_shell(git *)")),
         (missing_import, Exit.USAGE, ("nowhere.json",)),
         (unreadable_import, Exit.UNRENDERABLE, ("segue:",)),
-        (cannot_pull, Exit.USAGE, ("cannot fetch models",)),
+        (cannot_pull, Exit.USAGE, ("cannot download models",)),
         (no_such_model_name, Exit.USAGE, ("provider/model",)),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
@@ -236,6 +236,7 @@ def test_scripts_get_a_result_also_after_an_error(cloud: Cloud, asked: Here, met
     )
     assert result["error"].keys() >= {"code", "message", "remedy", "hint"}
     assert result["error"]["remedy"] in get_args(Remedy)
+    assert result["error"]["hint"] not in get_args(Remedy)
     assert told.err, "people are told too"
 
 

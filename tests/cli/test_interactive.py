@@ -14,7 +14,7 @@ from cli.cli_runs import Cloud
 from segue.emulators.model_reply import Call, Think
 
 CTRL_C, CTRL_D, CTRL_O, ESC, ENTER = "\x03", "\x04", "\x0f", "\x1b", "\r"
-READY = r"ctrl-d leaves\n>"
+READY = r"leave: ctrl-d\n>"
 SLOW = """
 import time
 from segue.tools.function_tools import tool
@@ -63,16 +63,16 @@ def test_a_whole_chat_with_a_switch_a_view_an_undo_and_a_way_back(
     segue.type("/view gemini" + ENTER)
     segue.wait_for('"contents"')
     segue.type("/undo" + ENTER)
-    segue.wait_for("Taken back")
+    segue.wait_for("The turn is removed")
     segue.type("/stats" + ENTER)
     shown = segue.wait_for("tokens out")
     assert re.search(r"messages +2", shown)
     segue.type("/redo" + ENTER + "/stats" + ENTER)
     segue.wait_for(r"messages +4")
     segue.type("/quit" + ENTER)
-    shown = segue.wait_for(r"segue -r (\w+) goes on")
+    shown = segue.wait_for(r"Resume with: segue -r (\w+)")
     assert segue.exit_code() == 0
-    session = re.findall(r"segue -r (\w+) goes on", shown)[-1]
+    session = re.findall(r"Resume with: segue -r (\w+)", shown)[-1]
 
     cloud.reply("Still here.")
     again = terminal("-r", session)
@@ -135,7 +135,7 @@ def test_what_is_typed_during_a_turn_waits_for_its_end(
     segue.type("one" + ENTER)
     segue.wait_for("First")
     segue.type("two" + ENTER)
-    segue.wait_for("waits for the end of this turn: two")
+    segue.wait_for("queued until this turn ends: two")
     segue.wait_for("The queued one", 30)
     assert [message["content"] for message in cloud.bodies()[-1]["messages"]][-1] == "two"
 
@@ -181,7 +181,7 @@ def test_reasoning_is_folded_away_and_shown_on_request(
     segue.wait_for(r"Four\.\nanthropic")
     segue.settle()
     segue.type(CTRL_O)
-    segue.wait_for("Let me see what four is|Nothing was thought aloud")
+    segue.wait_for("Let me see what four is|The last answer has no visible reasoning")
 
 
 def test_model_output_cannot_steer_the_terminal(cloud: Cloud, terminal: Callable[..., Terminal]) -> None:
@@ -202,11 +202,11 @@ def test_compacting_forking_and_saving(cloud: Cloud, terminal: Callable[..., Ter
         segue.type(f"Question {number}" + ENTER)
         segue.wait_for(rf"Answer {number}[\s\S]*openai/gpt-4\.1 ·[^\n]*\n+>")
     segue.type("/compact truncate" + ENTER)
-    segue.wait_for(r"⇊ compacted \(truncate|nothing to leave out")
+    segue.wait_for(r"⇊ compacted \(truncate|already as short as possible")
     segue.type("/save My talk" + ENTER)
     segue.wait_for("Saved as My talk")
     segue.type("/fork" + ENTER)
-    segue.wait_for("is kept as it is; this is")
+    segue.wait_for("is saved unchanged; you are now in its copy")
     segue.type("/sessions" + ENTER)
     segue.wait_for(r"My talk[\s\S]*>")
     cloud.reply("Good.")
@@ -240,7 +240,7 @@ def test_ctrl_c_twice_and_ctrl_d_leave(terminal: Callable[..., Terminal]) -> Non
     segue.type(CTRL_C)
     segue.settle()
     segue.type(CTRL_C)
-    segue.wait_for("ctrl-c again leaves")
+    segue.wait_for("press ctrl-c again to leave")
     segue.type(CTRL_C)
     assert segue.exit_code() == 0
 

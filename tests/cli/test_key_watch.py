@@ -70,7 +70,7 @@ def test_what_was_typed_before_is_searched_and_a_turn_is_said_differently(
     assert said(cloud) == "alpha question"
     segue.settle()
     segue.type(ESC + ESC)
-    segue.wait_for(r"Taken back[\s\S]*\n\n> alpha question")
+    segue.wait_for(r"The turn is removed[\s\S]*\n\n> alpha question")
 
 
 def test_a_question_shows_the_change_that_would_be_made(cloud: Cloud, terminal: Start) -> None:
@@ -109,7 +109,7 @@ def test_a_pause_before_another_attempt_can_be_interrupted(cloud: Cloud, termina
     segue = terminal("-m", "openai/gpt-4.1")
     segue.wait_for(READY)
     segue.type("hi" + ENTER)
-    segue.wait_for("Trying again in 30 s")
+    segue.wait_for("Retrying in 30 s")
     segue.type(ESC)
     segue.wait_for("interrupted; the conversation stays valid", 5)
 
@@ -123,9 +123,9 @@ def test_compacting_can_be_interrupted(cloud: Cloud, terminal: Start) -> None:
         segue.wait_for(rf"Answer {number}[\s\S]*openai/gpt-4\.1 ·[^\n]*\n+>")
     cloud.reply("A summary. " * 400, delay=0.05)
     segue.type("/compact summarise" + ENTER)
-    segue.wait_for(r"compacting \d+s · esc interrupts")
+    segue.wait_for(r"compacting \d+s · esc: interrupt")
     segue.type(ESC)
-    segue.wait_for("interrupted; nothing was left out")
+    segue.wait_for("interrupted; the conversation is unchanged")
 
 
 def test_a_command_run_here_is_interrupted_alone(cloud: Cloud, terminal: Start) -> None:
@@ -147,7 +147,7 @@ def test_reasoning_is_shown_while_it_comes_and_folded_again(cloud: Cloud, termin
     segue = terminal("-m", "anthropic/claude-sonnet-4-6", "--effort", "high")
     segue.wait_for(READY)
     segue.type("think" + ENTER)
-    segue.wait_for(r"thinking \d+s · esc interrupts")
+    segue.wait_for(r"thinking \d+s · esc: interrupt")
     segue.type(CTRL_O)
     segue.wait_for(r"\n  A first thought\.\n")
     segue.wait_for(r"Answer\.\nanthropic")
@@ -161,7 +161,7 @@ def test_a_model_is_picked_with_the_arrow_keys_and_a_session_too(cloud: Cloud, t
     segue.type("The first talk" + ENTER)
     segue.wait_for(r"One\.\n.*out")
     segue.type("/model" + ENTER)
-    segue.wait_for(r"Who answers next[\s\S]*openai/\S+ +nothing is lost")
+    segue.wait_for(r"Switch to which model[\s\S]*openai/\S+ +nothing is lost")
     segue.settle()
     segue.type(DOWN + ENTER)
     segue.wait_for("⇄ anthropic/claude-sonnet-4-6 → openai/")
@@ -170,13 +170,13 @@ def test_a_model_is_picked_with_the_arrow_keys_and_a_session_too(cloud: Cloud, t
     assert segue.exit_code() == 0
 
     again = terminal("-r")
-    again.wait_for(r"Which conversation goes on[\s\S]*The first talk")
+    again.wait_for(r"Resume which session[\s\S]*The first talk")
     again.settle()
     again.type(ENTER)
     again.wait_for(r"session \w+ · openai/\S+ · 2 messages")
 
     none = terminal("-r")
-    none.wait_for("Which conversation goes on")
+    none.wait_for("Resume which session")
     none.settle()
     none.type(ESC)
     assert none.exit_code() == 130

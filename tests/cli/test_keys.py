@@ -15,7 +15,7 @@ def test_a_key_from_stdin_is_stored_where_only_the_user_can_read_it(segue: Here,
     told = segue("keys", "set", "claude", stdin=KEY + "\n")
     assert told.code == Exit.OK
     assert "anthropic" in told.err, "stored under the provider's own name"
-    assert "no usable keyring" in told.err
+    assert "no keyring is available" in told.err
     assert KEY not in told.err + told.out
     file = home.path / "data" / "segue" / "keys.json"
     assert json.loads(file.read_text()) == {"anthropic": KEY}

@@ -41,7 +41,7 @@ class TypedChat:
 
     async def send(self, prompt: str) -> str:
         before = len(self._shown.getvalue())
-        await self.interactive.take_turn(prompt)
+        await self.interactive.run_turn(prompt)
         return self._shown.getvalue()[before:]
 
 
@@ -113,7 +113,7 @@ def test_switching_provider_and_back(cloud: Cloud, sit: Callable[..., None]) -> 
         cloud.reply("Two.")
         assert "Two." in await at.send("Hi again")
         assert "There is no provider" in await at.type("/model nobody/x")
-        assert "No usual model" in await at.type("/provider nobody")
+        assert "no default model" in await at.type("/provider nobody")
         assert at.interactive.chat.model.startswith("anthropic/")
 
     sit(scene)
@@ -173,7 +173,7 @@ def test_settings_reach_the_next_request(cloud: Cloud, sit: Callable[..., None])
         assert body["temperature"] == 0
         assert "Speak like a sailor." in str(body["messages"][0])
         assert re.search(r"temperature +0", await at.type("/set"))
-        assert "will not do" in await at.type("/set temperature warm")
+        assert "is not a valid temperature" in await at.type("/set temperature warm")
         await at.type("/set temperature -")
         assert re.search(r"temperature +-", await at.type("/set"))
 
@@ -195,7 +195,7 @@ def test_sessions_are_listed_titled_resumed_and_left(cloud: Cloud, sit: Callable
         await at.send("The first question")
         await at.type("/save Number one")
         first = at.interactive.chat.id
-        assert "A new conversation" in await at.type("/new")
+        assert "New session" in await at.type("/new")
         assert at.interactive.chat.id != first
         cloud.reply("Second.")
         await at.send("The second question")
@@ -205,7 +205,7 @@ def test_sessions_are_listed_titled_resumed_and_left(cloud: Cloud, sit: Callable
         assert "First." in await at.type(f"/resume {first[:6]}")
         assert at.interactive.chat.id == first
         assert "There is no session" in await at.type("/resume zzz")
-        assert "goes on with one of them" in await at.type("/resume")
+        assert "Resume one with: /resume ID" in await at.type("/resume")
         await at.type("/quit")
         assert at.interactive.leaving
 
@@ -215,7 +215,7 @@ def test_sessions_are_listed_titled_resumed_and_left(cloud: Cloud, sit: Callable
 def test_undo_where_there_is_nothing_says_so(sit: Callable[..., None]) -> None:
     async def scene(at: TypedChat) -> None:
         assert "✗" in await at.type("/undo")
-        assert "nothing to leave out" in await at.type("/compact")
+        assert "already as short as possible" in await at.type("/compact")
         assert "no strategy" in await at.type("/compact magically")
 
     sit(scene)
@@ -245,21 +245,21 @@ def test_every_mistake_says_what_and_what_next_and_the_chat_goes_on(
     mistakes = {
         "/nonsense": "no command",
         "/model nobody/x": "no provider",
-        "/provider nobody": "No usual model",
+        "/provider nobody": "no default model",
         "/profile nobody": "no profile",
         "/compact magically": "no strategy",
         "/undo": "undo",
         "/redo": "redo",
         "/resume zzz": "no session",
-        "/save": "called",
+        "/save": "title is missing",
         "/view nonsense": "no dialect",
         "/export /no/such/place/x.json": "No such file",
         "/dump": "no messages",
         "/set nonsense 1": "no setting",
-        "/set temperature warm": "will not do",
+        "/set temperature warm": "is not a valid temperature",
         "/approval whatever": "no approval mode",
-        "/key": "Whose key",
-        "/copy": "Nothing was answered",
+        "/key": "A provider is missing",
+        "/copy": "There is no answer yet",
     }
 
     async def scene(at: TypedChat) -> None:
@@ -269,7 +269,7 @@ def test_every_mistake_says_what_and_what_next_and_the_chat_goes_on(
             assert told.lower() in shown.lower(), (typed, shown)
             assert "Traceback" not in shown
         Path("large.bin").write_bytes(b"\xff\xfe\x00")
-        assert "neither text nor an image" in await at.send("look at @large.bin")
+        assert "is not text, an image, a PDF or audio" in await at.send("look at @large.bin")
         cloud.fail(status=401)
         shown = await at.send("hello")
         assert "openai/gpt-4.1 refused (HTTP 401)" in shown
@@ -299,7 +299,7 @@ def test_a_limit_of_cost_stops_a_turn(cloud: Cloud, sit: Callable[..., None]) ->
         await at.type("/new")
         cloud.reply("words " * 200, Call("list_dir", {}))
         shown = await at.send("Look runtime")
-        assert "The turn is stopped: it has cost" in shown
+        assert "The turn was stopped: it has cost" in shown
 
     sit(scene, "-T", "list_dir")
 
@@ -323,7 +323,7 @@ def test_the_model_writes_what_an_assistant_has_to_know(cloud: Cloud, sit: Calla
         await at.type("/approval yolo")
         assert "Written." in await at.type("/init")
         assert Path("AGENTS.md").read_text() == "# How to work here\n"
-        assert "there already" in await at.type("/init")
+        assert "exists already" in await at.type("/init")
 
     sit(scene)
 
@@ -332,7 +332,7 @@ def test_saying_it_differently_puts_the_words_back(cloud: Cloud, sit: Callable[.
     async def scene(at: TypedChat) -> None:
         cloud.reply("One.")
         await at.send("The first words")
-        assert "Taken back" in await at.type("/rewind")
+        assert "The turn is removed" in await at.type("/rewind")
         assert at.interactive.unsent == "The first words"
 
     sit(scene)

@@ -177,7 +177,7 @@ def test_show_masks_secrets_and_tells_origins(segue: Here, home: Home) -> None:
 
 def test_path_tells_which_files_are_read(segue: Here, home: Home) -> None:
     told = segue("config", "path").out
-    assert f"{home.config_file}  (not there yet)" in told
+    assert f"{home.config_file}  (does not exist yet)" in told
     home.configure_project("")
     assert str(home.project / "segue.toml") in segue("config", "path").out
 

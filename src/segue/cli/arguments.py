@@ -1,19 +1,19 @@
-"""The words after `segue` when no command is among them: a prompt and how it shall be answered."""
+"""The arguments of `segue [PROMPT]`, one-shot or interactive. The commands have parsers of their own."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any, Final
 
-from segue.cli.command_table import COMMANDS, CommandParser, HelpFormatter, misspelt
+from segue.cli.command_table import COMMANDS, CommandParser, HelpFormatter, similar_command
 
 APPROVAL_MODES: Final = ("ask", "auto-edit", "yolo", "plan")
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 OUTPUT_FORMATS: Final = ("text", "json", "stream-json")
 INPUT_FORMATS: Final = ("text", "stream-json")
 
-DESCRIPTION = """One conversation with whichever language model comes next. Without a prompt: a chat. With one, or with
-something piped in: one answer on stdout; everything else goes to stderr."""
+DESCRIPTION = """Chat with any language model, and switch the model at any time. Without a prompt: an interactive chat.
+With a prompt, or with piped input: one answer on stdout; everything else goes to stderr."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -27,34 +27,46 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("words", metavar="PROMPT", nargs="*", help="what to ask; - reads it from stdin")
     made.add_argument(
-        "-p", "--prompt", nargs="?", const="", metavar="PROMPT", help="ask this, never start a chat"
+        "-p",
+        "--prompt",
+        nargs="?",
+        const="",
+        metavar="PROMPT",
+        help="what to ask; never starts an interactive chat",
     )
-    _add_model(made.add_argument_group("who answers"))
-    _add_session(made.add_argument_group("the conversation"))
+    _add_model(made.add_argument_group("model"))
+    _add_session(made.add_argument_group("session"))
     _add_tools(made.add_argument_group("tools and limits"))
     _add_output(made.add_argument_group("input and output"))
     other = made.add_argument_group("other")
     other.add_argument(
-        "--set", dest="sets", action="append", default=[], metavar="KEY=VALUE", help="a setting, for this run"
+        "--set",
+        dest="sets",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting for this run",
     )
     other.add_argument("--bare", action="store_true", help="read no config files, no AGENTS.md, no .mcp.json")
-    other.add_argument("--debug", action="store_true", help="show where an error came from")
-    other.add_argument("--version", action="store_true", help="tell the version and end")
+    other.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    other.add_argument("--version", action="store_true", help="print the version and exit")
     return made
 
 
 def _add_model(group: Any) -> None:
     group.add_argument("-m", "--model", default="", help="provider/model, an alias or a profile")
-    group.add_argument("--provider", default="", help="the provider, when -m names only a model")
-    group.add_argument(
-        "--fallback", default="", metavar="A,B", help="models to go to when the first one fails"
-    )
-    group.add_argument("--effort", choices=EFFORTS, help="how hard the model shall think")
+    group.add_argument("--provider", default="", help="the provider, if -m names only a model")
+    group.add_argument("--fallback", default="", metavar="A,B", help="models to use if the first one fails")
+    group.add_argument("--effort", choices=EFFORTS, help="reasoning effort")
 
 
 def _add_session(group: Any) -> None:
     group.add_argument(
-        "-c", "--continue", dest="last", action="store_true", help="go on with the last one of this directory"
+        "-c",
+        "--continue",
+        dest="last",
+        action="store_true",
+        help="resume the last session of this directory",
     )
     group.add_argument(
         "-r",
@@ -62,17 +74,15 @@ def _add_session(group: Any) -> None:
         nargs="?",
         const="",
         metavar="ID",
-        help="go on with this one (id, its beginning, or title)",
+        help="resume this session (its id, the start of its id, or its title)",
     )
-    group.add_argument("--fork", action="store_true", help="with -c or -r: go on in a copy")
+    group.add_argument("--fork", action="store_true", help="with -c or -r: resume a copy of the session")
     group.add_argument(
-        "--take-over", action="store_true", help="with -c or -r: also when another process has it open"
+        "--take-over", action="store_true", help="with -c or -r: even if another process has it open"
     )
-    group.add_argument("--no-session", "--ephemeral", action="store_true", help="keep nothing")
+    group.add_argument("--no-session", "--ephemeral", action="store_true", help="do not save the session")
     group.add_argument("-s", "--system", default=None, metavar="TEXT", help="the system prompt")
-    group.add_argument(
-        "--append-system", default="", metavar="TEXT", help="say this too in the system prompt"
-    )
+    group.add_argument("--append-system", default="", metavar="TEXT", help="add this to the system prompt")
 
 
 def _add_tools(group: Any) -> None:
@@ -83,29 +93,31 @@ def _add_tools(group: Any) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a built-in tool, or file.py:function; all: every built-in one",
+        help="a built-in tool, or file.py:function; all: every built-in tool",
     )
-    group.add_argument(
-        "--allowed-tools", default="", metavar="A,B", help="tools that run without being asked about"
-    )
+    group.add_argument("--allowed-tools", default="", metavar="A,B", help="tools that run without approval")
     group.add_argument(
         "--approval-mode",
         choices=APPROVAL_MODES,
-        help="what is asked about; where nobody can answer, asking is refusing",
+        help="which calls need approval; without a terminal, a call that needs it is refused",
     )
-    group.add_argument("-y", "--yolo", action="store_true", help="--approval-mode yolo: ask about nothing")
-    group.add_argument("--max-turns", type=_count, metavar="N", help="exchanges with the model; then exit 53")
-    group.add_argument("--max-cost", type=_amount, metavar="USD", help="dollars; then exit 53")
+    group.add_argument("-y", "--yolo", action="store_true", help="--approval-mode yolo: approve every call")
     group.add_argument(
-        "--timeout", type=_amount, metavar="SECONDS", help="for the whole answer; then exit 53"
+        "--max-turns", type=_count, metavar="N", help="limit of requests to the model (exit 53)"
+    )
+    group.add_argument("--max-cost", type=_amount, metavar="USD", help="limit of cost in dollars (exit 53)")
+    group.add_argument(
+        "--timeout", type=_amount, metavar="SECONDS", help="limit of time for the whole answer (exit 53)"
     )
     group.add_argument(
-        "--strict", action="store_true", help="refuse a switch after which the model is told less (exit 62)"
+        "--strict",
+        action="store_true",
+        help="refuse a switch that hides something from the new model (exit 62)",
     )
 
 
 def _add_output(group: Any) -> None:
-    group.add_argument("--output-format", choices=OUTPUT_FORMATS, default="", help="text is the default")
+    group.add_argument("--output-format", choices=OUTPUT_FORMATS, default="", help="default: text")
     group.add_argument("--json", action="store_true", help="--output-format json")
     group.add_argument(
         "--input-format",
@@ -117,38 +129,48 @@ def _add_output(group: Any) -> None:
         "--include-partial-messages", action="store_true", help="with stream-json: text as it arrives"
     )
     group.add_argument(
-        "--schema", default="", metavar="FILE|JSON", help="JSON Schema that the answer must follow"
+        "--schema", default="", metavar="FILE|JSON", help="JSON Schema that the answer must match"
     )
-    group.add_argument("--output-last-message", default="", metavar="FILE", help="write the answer there too")
-    group.add_argument("--hide-reasoning", action="store_true", help="do not show what the model thinks")
-    group.add_argument("--plain", action="store_true", help="no colours, no Markdown, nothing painted twice")
-    group.add_argument("--raw-output", action="store_true", help="leave terminal escapes in the answer")
+    group.add_argument(
+        "--output-last-message", default="", metavar="FILE", help="also write the answer to FILE"
+    )
+    group.add_argument("--hide-reasoning", action="store_true", help="do not show the model's reasoning")
+    group.add_argument("--plain", action="store_true", help="no colours, no Markdown, no repainting")
+    group.add_argument(
+        "--raw-output", action="store_true", help="keep terminal escape sequences in the answer"
+    )
     group.add_argument("-q", "--quiet", action="store_true", help="only the answer and errors")
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    """Read the words; wrong ones end the program with exit 2."""
+    """Wrong words end the program with exit 2."""
     made = parser()
     arguments = made.parse_intermixed_args(words)
-    if "--" not in words and (near := misspelt(words)):
-        made.error(f'"{words[0]}" is no command. Did you mean "{near}"? As a prompt: segue -- {words[0]}')
+    if "--" not in words and (similar := similar_command(words)):
+        made.error(
+            f'"{words[0]}" is not a command. Did you mean "{similar}"? As a prompt: segue -- {words[0]}'
+        )
     if arguments.version:
-        made.error("--version stands alone")
+        made.error("--version takes no other arguments")
     if arguments.json and arguments.output_format not in ("", "json"):
-        made.error("--json and --output-format say different things")
+        made.error("--json contradicts --output-format")
     arguments.output_format = "json" if arguments.json else arguments.output_format or "text"
     if arguments.no_session and (arguments.last or arguments.resume is not None):
-        made.error("--no-session keeps nothing, so there is nothing to go on with")
+        made.error("--no-session cannot be used with -c or -r")
     if arguments.input_format == "stream-json" and (arguments.words or arguments.prompt):
-        made.error("--input-format stream-json takes what to ask from stdin alone")
+        made.error("--input-format stream-json reads prompts only from stdin")
     if arguments.fork and not arguments.last and arguments.resume is None:
-        made.error("--fork needs -c or -r: what shall be forked?")
+        made.error("--fork needs -c or -r: which session?")
     return arguments
+
+
+def has_prompt(arguments: argparse.Namespace) -> bool:
+    return bool(arguments.words or arguments.prompt) or arguments.input_format == "stream-json"
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
     return int(text)
 
 
@@ -158,19 +180,18 @@ def _amount(text: str) -> float:
     except ValueError:
         amount = -1.0
     if not 0 < amount < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no number above 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
     return amount
 
 
 def _epilog() -> str:
     width = max(map(len, COMMANDS)) + 2
-    lines = [f"  {name:<{width}}{purpose}" for name, (_, purpose) in COMMANDS.items()]
     return "\n".join(
         [
             "commands:",
-            *lines,
+            *(f"  {name:<{width}}{purpose}" for name, (_, purpose) in COMMANDS.items()),
             "",
-            "A command is one only as the first word: segue -- demo asks the model about demo.",
-            "segue COMMAND --help tells what a command takes. Exit codes: docs/cli.md",
+            "A command must be the first word: segue -- demo asks the model about demo.",
+            "Help for a command: segue COMMAND --help. Exit codes: docs/cli.md",
         ]
     )

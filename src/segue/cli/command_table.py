@@ -1,4 +1,4 @@
-"""The commands: their names, what they are for, and their parsers. A module is loaded when its command is used."""
+"""The commands: names, purposes and parsers. A module is loaded when its command is used."""
 
 from __future__ import annotations
 
@@ -8,36 +8,33 @@ from importlib import import_module
 from typing import Any, Final
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "models": ("segue.cli.commands.models", "list, show, fetch and remove models"),
+    "models": ("segue.cli.commands.models", "list, show, download and remove models"),
     "embed": ("segue.cli.commands.embed", "turn texts into vectors"),
-    "health": ("segue.cli.commands.health", "ask all configured providers whether they are well"),
-    "sessions": (
-        "segue.cli.commands.sessions",
-        "list, show, export, import, rename and remove conversations",
-    ),
-    "config": ("segue.cli.commands.config", "tell where settings come from, and check them"),
-    "keys": ("segue.cli.commands.keys", "store and remove keys of providers"),
-    "trust": ("segue.cli.commands.trust", "let a project's files name programs and addresses"),
-    "convert": ("segue.cli.commands.convert", "say a request of one provider in the dialect of another"),
-    "doctor": ("segue.cli.commands.doctor", "find what a provider would refuse in a transcript, and mend it"),
-    "emulate": ("segue.cli.commands.emulate", "serve strict stand-ins of the provider APIs on a port"),
+    "health": ("segue.cli.commands.health", "check whether the configured providers answer"),
+    "sessions": ("segue.cli.commands.sessions", "list, show, export, import, rename and remove sessions"),
+    "config": ("segue.cli.commands.config", "show settings and where they come from; check them"),
+    "keys": ("segue.cli.commands.keys", "store, list and remove API keys"),
+    "trust": ("segue.cli.commands.trust", "trust the config files of a project"),
+    "convert": ("segue.cli.commands.convert", "convert a request to another provider's format"),
+    "doctor": ("segue.cli.commands.doctor", "find and repair what providers would refuse in a transcript"),
+    "emulate": ("segue.cli.commands.emulate", "serve strict emulators of the provider APIs"),
     "demo": ("segue.cli.commands.demo", "show what segue does, without a key"),
-    "completion": ("segue.cli.commands.completion", "print what makes a shell complete segue's words"),
+    "completion": ("segue.cli.commands.completion", "print a completion script for your shell"),
 }
-"""Name → module and what it is for."""
+"""Name → module and purpose."""
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal, found out without the module that argparse would load for it."""
+    """As wide as the terminal, without the module that argparse would load to measure it."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=_columns())
 
 
 def _columns() -> int:
-    told = os.environ.get("COLUMNS", "")
-    if told.isdecimal() and int(told):
-        return int(told)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
     try:
         return min(os.get_terminal_size().columns, 110)
     except OSError:
@@ -45,13 +42,13 @@ def _columns() -> int:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Tells a wrong word in one line, with the one that was probably meant."""
+    """Reports a wrong argument in one line and suggests a similar one."""
 
     def error(self, message: str) -> Any:
-        hint = self._meant(message)
-        self.exit(2, f"{self.prog}: {message}{hint}\n       {self.prog} --help tells what there is.\n")
+        hint = self._suggestion(message)
+        self.exit(2, f"{self.prog}: {message}{hint}\n       Help: {self.prog} --help\n")
 
-    def _meant(self, message: str) -> str:
+    def _suggestion(self, message: str) -> str:
         from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
 
         words = [word for word in message.split() if word.startswith("-")]
@@ -61,7 +58,6 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def parser_of(command: str) -> argparse.ArgumentParser:
-    """The parser of one command."""
     module: Any = import_module(COMMANDS[command][0])
     parser = CommandParser(
         prog=f"segue {command}",
@@ -75,12 +71,12 @@ def parser_of(command: str) -> argparse.ArgumentParser:
 
 def run_command(command: str, words: list[str]) -> int:
     module: Any = import_module(COMMANDS[command][0])
-    prepare = getattr(module, "prepare", list)  # where a word may be left out
-    return int(module.run(parser_of(command).parse_args(prepare(words))))
+    complete = getattr(module, "complete", list)  # adds an action that may be omitted
+    return int(module.run(parser_of(command).parse_args(complete(words))))
 
 
-def misspelt(words: list[str]) -> str:
-    """The command that a prompt of one word was probably meant to be."""
+def similar_command(words: list[str]) -> str:
+    """The command that a prompt of one word is probably a typo of, or ""."""
     if len(words) != 1 or " " in words[0]:
         return ""
     from difflib import get_close_matches  # noqa: PLC0415

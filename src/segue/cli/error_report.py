@@ -1,4 +1,4 @@
-"""What went wrong, for people: one place that turns errors into words and exit codes."""
+"""Errors for people: the lines on stderr and the exit code of every error."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ from typing import Final
 
 from segue.cli.display.terminal import print_error, print_status
 from segue.cli.exit_codes import Exit
-from segue.errors import (
-    JournalError,
-    ProtocolError,
-    ProviderError,
-    Remedy,
-    SegueError,
-    TranscriptError,
-    TransportError,
-    UsageError,
-)
+from segue.errors import JournalError, ProviderError, Remedy, SegueError, TranscriptError, UsageError
 
 BY_CODE: Final = {
     "config": Exit.CONFIG,
@@ -37,42 +28,52 @@ BY_REMEDY: Final[dict[Remedy, Exit]] = {
     "go_elsewhere": Exit.PROVIDERS_FAILED,
     "report": Exit.INTERNAL,
 }
-"""Of what a provider said. Who should act differs by remedy, not by class."""
+"""For errors of providers: who can act depends on the remedy, not on the class."""
+_ADVICE: Final[dict[Remedy, str]] = {
+    "fix": "Check the name of the model (list them: segue models PROVIDER) and the request.",
+    "log_in": "Store a key: segue keys set PROVIDER. Check all providers: segue health",
+    "pay": "Add credit to the account, or use another model: -m provider/model",
+    "wait": "Try again later, or name another model to fall back on: --fallback provider/model",
+    "go_elsewhere": "Name another model to fall back on: --fallback provider/model. Check all providers: segue health",
+    "shrink": "Start a new session, or use a model with a larger context window: -m provider/model",
+}
 
 
-def explain(error: BaseException, *, about: str = "") -> Exit:
-    """Say what happened on stderr and give the exit code for it. `about`: the model that was asked."""
+def report_error(error: BaseException, *, model: str = "") -> Exit:
+    """Print the error on stderr and return its exit code. `model`: the one that was asked, if any."""
     if isinstance(error, SegueError):
-        print_error(*lines_about(error, about=about))
-        return code_of(error)
+        print_error(*error_lines(error, model=model))
+        return exit_code(error)
     if isinstance(error, BaseExceptionGroup):
-        return explain(error.exceptions[0])
+        return report_error(error.exceptions[0])
     if isinstance(error, OSError):
-        where = f": {error.filename}" if error.filename else ""
-        print_status(f"segue: {error.strerror or error}{where}")
+        file = f": {error.filename}" if error.filename else ""
+        print_status(f"segue: {error.strerror or error}{file}")
         return Exit.USAGE
-    print_status(f"segue: something went wrong inside: {type(error).__name__}: {error}")
-    print_status("       Please report it; --debug shows where it came from.")
+    print_status(f"segue: internal error: {type(error).__name__}: {error}")
+    print_status("       Please report it. Show the traceback: --debug")
     return Exit.INTERNAL
 
 
-def lines_about(error: SegueError, *, about: str = "") -> list[str]:
-    """What happened and where; then what to do, if anybody knows. `about`: the model that was asked."""
+def error_lines(error: SegueError, *, model: str = "") -> list[str]:
+    """What happened and where; then what to do, if that is known."""
     place = f" (at {error.path})" if error.path else ""
-    next_step = error.hint or _advice(error, about.partition("/")[0])
-    return [f"{_who(error, about)}{error.message}{place}", *([next_step] if next_step else [])]
+    hint = error.hint
+    if not hint and not isinstance(error, UsageError | TranscriptError):
+        hint = _ADVICE.get(error.remedy, "").replace("PROVIDER", model.partition("/")[0] or "PROVIDER")
+    return [f"{_sender(error, model)}{error.message}{place}", *([hint] if hint else [])]
 
 
-def _who(error: SegueError, about: str) -> str:
-    """Whose words these are: a provider's message says neither who sent it nor to whom."""
-    if not about or not isinstance(error, ProviderError):
+def _sender(error: SegueError, model: str) -> str:
+    """A provider's message names neither the provider nor the model."""
+    if not model or not isinstance(error, ProviderError):
         return ""
     status = f" refused (HTTP {error.status})" if error.status else ""
     request = f" [request {error.request_id}]" if error.request_id else ""
-    return f"{about}{status}{request}: "
+    return f"{model}{status}{request}: "
 
 
-def code_of(error: SegueError) -> Exit:
+def exit_code(error: SegueError) -> Exit:
     if error.code in BY_CODE:
         return BY_CODE[error.code]
     match error:
@@ -82,24 +83,5 @@ def code_of(error: SegueError) -> Exit:
             return Exit.USAGE
         case JournalError():
             return Exit.INPUT
-        case ProviderError() | TransportError() | ProtocolError():
-            return BY_REMEDY[error.remedy]
         case _:
             return BY_REMEDY[error.remedy]
-
-
-_NEXT: Final[dict[Remedy, str]] = {
-    "fix": "Check the model's name (`segue models PROVIDER` lists them) and what it was asked for.",
-    "log_in": "`segue keys set PROVIDER` stores a key; `segue health` tells which providers answer.",
-    "pay": "Top the account up, or take another model: -m provider/model.",
-    "wait": "Try again in a while, or name another model to fall back on: --fallback provider/model.",
-    "go_elsewhere": "Name another model to fall back on: --fallback provider/model. `segue health` asks all of them.",
-    "shrink": "Start a new conversation, or take a model with a larger window: -m provider/model.",
-}
-
-
-def _advice(error: SegueError, provider: str = "") -> str:
-    """What to do next, where the error itself does not say."""
-    if isinstance(error, UsageError | TranscriptError):
-        return ""
-    return _NEXT.get(error.remedy, "").replace("PROVIDER", provider or "PROVIDER")

@@ -1,4 +1,4 @@
-"""What the exit codes mean. The same in every command; docs/cli.md has the table."""
+"""The exit codes, the same for every command. docs/cli.md has the table."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ class Exit(IntEnum):
 
     OK = 0
     FINDINGS = 1
-    """`segue doctor` found something; `segue demo` could not show what it promises; a provider is not well."""
+    """`segue doctor` found something, a request of `segue demo` was refused, or a provider is not healthy."""
     USAGE = 2
-    """The command was called in a way it cannot be, or its file is not there."""
+    """Wrong arguments, or a file that does not exist."""
     NO_KEY = 41
-    """No provider can be used: the key is missing or wrong, or nothing is configured."""
+    """No provider can be used: the key is missing or wrong, or none is configured."""
     INPUT = 42
-    """The provider or the session does not take what was asked: unknown model, refused content, unreadable input."""
+    """The request is not acceptable: unknown model, refused content, unreadable input, unusable session."""
     CONFIG = 52
-    """The configuration cannot be used."""
+    """The configuration is invalid."""
     TURN_LIMIT = 53
     """A limit stopped the turn: --max-turns, --max-cost or --timeout."""
     TOOL = 54
-    """A tool cannot be used at all: its file or its server is not there."""
+    """A tool cannot be loaded: its file or its server does not exist."""
     PROVIDERS_FAILED = 60
-    """Every provider that was asked failed, or could not be reached."""
+    """Every provider failed or could not be reached."""
     UNRENDERABLE = 61
-    """The transcript cannot be read, or cannot be said to the target."""
+    """The transcript cannot be read, or cannot be rendered for the target."""
     WOULD_LOSE = 62
-    """With --strict: the target would be told less than the transcript holds."""
+    """With --strict: the target would see less than the transcript holds."""
     INTERNAL = 70
-    """A fault of ours."""
+    """A bug in segue."""
     INTERRUPTED = 130
-    """Ctrl-C. The session is whole."""
+    """Ctrl-C. The session is saved and valid."""
     TERMINATED = 143
-    """SIGTERM, or the terminal was closed. The session is whole."""
+    """SIGTERM, or the terminal was closed. The session is saved and valid."""

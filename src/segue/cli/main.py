@@ -1,4 +1,4 @@
-"""The entry point: a command if the first word is one, else a prompt. Loads nothing that is not needed."""
+"""The entry point: runs a command if the first word is one, else a chat. Loads only what is needed."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command or answer a prompt, and give the exit code."""
+    """Run the command line and return the exit code."""
     words, debug = _without_debug(list(sys.argv[1:] if argv is None else argv))
     try:
-        return _run(words)
+        code = _run(words)
+        sys.stdout.flush()  # a closed pipe is noticed here, not when Python exits
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has had enough
+    except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
-    except SystemExit as end:  # argparse has said what was wrong
+    except SystemExit as end:  # argparse has printed the reason
         return end.code if isinstance(end.code, int) else Exit.USAGE
     except Exception as error:
         if debug:
             raise
-        from segue.cli.error_report import explain  # noqa: PLC0415 - only an error needs it
+        from segue.cli.error_report import report_error  # noqa: PLC0415 - only an error needs it
 
-        return explain(error)
+        return report_error(error)
+    return code
 
 
 def _without_debug(words: list[str]) -> tuple[list[str], bool]:
@@ -40,30 +42,25 @@ def _without_debug(words: list[str]) -> tuple[list[str], bool]:
 
 
 def _run(words: list[str]) -> int:
-    code = _answer(words)
-    sys.stdout.flush()  # a reader who has gone away is met here, not when Python ends
-    return code
-
-
-def _answer(words: list[str]) -> int:
     if words[:1] == ["--version"]:
-        return _version()
+        from segue import __version__  # noqa: PLC0415
+
+        sys.stdout.write(f"segue {__version__}\n")
+        return Exit.OK
     from segue.cli.command_table import COMMANDS, run_command  # noqa: PLC0415 - not even argparse is needed before
 
     if words[:1] == ["help"] and len(words) <= 2 and all(word in COMMANDS for word in words[1:]):
         words = [*words[1:], "--help"]
     if words[:1] and words[0] in COMMANDS:
         return run_command(words[0], words[1:])
-    from segue.cli.arguments import parse  # noqa: PLC0415
+    from segue.cli.arguments import has_prompt, parse  # noqa: PLC0415
 
-    arguments = parse(words)
-    from segue.cli.one_shot.run import run  # noqa: PLC0415 - `--help` has ended before
+    arguments = parse(words)  # `--help` ends here
+    no_prompt = not has_prompt(arguments) and arguments.prompt is None
+    if no_prompt and sys.stdin.isatty() and sys.stdout.isatty():
+        from segue.cli.interactive.run import run as run_interactive  # noqa: PLC0415 - slow to load
 
-    return run(arguments)
+        return run_interactive(arguments)
+    from segue.cli.one_shot.run import run as run_one_shot  # noqa: PLC0415
 
-
-def _version() -> int:
-    from segue import __version__  # noqa: PLC0415
-
-    sys.stdout.write(f"segue {__version__}\n")
-    return Exit.OK
+    return run_one_shot(arguments)

@@ -23,22 +23,22 @@ def mcp_file(directory: Path) -> Path | None:
 
 
 def untrusted_mcp_file(directory: Path) -> Path | None:
-    """A file that is there and is not read, because nobody has trusted it."""
+    """A file that exists but is not read, because the user has not trusted it."""
     file = mcp_file(directory)
     return file if file is not None and not is_trusted(file) else None
 
 
 def open_servers(settings: McpSettings, directory: Path, *, bare: bool) -> McpServers | None:
-    """All servers that may be used; nothing if there are none. None is started before its tools are asked for."""
+    """All servers that may be used, or None if there are none. A server starts when its tools are requested."""
     file = mcp_file(directory) if settings.project_file and not bare else None
     trusted = file if file is not None and is_trusted(file) else None
     if not settings.servers and trusted is None:
         return None
-    from segue.tools.mcp.config import read_servers  # noqa: PLC0415 - only who has servers
+    from segue.tools.mcp.config import read_servers  # noqa: PLC0415 - only needed with servers
     from segue.tools.mcp.servers import McpServers  # noqa: PLC0415
 
     own = {
-        name: {"tool_timeout_sec": settings.timeout, **_said(server)}
+        name: {"tool_timeout_sec": settings.timeout, **_written_fields(server)}
         for name, server in settings.servers.items()
     }
     servers, problems = read_servers({"mcpServers": own}, os.environ)
@@ -52,7 +52,7 @@ def open_servers(settings: McpSettings, directory: Path, *, bare: bool) -> McpSe
     return opened
 
 
-def _said(server: msgspec.Struct) -> dict[str, object]:
-    """A server as its section has it: without what nobody wrote."""
-    said: dict[str, object] = msgspec.to_builtins(server)
-    return {key: value for key, value in said.items() if value not in ("", [], {}, None, False)}
+def _written_fields(server: msgspec.Struct) -> dict[str, object]:
+    """A server as written in the settings, without defaults."""
+    fields: dict[str, object] = msgspec.to_builtins(server)
+    return {key: value for key, value in fields.items() if value not in ("", [], {}, None, False)}

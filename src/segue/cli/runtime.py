@@ -1,18 +1,25 @@
-"""What the command line has found and made before a chat begins. One-shot and interactive chats begin with the same."""
+"""What a chat on the command line is made of: settings and flags turned into providers, tools, store and model.
+
+One-shot and interactive chats are opened here in the same way; they differ only in who handles the events.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
+import msgspec
+
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.compaction.trigger import CompactionSettings
+from segue.cli.arguments import has_prompt
 from segue.cli.commands.sessions import find_session
+from segue.cli.display.status_lines import switch_line
 from segue.cli.instructions import system_prompt
 from segue.cli.mcp_file import open_servers, untrusted_mcp_file
-from segue.cli.model_discovery import DiscoveredModel, find_model, usual_model
-from segue.cli.tool_loader import is_function, tools_named
+from segue.cli.model_discovery import DiscoveredModel, default_model_of, discover_model
+from segue.cli.tool_loader import is_function, load_tools
 from segue.config.layers import load_settings
 from segue.config.model_names import ModelChoice, resolve_model
 from segue.config.resources import (
@@ -23,15 +30,18 @@ from segue.config.resources import (
     require_provider,
 )
 from segue.conversation.options import Options
-from segue.errors import UsageError
-from segue.routing.route import parse_route
+from segue.errors import SegueError, TranscriptError, UsageError
+from segue.routing.route import Route, parse_route
+from segue.sessions.journal import fork
+from segue.sessions.stores.memory import MemoryStore
 from segue.tools.approval import Approval
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from segue.chat.lifecycle import Model
-    from segue.config.layers import Settings
+    from segue.events import Switch
     from segue.providers.registry import KnownProviders
     from segue.sessions.stores.store import SessionInfo, Store
     from segue.tools.definition import Tool
@@ -39,101 +49,135 @@ if TYPE_CHECKING:
 
 @final
 class Runtime:
-    """Settings and flags, made into what a chat is made of."""
+    """Settings and flags of one run, and everything opened for it."""
 
     def __init__(
         self, arguments: argparse.Namespace, *, response_schema: dict[str, object] | None = None
     ) -> None:
-        self.settings: Settings = load_settings(sets=arguments.sets, bare=arguments.bare)
-        self.config = self.settings.config
+        config = load_settings(sets=arguments.sets, bare=arguments.bare).config
+        self.config = config
         self.directory = Path.cwd()
-        self.providers: KnownProviders = open_providers(self.config)
-        self.store: Store = _store(self.settings, arguments)
-        self.tools: tuple[Tool, ...] = tools_named(
-            [*self.config.tools.enabled, *arguments.tools],
-            workspace=self.workspace,
-            timeout=self.config.tools.timeout,
+        self.workspace = (
+            Path(config.tools.workspace).expanduser() if config.tools.workspace else self.directory
         )
-        self.mcp = open_servers(self.config.mcp, self.directory, bare=arguments.bare)
+        """Where the built-in tools work."""
+        self.providers: KnownProviders = open_providers(config)
+        self.store: Store = MemoryStore() if arguments.no_session else open_store(config)
+        self.tools: tuple[Tool, ...] = load_tools(
+            [*config.tools.enabled, *arguments.tools], workspace=self.workspace, timeout=config.tools.timeout
+        )
+        self.mcp = open_servers(config.mcp, self.directory, bare=arguments.bare)
         self.approval = self._approval(arguments)
-        self.options = Options(effort=arguments.effort or self.config.effort, response_schema=response_schema)
-        self.budget = Budget(max_turns=arguments.max_turns or self.config.limits.max_turns)
+        self.options = Options(effort=arguments.effort or config.effort, response_schema=response_schema)
+        self.budget = Budget(max_turns=arguments.max_turns or config.limits.max_turns)
         self._arguments = arguments
-        self._system = self._system_prompt(arguments)
-
-    # Who answers
-
-    async def first_model(self, session: SessionInfo | None = None) -> tuple[Model, DiscoveredModel | None]:
-        """Who answers first: as told, as the session has it, as configured, or as found."""
-        told, provider = self._arguments.model, self._arguments.provider
-        if provider and not told:
-            told = usual_model(provider, self.config)
-            if not told:
-                raise UsageError(
-                    f"No usual model is known for {provider}.",
-                    code="no_model",
-                    hint="Name one too: -m MODEL.",
-                )
-        name = told or self._model_of(session) or self.config.model
-        found = None
-        if not name:
-            found = await find_model(self.config, self.providers)
-            name = found.model
-        return self._with_fallback(resolve_model(name, self.config, provider=provider if told else "")), found
-
-    def _model_of(self, session: SessionInfo | None) -> str:
-        """Who answered in a session; the profile that is configured, if it was one of its members."""
-        name = session.model if session else ""
-        profile = self.config.profiles.get(self.config.model)
-        return (
-            self.config.model
-            if profile is not None and name in resolve_model(self.config.model, self.config).members
-            else name
+        self._system = system_prompt(
+            config.system if arguments.system is None else arguments.system,
+            directory=self.directory,
+            names=() if arguments.bare else config.ui.instructions,
+            append=arguments.append_system,
         )
+
+    def _approval(self, arguments: argparse.Namespace) -> Approval:
+        mode = "yolo" if arguments.yolo else arguments.approval_mode or self.config.approval.mode
+        allowed = [name.strip() for name in arguments.allowed_tools.split(",") if name.strip()]
+        # Whoever names their own function on the command line wants it to run.
+        own = load_tools([n for n in arguments.tools if is_function(n)], workspace=self.workspace)
+        allow = [*self.config.approval.allow, *allowed, *(tool.name for tool in own)]
+        return Approval(mode, allow=allow, deny=self.config.approval.deny)
+
+    # Models
 
     def model(self, name: str) -> Model:
-        """What a name stands for: an alias, a profile or provider/model."""
-        return self._made(resolve_model(name, self.config))
+        """The route or router behind an alias, a profile or provider/model."""
+        return self._open(resolve_model(name, self.config))
 
     def members(self, name: str) -> tuple[str, ...]:
-        """The models that a name stands for, provider/model each."""
+        """The models behind a name, provider/model each."""
         return resolve_model(name, self.config).members
 
     def model_names(self) -> list[str]:
-        """What could be typed after /model, without asking anybody."""
-        usual = [f"{name}/{model}" for name in self.configured() if (model := usual_model(name, self.config))]
-        return [*self.config.aliases, *self.config.profiles, *usual]
-
-    def usual_model(self, provider: str) -> str:
-        """The model a provider is asked for when nobody names one; nothing if none is known."""
-        return usual_model(provider, self.config)
+        """Names that work after /model, found without asking any provider."""
+        defaults = [
+            f"{name}/{model}" for name in self.configured() if (model := default_model_of(name, self.config))
+        ]
+        return [*self.config.aliases, *self.config.profiles, *defaults]
 
     def configured(self) -> list[str]:
-        """Providers that somebody set up."""
+        """Providers that the user has set up."""
         return configured_providers(self.config, self.providers)
 
-    def _with_fallback(self, chosen: ModelChoice) -> Model:
-        others = [name for name in self._arguments.fallback.split(",") if name.strip()]
-        if not others:
-            return self._made(chosen)
-        more = [member for name in others for member in resolve_model(name.strip(), self.config).members]
-        members = tuple(dict.fromkeys((*chosen.members, *more)))
-        for member in members:
-            require_provider(parse_route(member).provider, self.providers)
-        return open_router(" or ".join(members), members, None, self.providers)
+    async def first_model(self, session: SessionInfo | None = None) -> tuple[Model, DiscoveredModel | None]:
+        """The model of the flags, of the session, of the settings, or a discovered one, in this order."""
+        name, provider = self._arguments.model, self._arguments.provider
+        if provider and not name:
+            name = default_model_of(provider, self.config)
+            if not name:
+                raise UsageError(
+                    f"{provider} has no default model.",
+                    code="no_model",
+                    hint="Name a model as well: -m MODEL.",
+                )
+        chosen_provider = provider if name else ""
+        name = name or self._session_model(session) or self.config.model
+        discovered = None
+        if not name:
+            discovered = await discover_model(self.config, self.providers)
+            name = discovered.model
+        return self._open(
+            self._with_fallback(resolve_model(name, self.config, provider=chosen_provider))
+        ), discovered
 
-    def _made(self, chosen: ModelChoice) -> Model:
+    def _session_model(self, session: SessionInfo | None) -> str:
+        """The last model of a session; the configured profile if the model is a member of it."""
+        name, configured = session.model if session else "", self.config.model
+        is_member = configured in self.config.profiles and name in self.members(configured)
+        return configured if is_member else name
+
+    def _with_fallback(self, chosen: ModelChoice) -> ModelChoice:
+        names = [name.strip() for name in self._arguments.fallback.split(",") if name.strip()]
+        if not names:
+            return chosen
+        members = tuple(dict.fromkeys((*chosen.members, *(m for name in names for m in self.members(name)))))
+        return ModelChoice(members, " or ".join(members))
+
+    def _open(self, chosen: ModelChoice) -> Model:
         routes = [parse_route(member) for member in chosen.members]
         for route in routes:
             require_provider(route.provider, self.providers)
-        if chosen.settings is None:
+        if not chosen.profile:
             return routes[0]
         return open_router(chosen.profile, chosen.members, chosen.settings, self.providers)
 
-    # The chat
+    # Chats
+
+    async def open_chat(self, *, report: Callable[[str], None], on_switch: Callable[[Switch], None]) -> Chat:
+        """A new chat, or the session that -c or -r name. `report` gets lines for the user; a change of model is
+        passed to `on_switch`, or refused with --strict if the new model would see less."""
+        session = await self._session_to_resume()
+        model, discovered = await self.first_model(session)
+        # A repository may have .mcp.json for other programs: a one-shot without tools does not mention it.
+        untrusted = self._untrusted() if self.tools or not has_prompt(self._arguments) else []
+        for line in [*([str(discovered)] if discovered else []), *untrusted, *await self._open_tools()]:
+            report(line)
+        if session is not None and self._arguments.fork:
+            session = await self._forked(session)
+        previous = self._previous_model(session, model)
+        if session is None or previous is None:
+            return self.chat(session=session.id if session else None, model=model)
+        chat = self.chat(session=session.id, model=previous)
+        await chat.open()
+        switch = await chat.switch(model)
+        if switch is not None and switch.losses and self._arguments.strict:
+            await chat.switch(previous)
+            await chat.close()
+            raise lossy_switch_error(switch)
+        if switch is not None:
+            on_switch(switch)
+        return chat
 
     def chat(self, *, session: str | None = None, model: str | Model = "") -> Chat:
-        """A chat in these runtime, not opened yet."""
+        """A chat that is not opened yet."""
         return Chat(
             self.model(model) if isinstance(model, str) and model else model,
             tools=self.tools,
@@ -149,8 +193,8 @@ class Runtime:
             take_over=self._arguments.take_over,
         )
 
-    async def session_to_continue(self) -> SessionInfo | None:
-        """The session that -c or -r mean; nothing for a new one."""
+    async def _session_to_resume(self) -> SessionInfo | None:
+        """None for a new session."""
         if self._arguments.resume:
             return await find_session(self.store, self._arguments.resume)
         if self._arguments.resume is None and not self._arguments.last:
@@ -158,76 +202,71 @@ class Runtime:
         here = [info for info in await self.store.find(limit=1000) if info.directory == str(self.directory)]
         if not here:
             raise UsageError(
-                "No session was begun in this directory.",
+                "This directory has no session yet.",
                 code="unknown_session",
-                hint="`segue sessions list` shows all of them; go on with one: -r ID.",
+                hint="List all sessions: segue sessions list. Resume one: segue -r ID.",
             )
         return here[0]
 
-    # Beside it
+    async def _forked(self, session: SessionInfo) -> SessionInfo:
+        journal = await fork(self.store, session.id)
+        await journal.close()
+        return msgspec.structs.replace(session, id=journal.session)
 
-    async def open_tools(self) -> list[str]:
-        """Start the MCP servers and take their tools in; why some could not be, one line each."""
+    def _previous_model(self, session: SessionInfo | None, model: Model) -> Model | None:
+        """The model that answered in the session until now; None if it is the same or no longer known."""
+        match model:
+            case str():
+                names = [model]
+            case Route():
+                names = [model.name]
+            case _:
+                names = [route.name for route in model.routes]
+        if session is None or not session.model or session.model in names:
+            return None
+        try:
+            return self.model(session.model)
+        except SegueError:
+            return None
+
+    # MCP servers
+
+    async def _open_tools(self) -> list[str]:
+        """Start the MCP servers and add their tools; one line for each server that could not be used."""
         if self.mcp is None:
             return []
-        found = await self.mcp.tools()
+        offered = await self.mcp.tools()
         known = {tool.name for tool in self.tools}
-        self.tools = (*self.tools, *(tool for tool in found if tool.name not in known))
+        self.tools = (*self.tools, *(tool for tool in offered if tool.name not in known))
         return [
             f"MCP server {name}: {problem.message} {problem.hint}".rstrip()
             for name, problem in self.mcp.problems.items()
         ]
+
+    def servers(self) -> list[str]:
+        """The MCP servers in use, one line each, and why others are not."""
+        if self.mcp is None:
+            return self._untrusted()
+        lines = [f"{name}: {count} tools" for name, count in self.mcp.offers.items()]
+        problems = [f"{name}: {problem.message}" for name, problem in self.mcp.problems.items()]
+        return [*lines, *problems, *self._untrusted()]
+
+    def _untrusted(self) -> list[str]:
+        file = None if self._arguments.bare else untrusted_mcp_file(self.directory)
+        return (
+            [f"{file} is not trusted, so its servers are not used. To use them: segue trust"] if file else []
+        )
 
     async def close(self) -> None:
         if self.mcp is not None:
             await self.mcp.close()
         await self.store.close()
 
-    def servers(self) -> list[str]:
-        """The MCP servers in reach, one line each, and what keeps others out."""
-        if self.mcp is None:
-            return self.untrusted()
-        lines = [f"{name}: {count} tools" for name, count in self.mcp.offers.items()]
-        problems = [f"{name}: {problem.message}" for name, problem in self.mcp.problems.items()]
-        return [*lines, *problems, *self.untrusted()]
 
-    def untrusted(self) -> list[str]:
-        """What a project offers and nobody has trusted."""
-        file = None if self._arguments.bare else untrusted_mcp_file(self.directory)
-        return (
-            [f"{file} is not trusted, so its servers are not used. To use them: segue trust"] if file else []
-        )
-
-    def ask_key(self, provider: str) -> None:
-        """Ask for a key without showing it, and keep it."""
-        from segue.cli.commands.keys import ask_and_store  # noqa: PLC0415
-
-        ask_and_store(provider)
-
-    @property
-    def workspace(self) -> Path:
-        """Where the built-in tools work."""
-        return (
-            Path(self.config.tools.workspace).expanduser() if self.config.tools.workspace else self.directory
-        )
-
-    def _approval(self, arguments: argparse.Namespace) -> Approval:
-        mode = "yolo" if arguments.yolo else arguments.approval_mode or self.config.approval.mode
-        allowed = [name.strip() for name in arguments.allowed_tools.split(",") if name.strip()]
-        # Who names a function of their own on the command line wants it to run.
-        own = tools_named([n for n in arguments.tools if is_function(n)], workspace=self.workspace)
-        allow = [*self.config.approval.allow, *allowed, *(tool.name for tool in own)]
-        return Approval(mode, allow=allow, deny=self.config.approval.deny)
-
-    def _system_prompt(self, arguments: argparse.Namespace) -> str:
-        own = self.config.system if arguments.system is None else arguments.system
-        names = () if arguments.bare else self.config.ui.instructions
-        return system_prompt(own, directory=self.directory, names=names, append=arguments.append_system)
-
-
-def _store(settings: Settings, arguments: argparse.Namespace) -> Store:
-    if arguments.no_session:
-        from segue.sessions.stores.memory import MemoryStore  # noqa: PLC0415
-
-        return MemoryStore()
-    return open_store(settings.config)
+def lossy_switch_error(switch: Switch) -> TranscriptError:
+    """With --strict, a switch that hides something from the new model is refused."""
+    return TranscriptError(
+        f"The switch was refused, because the new model would see less: {switch_line(switch)}.",
+        code="would_lose",
+        hint="Without --strict the switch is allowed. The session keeps everything.",
+    )

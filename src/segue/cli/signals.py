@@ -1,4 +1,4 @@
-"""Signals that end a program, heard without losing what it was about to write."""
+"""Signals that end the program, handled so that nothing is lost."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 INTERRUPT: Final = signal.SIGINT
 END: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Somebody ends us, or the terminal was closed."""
+"""The process is ended, or its terminal was closed."""
 
 
 @contextmanager
 def handle(reactions: dict[signal.Signals, Callable[[], object]]) -> Iterator[None]:
-    """Call these instead of dying. What was ignored when we began (nohup) stays ignored."""
+    """Call these instead of ending. A signal that was ignored at start (nohup) stays ignored."""
     loop = asyncio.get_running_loop()
     added: list[signal.Signals] = []
-    # Only the main thread hears signals; elsewhere whoever runs us cancels the task.
+    # Only the main thread receives signals; elsewhere the caller cancels the task.
     with suppress(NotImplementedError, RuntimeError, ValueError):
         for number, react in reactions.items():
             if signal.getsignal(number) is not signal.SIG_IGN:

@@ -1,4 +1,4 @@
-"""Tools by the names that people give them: built-in ones, and functions in Python files."""
+"""Loads tools by name: built-in tools, and functions in Python files (`file.py:function`)."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ if TYPE_CHECKING:
 ALL = "all"
 
 
-def tools_named(names: Iterable[str], *, workspace: Path, timeout: float | None = None) -> tuple[Tool, ...]:
-    """The tools, each once, in the order in which they were named. `timeout`: seconds a call of a built-in may take."""
+def load_tools(names: Iterable[str], *, workspace: Path, timeout: float | None = None) -> tuple[Tool, ...]:
+    """The tools, each once, in the order of their names. `timeout`: seconds that a call of a built-in tool may take."""
     names = list(names)
-    if not names:
-        return ()
-    from segue.tools.builtin import builtin_tools  # noqa: PLC0415 - a chat without tools pays nothing
+    built_in: dict[str, Tool] = {}
+    if any(not is_function(name) for name in names):
+        from segue.tools.builtin import builtin_tools  # noqa: PLC0415 - a chat without them pays nothing
 
-    built_in = {tool.name: tool for tool in builtin_tools(workspace)}
-    if timeout is not None:
-        built_in = {name: structs.replace(tool, timeout=timeout) for name, tool in built_in.items()}
+        tools = builtin_tools(workspace)
+        built_in = {
+            tool.name: tool if timeout is None else structs.replace(tool, timeout=timeout) for tool in tools
+        }
     found: dict[str, Tool] = {}
     for name in names:
         if name == ALL:
             found.update(built_in)
         elif is_function(name):
-            tool = _function(name)
+            tool = _load_function(name)
             found[tool.name] = tool
         elif name in built_in:
             found[name] = built_in[name]
@@ -44,40 +45,42 @@ def tools_named(names: Iterable[str], *, workspace: Path, timeout: float | None 
             raise _unusable(
                 f'There is no tool "{name}".',
                 suggestion(name, built_in)
-                or f"Built in are: {', '.join(built_in)}. Others: file.py:function.",
+                or f"Built-in tools: {', '.join(built_in)}. Your own: file.py:function.",
             )
     return tuple(found.values())
 
 
 def is_function(name: str) -> bool:
-    """Whether a name means a function of the user's own: file.py:function."""
+    """Whether a name is file.py:function."""
     return ".py:" in name
 
 
 @lru_cache(maxsize=64)
-def _function(name: str) -> Tool:
+def _load_function(name: str) -> Tool:
     from segue.tools.function_tools import as_tool  # noqa: PLC0415
 
     path, _, function = name.rpartition(":")
-    module = _module(Path(path).expanduser())
-    made = getattr(module, function, None)
-    if made is None:
+    module = _load_module(Path(path).expanduser())
+    found = getattr(module, function, None)
+    if found is None:
         known = [
             word for word in vars(module) if callable(getattr(module, word)) and not word.startswith("_")
         ]
         raise _unusable(f"{path} has no function {function}.", suggestion(function, known))
     try:
-        return as_tool(made)
+        return as_tool(found)
     except SegueError as error:
-        raise _unusable(f"{name} cannot be a tool: {error.message}", error.hint) from error
+        raise _unusable(f"{name} cannot be used as a tool: {error.message}", error.hint) from error
 
 
-def _module(file: Path) -> Any:
+def _load_module(file: Path) -> Any:
     if not file.is_file():
-        raise _unusable(f"{file} is not there.", "Name a Python file and a function in it: file.py:function.")
+        raise _unusable(
+            f"{file} does not exist.", "Name a Python file and a function in it: file.py:function."
+        )
     spec = spec_from_file_location(f"segue_tools_{file.stem}", file)
     if spec is None or spec.loader is None:
-        raise _unusable(f"{file} is no Python file.")
+        raise _unusable(f"{file} is not a Python file.")
     module = module_from_spec(spec)
     sys.modules[spec.name] = module  # annotations are looked up there
     try:
@@ -88,4 +91,6 @@ def _module(file: Path) -> Any:
 
 
 def _unusable(message: str, hint: str = "") -> UsageError:
-    return UsageError(message, code="tool_unusable", hint=hint or "Correct the file, or leave the tool out.")
+    return UsageError(
+        message, code="tool_unusable", hint=hint or "Correct the file, or do not name this tool."
+    )

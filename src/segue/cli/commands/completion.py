@@ -1,4 +1,4 @@
-"""`segue completion`: scripts that make a shell complete segue's words, made of the parsers themselves."""
+"""`segue completion`: completion scripts for shells, generated from the parsers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from msgspec import Struct
 from segue.cli.command_table import COMMANDS, parser_of
 from segue.cli.exit_codes import Exit
 
-DESCRIPTION = """Prints a script. bash: source <(segue completion bash); zsh: the same with zsh;
-fish: segue completion fish | source. Put the line into the shell's start file to keep it."""
+DESCRIPTION = """Prints a completion script. Use it in bash: source <(segue completion bash); in zsh: source <(segue completion zsh);
+in fish: segue completion fish | source. To keep it, add the line to the startup file of your shell."""
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
 @final
 class ContextOption(Struct, frozen=True):
-    """One flag: its spellings, what it is for, and the words that may follow it."""
+    """One flag: its spellings, its help, and its possible values."""
 
     names: tuple[str, ...]
     help: str
@@ -29,12 +29,12 @@ class ContextOption(Struct, frozen=True):
 
 @final
 class Context(Struct, frozen=True):
-    """What may come after some words: "" at the beginning, "models", "models pull"."""
+    """What can follow some words: "" at the beginning, "models", "models pull"."""
 
     words: str
     options: tuple[ContextOption, ...]
     actions: tuple[tuple[str, str], ...]
-    """Words that lead on, and what each is for."""
+    """Subcommands and choices, with their help."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def places() -> list[Context]:
-    """All places where words can be completed."""
+    """All contexts in which words can be completed."""
     from segue.cli.arguments import parser  # noqa: PLC0415 - the prompt's own flags
 
     commands = tuple((name, purpose) for name, (_, purpose) in COMMANDS.items())
@@ -88,7 +88,7 @@ def _options(parser: argparse.ArgumentParser) -> tuple[ContextOption, ...]:
 
 
 def _table(known: list[Context]) -> tuple[list[str], list[str]]:
-    """Lines of a shell's `case`: what may come in each place, and what may follow each flag that has choices."""
+    """Lines of a shell's `case`: the words for each context, and the values of each flag that has choices."""
     offered, valued = [], []
     for place in known:
         names = [name for option in place.options for name in option.names]
@@ -109,7 +109,7 @@ _FIND_PLACE = """  place=""
   done
   place="${place//\\// }"
 """
-"""The words before the cursor that lead somewhere; flags and their values lead nowhere."""
+"""The words before the cursor that are commands; flags and their values are skipped."""
 
 
 def _body(known: list[Context], before: str, previous: str) -> list[str]:

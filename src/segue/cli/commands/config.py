@@ -1,4 +1,4 @@
-"""`segue config`: where the settings are, what they are and where each comes from, and what is wrong with them."""
+"""`segue config`: the config files, the settings with their origins, and a check of them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 _BARE = re.compile("[A-Za-z0-9_-]+")
 """A key that needs no quotes."""
 
-DESCRIPTION = (
-    "Settings come from the user's file, the project's file, SEGUE_… variables and --set, in this order."
-)
+DESCRIPTION = """Settings come from the user's file, the project's file, SEGUE_… variables and --set. The last one wins."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    actions.add_parser("path", help="which files are read")
-    show = actions.add_parser("show", help="the settings that hold, secrets masked")
-    show.add_argument("--origin", action="store_true", help="where each one comes from, defaults too")
+    actions.add_parser("path", help="show which files are read")
+    show = actions.add_parser("show", help="show the settings that were changed, with secrets masked")
+    show.add_argument(
+        "--origin", action="store_true", help="also show defaults, and where each setting comes from"
+    )
     show.add_argument("--json", action="store_true", help="as JSON")
-    check = actions.add_parser("check", help="everything that is wrong with them (exit 52)")
+    check = actions.add_parser("check", help="list all errors in the settings (exit 52)")
     for action in (show, check):
         action.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
 
@@ -50,13 +50,13 @@ def _path() -> int:
     from segue.config.paths import PROJECT_FILES, project_file, user_file  # noqa: PLC0415
 
     user, project = user_file(), project_file(File.cwd())
-    told = (
+    shown = (
         f"{project}"
         if project
         else f"none ({' or '.join(PROJECT_FILES)}, up to the root of the git work tree)"
     )
-    missing = "" if user.is_file() else "  (not there yet)"
-    sys.stdout.write(f"user:    {user}{missing}\nproject: {told}\n")
+    missing = "" if user.is_file() else "  (does not exist yet)"
+    sys.stdout.write(f"user:    {user}{missing}\nproject: {shown}\n")
     return Exit.OK
 
 
@@ -86,8 +86,8 @@ def _check(arguments: argparse.Namespace) -> int:
     settings = load_settings(sets=arguments.sets)
     if faults := reference_faults(settings):
         raise config_error(faults)
-    read = ", ".join(layer.name for layer in settings.layers) or "nothing but the defaults"
-    print_status(f"No faults in {read}.")
+    read = ", ".join(layer.name for layer in settings.layers) or "the defaults"
+    print_status(f"No errors in {read}.")
     return Exit.OK
 
 
@@ -111,7 +111,7 @@ def _key(path: Path) -> str:
 
 
 def _text(text: str) -> str:
-    # Strings are spelt as in JSON, but for one control character that JSON lets through.
+    # Strings as in JSON, except for one control character that JSON does not escape.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,4 +1,4 @@
-"""`segue convert`: a request of one provider, said in the dialect of another."""
+"""`segue convert`: converts a request of one provider to the format of another."""
 
 from __future__ import annotations
 
@@ -17,30 +17,34 @@ if TYPE_CHECKING:
     from segue.interop.convert import Converted
 
 DESCRIPTION = """Reads a request body, a bare list of messages, or a segue conversation, and writes the complete
-request body for the target on stdout. What had to be changed is told on stderr."""
+request body for the target to stdout. Repairs are reported on stderr."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to", metavar="DIALECT", default="", help="the target, or: conversation")
+    parser.add_argument("--to", metavar="DIALECT", default="", help="the target format, or: conversation")
     parser.add_argument(
-        "--from", dest="source", metavar="DIALECT", default="auto", help="auto is the default"
+        "--from",
+        dest="source",
+        metavar="DIALECT",
+        default="auto",
+        help="the format of the input; default: auto",
     )
-    parser.add_argument("--model", metavar="NAME", default="", help="the model the target will be asked for")
-    parser.add_argument("--strict", action="store_true", help="refuse when something would be lost (exit 62)")
+    parser.add_argument("--model", metavar="NAME", default="", help="the model that the request names")
+    parser.add_argument("--strict", action="store_true", help="fail if something would be lost (exit 62)")
     parser.add_argument("--report", metavar="FILE", help="write the repairs as JSON")
     parser.add_argument(
         "--jsonl",
         action="store_true",
-        help='one case per line, {"id","from","to","model","request"}; what a line says wins over the flags',
+        help='one case per line, {"id","from","to","model","request"}; fields of a line override the flags',
     )
-    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="- or nothing: stdin")
+    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="default: stdin")
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.jsonl:
         return _convert_lines(arguments)
     if not arguments.to:
-        raise UsageError("Nothing says what to convert to.", code="target_missing", hint="Add --to DIALECT.")
+        raise UsageError("The target is missing.", code="target_missing", hint="Add --to DIALECT.")
     from segue.interop.convert import write_request  # noqa: PLC0415 - loaded when there is something to convert
     from segue.interop.session_files import read_file  # noqa: PLC0415
     from segue.interop.source import target_name  # noqa: PLC0415
@@ -58,9 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _convert_lines(arguments: argparse.Namespace) -> int:
     if arguments.report:
         raise UsageError(
-            "--report has no place with --jsonl.",
+            "--report cannot be used with --jsonl.",
             code="report_with_jsonl",
-            hint="Each line of the answer holds its own repairs.",
+            hint="Each output line has its own repairs.",
         )
     from segue.interop.jsonl import Flags, answers  # noqa: PLC0415
     from segue.interop.source import target_name  # noqa: PLC0415
@@ -72,7 +76,7 @@ def _convert_lines(arguments: argparse.Namespace) -> int:
     with _opened(arguments.file) as stream:
         for line in answers(stream, flags):
             out.write(line + b"\n")
-            out.flush()  # whoever sends the cases may wait for each answer
+            out.flush()  # the sender may wait for each answer
     return Exit.OK
 
 
@@ -80,7 +84,7 @@ def _opened(name: str) -> IO[bytes]:
     if name != "-":
         return Path(name).open("rb")
     if sys.stdin.isatty():
-        raise UsageError("There is no file to read.", code="no_input", hint="Name a FILE, or pipe one in.")
+        raise UsageError("There is no input.", code="no_input", hint="Name a FILE, or pipe one in.")
     return sys.stdin.buffer
 
 
@@ -90,11 +94,11 @@ def _report(converted: Converted, report: str | None) -> None:
     for repair in converted.repairs:
         print_status(f"{'lost' if repair.lossy else 'repair'}: {repair}")
     if report:
-        told = {
+        summary = {
             "from": converted.source,
             "to": converted.to,
             "model": converted.model,
             "notes": converted.notes,
             "repairs": [repair.as_dict() for repair in converted.repairs],
         }
-        Path(report).write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+        Path(report).write_text(json.dumps(summary, indent=2) + "\n", "utf-8")

@@ -1,4 +1,4 @@
-"""`segue demo`: one conversation through every wire, without a key."""
+"""`segue demo`: one conversation through every wire format, without a key."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
     from segue.demo.story import Story
 
-DESCRIPTION = """Shows what segue does, without a key and without a network: one conversation with tools, thinking, an
-image, an interruption, a failover and a compaction goes through every wire, over HTTP, against strict stand-ins of the
-provider APIs on this machine; then the same history goes there unrepaired."""
+DESCRIPTION = """Shows what segue does, without a key or a network: one conversation with tools, reasoning, an image, an
+interruption, a failover and a compaction moves through every wire format, over HTTP, to strict emulators of the
+provider APIs on this machine. Then the same history is sent without repairs."""
 
 _DELAY = 0.03
-"""Seconds between two portions of a stream on a terminal: as fast as one reads."""
+"""Seconds between two portions of a stream on a terminal, at reading speed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--fast", action="store_true", help="do not slow down for readers")
+    parser.add_argument("--fast", action="store_true", help="do not slow down to reading speed")
 
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        import uvicorn  # noqa: F401, PLC0415 - an extra; say so before anything is opened
+        import uvicorn  # noqa: F401, PLC0415 - an extra
     except ImportError:
-        print_status("segue: the demo needs uvicorn, which is not installed.")
-        print_status("       pip install 'segue-llm[emulators]'")
+        print_status("segue: The demo needs uvicorn, which is not installed.")
+        print_status("       Install it: pip install 'segue-llm[emulators]'")
         return Exit.FINDINGS
     from segue.demo.story import read_story  # noqa: PLC0415 - loaded when the demo begins
 
@@ -40,12 +40,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def show(story: Story, *, fast: bool) -> int:
-    """Play a story on stdout; the exit code says whether every wire accepted it."""
+    """Play a story on stdout; the exit code says whether every request was accepted."""
     from segue.demo.play import play  # noqa: PLC0415
     from segue.demo.screen import WIDTH, DemoScreen  # noqa: PLC0415
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that has no arrows shall not end the demo
+        sys.stdout.reconfigure(errors="replace")  # a terminal without arrows must not end the demo
     on_terminal = sys.stdout.isatty()
     width = min(WIDTH, shutil.get_terminal_size().columns) if on_terminal else WIDTH
     screen = DemoScreen(_write, Colours(sys.stdout), width=width)

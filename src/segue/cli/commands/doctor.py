@@ -1,4 +1,4 @@
-"""`segue doctor`: what providers would refuse in a transcript, and a mended copy of it."""
+"""`segue doctor`: finds what providers would refuse in a transcript, and writes a repaired copy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segue.cli.display.terminal import Colours, print_error, print_status, printable
-from segue.cli.error_report import lines_about
+from segue.cli.error_report import error_lines
 from segue.cli.exit_codes import Exit
 from segue.errors import TranscriptError, UsageError
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from segue.interop.doctor import Diagnosis, Examination, Finding
 
-DESCRIPTION = """Lints a transcript: a request body of any provider, a segue conversation, a Claude Code or Codex
-session file, or the output of llm logs --json. Names what each target would refuse, in its own words, and what the
-fix would do. Changes nothing unless --fix names a file to write."""
+DESCRIPTION = """Checks a transcript: a request body of any provider, a segue conversation, a Claude Code or Codex
+session file, or the output of llm logs --json. Shows what each target would refuse, with its error message, and the
+repair. Writes nothing unless --fix names a file."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,12 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         default=[],
-        help="targets, or: all. Without it, the provider the file was written for",
+        help="the targets, or: all. Default: the provider the file was written for",
     )
     parser.add_argument(
-        "--model", metavar="NAME", default="", help="the model the targets would be asked for"
+        "--model", metavar="NAME", default="", help="the model that requests to the targets name"
     )
-    parser.add_argument("--fix", metavar="OUT", help="write a copy without faults")
+    parser.add_argument("--fix", metavar="OUT", help="write a repaired copy")
     parser.add_argument("--json", action="store_true", help="findings as JSON on stdout")
 
 
@@ -57,12 +57,12 @@ def run(arguments: argparse.Namespace) -> int:
     _show(file, examination, as_json=arguments.json)
     if arguments.fix:
         try:
-            form, mended = fix_transcript(source, targets, model=arguments.model)
+            form, repaired = fix_transcript(source, targets, model=arguments.model)
         except TranscriptError as error:
-            print_error(*lines_about(error))
+            print_error(*error_lines(error))
             return Exit.FINDINGS
-        _write(Path(arguments.fix), mended + b"\n")
-        print_status(f"{arguments.fix}: written without the faults above, as {form}.")
+        _write(Path(arguments.fix), repaired + b"\n")
+        print_status(f"{arguments.fix}: repaired copy written as {form}.")
     return Exit.OK if examination.clean else Exit.FINDINGS
 
 
@@ -70,37 +70,37 @@ def _show(file: str, examination: Examination, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps({"file": file, **examination.as_dict()}, indent=2) + "\n")
     else:
-        sys.stdout.write(_told(file, examination, Colours(sys.stdout)))
+        sys.stdout.write(_report(file, examination, Colours(sys.stdout)))
 
 
 def _file_and_targets(arguments: argparse.Namespace) -> tuple[str, list[str]]:
-    """The file, also where it stands behind the targets, and the targets properly spelt."""
+    """The file, also if it follows the targets, and the proper names of the targets."""
     from segue.dialects.registry import NAMES, proper_name  # noqa: PLC0415
 
-    words = [word for told in arguments.targets for word in told.split(",") if word]
+    words = [word for target in arguments.targets for word in target.split(",") if word]
     file = arguments.file
     if file is None and words and words[-1] not in NAMES and words[-1] != "all":
         file = words.pop()
     if file is None:
-        raise UsageError("Nothing says which file to look at.", code="no_input", hint="segue doctor FILE")
+        raise UsageError("The file is missing.", code="no_input", hint="segue doctor FILE")
     return file, [word if word == "all" else proper_name(word) for word in words]
 
 
-def _write(out: Path, mended: bytes) -> None:
-    """Write the copy; what stood there before is kept beside it."""
+def _write(out: Path, data: bytes) -> None:
+    """Write the copy; a file that is replaced is kept as a backup."""
     if out.exists():
         before = out.read_bytes()
-        if before == mended:
+        if before == data:
             return
         number = 1
         while (kept := out.with_name(f"{out.name}.{number}.bak")).exists():
             number += 1
         kept.write_bytes(before)
-        print_status(f"{out}: what stood there is kept as {kept}.")
-    out.write_bytes(mended)
+        print_status(f"{out}: the previous file is kept as {kept}.")
+    out.write_bytes(data)
 
 
-def _told(file: str, examination: Examination, paint: Colours) -> str:
+def _report(file: str, examination: Examination, paint: Colours) -> str:
     form = examination.form or f"{examination.dialect} request"
     counts = f"{_counted(examination.messages, 'message')}, {_counted(examination.calls, 'call')}"
     lines = [paint("bold", printable(f"{file}: {form}, {counts}")), ""]

@@ -1,4 +1,4 @@
-"""`segue embed`: texts as vectors, one JSON array per line, in the order of the texts."""
+"""`segue embed`: turns texts into vectors."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ DESCRIPTION = """Turns each TEXT, or each line of stdin, into a vector. Writes o
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("texts", metavar="TEXT", nargs="*", help="without any: the lines of stdin")
-    parser.add_argument("-m", "--model", default="", metavar="PROVIDER[/MODEL]", help="who makes the vectors")
-    parser.add_argument("--dimensions", type=int, metavar="N", help="shorter vectors, where the model can")
+    parser.add_argument("texts", metavar="TEXT", nargs="*", help="default: the lines of stdin")
+    parser.add_argument("-m", "--model", default="", metavar="PROVIDER[/MODEL]", help="the embedding model")
+    parser.add_argument(
+        "--dimensions", type=int, metavar="N", help="shorter vectors, if the model supports it"
+    )
     parser.add_argument(
         "--json", action="store_true", help="one object with model, dimensions and embeddings"
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
 
 
@@ -38,16 +40,16 @@ def run(arguments: argparse.Namespace) -> int:
     name = name or config.model.partition("/")[0]
     if not name:
         raise UsageError(
-            "Nothing says who makes the vectors.",
+            "The embedding model is missing.",
             code="no_model",
             hint="Add -m PROVIDER or -m PROVIDER/MODEL.",
         )
     adapter = require_provider(name, open_providers(config))
     if not isinstance(adapter, Embeds):
         raise UsageError(
-            f"{adapter.name} makes no vectors.",
+            f"{adapter.name} has no embedding models.",
             code="not_offered",
-            hint="Name another provider: -m PROVIDER.",
+            hint="Use another provider: -m PROVIDER",
         )
     texts = arguments.texts or _lines()
     show = not arguments.quiet and sys.stderr.isatty()
@@ -61,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.json:
         size = len(vectors[0]) if vectors else 0
-        told = {"provider": adapter.name, "model": model, "dimensions": size, "embeddings": vectors}
-        sys.stdout.write(json.dumps(told) + "\n")
+        result = {"provider": adapter.name, "model": model, "dimensions": size, "embeddings": vectors}
+        sys.stdout.write(json.dumps(result) + "\n")
     else:
         sys.stdout.writelines(json.dumps(vector) + "\n" for vector in vectors)
     return Exit.OK
@@ -70,5 +72,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _lines() -> list[str]:
     if sys.stdin.isatty():
-        raise UsageError("There is nothing to embed.", code="no_input", hint="Give texts, or pipe lines in.")
+        raise UsageError("There is no text.", code="no_input", hint="Give texts, or pipe lines in.")
     return [line for line in sys.stdin.read().splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""`segue emulate`: the strict stand-ins of the provider APIs, on a port."""
+"""`segue emulate`: serves the strict emulators of the provider APIs."""
 
 from __future__ import annotations
 
@@ -12,29 +12,27 @@ from segue.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-DESCRIPTION = (
-    "Serves strict stand-ins of the provider APIs until interrupted. They refuse what the real ones refuse."
-)
+DESCRIPTION = """Serves strict emulators of the provider APIs until interrupted. They refuse what the real APIs refuse."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 is the default")
-    parser.add_argument("--port", type=int, default=8900, help="8900 is the default; 0 takes a free one")
+    parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1")
+    parser.add_argument("--port", type=int, default=8900, help="default: 8900; 0: any free port")
+    parser.add_argument("--provider", default="", help="serve this provider at the root path too")
     parser.add_argument(
-        "--provider", default="", help="serve this one at the root too, not only under its name"
+        "--strict", action="store_true", help="also enforce rules that are not documented for certain"
     )
-    parser.add_argument("--strict", action="store_true", help="also enforce rules that are known less surely")
-    parser.add_argument("--script", metavar="FILE", help="what the models say and which faults occur")
+    parser.add_argument("--script", metavar="FILE", help="the replies of the models, and faults")
 
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        import uvicorn  # noqa: F401, PLC0415 - an extra; say so before anything is opened
+        import uvicorn  # noqa: F401, PLC0415 - an extra
     except ImportError as error:
         raise UsageError(
             "The emulators need uvicorn, which is not installed.",
             code="extra_missing",
-            hint="pip install 'segue-llm[emulators]'",
+            hint="Install it: pip install 'segue-llm[emulators]'",
         ) from error
     from segue.emulators.server import run as serve  # noqa: PLC0415
 

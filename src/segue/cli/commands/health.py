@@ -1,4 +1,4 @@
-"""`segue health`: all providers that are set up, asked side by side whether they would answer."""
+"""`segue health`: checks whether providers answer, all at the same time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from segue.providers.adapter import Health
     from segue.providers.registry import KnownProviders
 
-DESCRIPTION = "Asks the providers named, or all that are set up and the local servers that run, whether they would answer."
+DESCRIPTION = (
+    "Checks whether providers answer: those named, or all that are configured and local servers that run."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,19 +35,21 @@ def run(arguments: argparse.Namespace) -> int:
     providers = open_providers(config)
     wanted = arguments.providers or configured_providers(config, providers)
     perhaps = [] if arguments.providers else [name for name in local_provider_names() if name not in wanted]
-    told = asyncio.run(_ask([*wanted, *perhaps], providers))
-    # A local server that nobody spoke of and that does not run is nothing to tell.
-    told = [health for health in told if health.provider not in perhaps or health.status == "healthy"]
+    found = asyncio.run(_ask([*wanted, *perhaps], providers))
+    # A local server that is neither configured nor running is not worth a line.
+    found = [health for health in found if health.provider not in perhaps or health.status == "healthy"]
     if arguments.json:
         import msgspec  # noqa: PLC0415
 
-        sys.stdout.write(json.dumps(msgspec.to_builtins(told), indent=2) + "\n")
+        sys.stdout.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")
     else:
-        _write(told)
-    if not told:
-        print_status("No provider is set up, and no local server runs. Store a key: segue keys set PROVIDER")
+        _write(found)
+    if not found:
+        print_status(
+            "No provider is configured, and no local server runs. Store a key: segue keys set PROVIDER"
+        )
         return Exit.NO_KEY
-    return Exit.OK if all(health.status == "healthy" for health in told) else Exit.FINDINGS
+    return Exit.OK if all(health.status == "healthy" for health in found) else Exit.FINDINGS
 
 
 async def _ask(names: list[str], providers: KnownProviders) -> list[Health]:
@@ -56,10 +60,10 @@ async def _ask(names: list[str], providers: KnownProviders) -> list[Health]:
     return list(await asyncio.gather(*(a.health() for a in adapters if isinstance(a, ChecksHealth))))
 
 
-def _write(told: list[Health]) -> None:
+def _write(found: list[Health]) -> None:
     paint = Colours(sys.stdout)
-    width = max((len(health.provider) for health in told), default=0)
-    for health in told:
+    width = max((len(health.provider) for health in found), default=0)
+    for health in found:
         well = health.status == "healthy"
         latency = "" if health.latency is None else f"{health.latency * 1000:6.0f} ms"
         sys.stdout.write(

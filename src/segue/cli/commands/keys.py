@@ -1,4 +1,4 @@
-"""`segue keys`: keys of providers, in the store of the operating system, or in a file that only the user can read."""
+"""`segue keys`: API keys, in the keyring of the operating system or in a file that only the user can read."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from segue.redaction import mask
 if TYPE_CHECKING:
     import argparse
 
-DESCRIPTION = """Keys are looked for in the configuration, then in the environment, then here. They are shown by their
-last letters only."""
+DESCRIPTION = """Manages stored API keys. A key is looked up in the configuration, then in the environment, then here. Only its
+last characters are shown."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    store = actions.add_parser("set", help="store a key: asked for without showing it, or read from stdin")
+    store = actions.add_parser("set", help="store a key, from a hidden prompt or from stdin")
     store.add_argument("provider", metavar="PROVIDER")
-    listing = actions.add_parser("list", help="which providers have a key, and where it is found")
+    listing = actions.add_parser("list", help="list providers with a key, and where it comes from")
     listing.add_argument("--json", action="store_true", help="as JSON")
     remove = actions.add_parser("rm", help="remove a stored key")
     remove.add_argument("provider", metavar="PROVIDER")
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def store_key(provider: str, key: str) -> str:
-    """Keep a key; the place it went to, for people."""
+    """Store a key; returns the place, for people."""
     from segue.providers.auth import KEYRING_SERVICE, read_key_file, write_key_file  # noqa: PLC0415
 
     ring = usable_keyring()
@@ -52,43 +52,43 @@ def store_key(provider: str, key: str) -> str:
         return "the keyring of the operating system"
     file = keys_file()
     write_key_file(file, {**read_key_file(file), provider: key})
-    return f"{file}, readable only by you: there is no usable keyring here"
+    return f"{file}, readable only by you (no keyring is available)"
 
 
 def usable_keyring() -> Any:
-    """The keyring module, if it is installed and has somewhere to keep keys. PYTHON_KEYRING_BACKEND chooses where."""
+    """The keyring module, or None if it cannot store keys. PYTHON_KEYRING_BACKEND chooses where."""
     try:
         import keyring  # noqa: PLC0415 - an extra, and slow to load
         from keyring.backends import fail, null  # noqa: PLC0415
 
         backend = keyring.get_keyring()
-    except Exception:  # whatever a backend raises while it is looked for, it cannot be used
+    except Exception:  # a backend that fails while loading cannot be used
         return None
     return None if isinstance(backend, fail.Keyring | null.Keyring) else keyring
 
 
 def ask_and_store(provider: str) -> None:
-    """Ask for a key without showing it, or read it from stdin; tell where it went."""
+    """Read a key from a hidden prompt or from stdin, store it and print where."""
     provider = _proper(provider)
-    key = _asked(provider).strip()
+    key = _read_key(provider).strip()
     if not key:
         raise UsageError(
-            "No key was given; nothing was stored.", code="no_input", hint=f"segue keys set {provider}"
+            "The key is empty; nothing was stored.", code="no_input", hint=f"segue keys set {provider}"
         )
     if any(letter.isspace() or not letter.isprintable() for letter in key):
         raise UsageError(
-            "The key holds blanks or control characters; nothing was stored.",
+            "The key contains spaces or control characters; nothing was stored.",
             code="bad_key",
-            hint="Pipe in the key alone.",
+            hint="Pipe in only the key.",
         )
     place = store_key(provider, key)
-    print_status(f"The key of {provider} ({mask(key)}) is in {place}.")
+    print_status(f"The key of {provider} ({mask(key)}) is stored in {place}.")
 
 
-def _asked(provider: str) -> str:
+def _read_key(provider: str) -> str:
     if not sys.stdin.isatty():
         return sys.stdin.readline()
-    return getpass.getpass(f"Key of {provider} (not shown): ")
+    return getpass.getpass(f"API key of {provider} (hidden): ")
 
 
 def _remove(provider: str) -> int:
@@ -106,9 +106,9 @@ def _remove(provider: str) -> int:
         removed = True
     if not removed:
         raise UsageError(
-            f"No key of {provider} is stored here.", code="no_key", hint="`segue keys list` tells which are."
+            f"No key of {provider} is stored.", code="no_key", hint="List the keys: segue keys list"
         )
-    print_status(f"The key of {provider} is removed.")
+    print_status(f"Removed the key of {provider}.")
     return Exit.OK
 
 
@@ -126,7 +126,7 @@ def _list(*, as_json: bool) -> int:
 
 
 def found_keys() -> list[dict[str, str]]:
-    """Every provider that a key is found for, without running anybody's command."""
+    """Every provider with a key, found without running a command."""
     from segue.providers.addresses import addresses  # noqa: PLC0415
     from segue.providers.auth import KeySources, find_key, read_key_file  # noqa: PLC0415
 
@@ -144,11 +144,11 @@ def found_keys() -> list[dict[str, str]]:
 
 
 def _proper(provider: str) -> str:
-    """The provider's own name, for one of its other names; a name of the user's own is taken as it is."""
+    """The main name of a provider with several; an unknown name is kept."""
     from segue.config.validation import suggestion  # noqa: PLC0415
     from segue.providers.addresses import addresses, find_address  # noqa: PLC0415
 
     address = find_address(provider)
     if address is None and (near := suggestion(provider, addresses().providers)):
-        raise UsageError(f'No provider is called "{provider}".', code="unknown_provider", hint=near)
+        raise UsageError(f'There is no provider "{provider}".', code="unknown_provider", hint=near)
     return address.name if address else provider

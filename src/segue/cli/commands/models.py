@@ -1,4 +1,4 @@
-"""`segue models`: which models there are, all about one, and fetching and removing those that run here."""
+"""`segue models`: lists and shows models; downloads and removes local ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from segue.cli.display.terminal import columns_of, print_error, print_status, printable
 from segue.cli.display.text_width import cut
 from segue.cli.display.turn_summary import short
-from segue.cli.error_report import lines_about
+from segue.cli.error_report import error_lines
 from segue.cli.exit_codes import Exit
 from segue.errors import SegueError, UsageError
 
@@ -22,19 +22,21 @@ if TYPE_CHECKING:
     from segue.providers.adapter import ModelInfo, ProviderAdapter, PullProgress
     from segue.providers.registry import KnownProviders
 
-DESCRIPTION = """Lists the models of one provider, or of all that are set up: `segue models`, `segue models PROVIDER`.
-Models are named provider/model."""
+DESCRIPTION = """Lists the models of one provider (segue models PROVIDER) or of all configured providers (segue models).
+The name of a model is provider/model."""
 
 ACTIONS = ("list", "show", "pull", "rm")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="the models of a provider, or of all that are set up")
+    listing = actions.add_parser("list", help="list the models of a provider, or of all configured providers")
     listing.add_argument("provider", metavar="PROVIDER", nargs="?", default="")
-    listing.add_argument("--refresh", action="store_true", help="ask again, also what was asked a moment ago")
-    show = actions.add_parser("show", help="all that is known about a model")
-    pull = actions.add_parser("pull", help="fetch a model to this machine")
+    listing.add_argument(
+        "--refresh", action="store_true", help="ask the providers again instead of using recent lists"
+    )
+    show = actions.add_parser("show", help="show what is known about a model")
+    pull = actions.add_parser("pull", help="download a model to this machine")
     remove = actions.add_parser("rm", help="remove a model from this machine")
     for action in (show, pull, remove):
         action.add_argument("model", metavar="PROVIDER/MODEL")
@@ -44,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
 
 
-def prepare(words: list[str]) -> list[str]:
+def complete(words: list[str]) -> list[str]:
     """`segue models` and `segue models PROVIDER` list."""
     asks_help = words[:1] in (["-h"], ["--help"])
     return words if asks_help or (words and words[0] in ACTIONS) else ["list", *words]
@@ -62,9 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
     name, _, model = arguments.model.partition("/" if "/" in arguments.model else ":")
     if not model:
         raise UsageError(
-            f'"{arguments.model}" names no provider and model.',
+            f'"{arguments.model}" is not provider/model.',
             code="bad_model_name",
-            hint="Write provider/model.",
+            hint="List the models: segue models",
         )
     adapter = require_provider(name, providers)
     act = {"show": _show, "pull": _pull, "rm": _remove}[arguments.action]
@@ -78,7 +80,7 @@ async def _list(names: list[str], providers: KnownProviders, arguments: argparse
     async def ask(name: str) -> list[ModelInfo] | SegueError:
         adapter = require_provider(name, providers)
         if not isinstance(adapter, ListsModels):
-            return _cannot(adapter, "list its models")
+            return _cannot(adapter, "list models")
         try:
             return await adapter.list_models(refresh=arguments.refresh)
         except SegueError as error:
@@ -90,13 +92,13 @@ async def _list(names: list[str], providers: KnownProviders, arguments: argparse
         if isinstance(answer, SegueError):
             if arguments.provider:
                 raise answer
-            print_error(*lines_about(answer))
+            print_error(*error_lines(answer))
         else:
             found += answer
     _write_list(found, as_json=arguments.json)
     if not names:
         print_status(
-            "No provider is set up. Store a key: segue keys set PROVIDER; or name one: segue models PROVIDER"
+            "No provider is configured. Store a key: segue keys set PROVIDER. Or name one: segue models PROVIDER"
         )
         return Exit.NO_KEY
     return Exit.OK if found else Exit.PROVIDERS_FAILED
@@ -133,12 +135,12 @@ async def _show(adapter: ProviderAdapter, model: str, arguments: argparse.Namesp
         listed = await adapter.list_models()
         info = next((known for known in listed if known.id == model), _unknown(adapter, model, listed))
     else:
-        raise _cannot(adapter, "tell about its models")
-    told = _as_dict(info)
+        raise _cannot(adapter, "show models")
+    facts = _as_dict(info)
     if arguments.json:
-        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        sys.stdout.write(json.dumps(facts, indent=2) + "\n")
         return Exit.OK
-    for key, value in told.items():
+    for key, value in facts.items():
         shown = ", ".join(map(str, value)) if isinstance(value, list) else value
         sys.stdout.write(printable(f"{key:<14}{shown}").rstrip() + "\n")
     return Exit.OK
@@ -153,7 +155,8 @@ def _unknown(adapter: ProviderAdapter, model: str, listed: list[ModelInfo]) -> M
     raise UsageError(
         f'{adapter.name} has no model "{model}".',
         code="model_not_found",
-        hint=suggestion(model, [known.id for known in listed]) or f"segue models {adapter.name} lists them.",
+        hint=suggestion(model, [known.id for known in listed])
+        or f"List the models: segue models {adapter.name}",
     )
 
 
@@ -162,16 +165,16 @@ async def _pull(adapter: ProviderAdapter, model: str, arguments: argparse.Namesp
 
     del arguments
     if not isinstance(adapter, PullsModels):
-        raise _cannot(adapter, "fetch models")
+        raise _cannot(adapter, "download models")
     with _progress_bar(f"{adapter.name}/{model}") as show:
         await adapter.pull_model(model, show)
-    print_status(f"{adapter.name}/{model} is here. InteractiveChat to it: segue -m {adapter.name}/{model}")
+    print_status(f"Downloaded {adapter.name}/{model}. Use it: segue -m {adapter.name}/{model}")
     return Exit.OK
 
 
 @contextmanager
 def _progress_bar(name: str) -> Iterator[Callable[[PullProgress], None]]:
-    """How far a download has come, on stderr; where nobody watches, one line for each new stage."""
+    """The progress of a download on stderr; without a terminal, one line for each stage."""
     if not sys.stderr.isatty():
         stages: list[str] = []
 
@@ -211,7 +214,7 @@ async def _remove(adapter: ProviderAdapter, model: str, arguments: argparse.Name
     if not isinstance(adapter, PullsModels):
         raise _cannot(adapter, "remove models")
     await adapter.delete_model(model)
-    print_status(f"{adapter.name}/{model} is removed.")
+    print_status(f"Removed {adapter.name}/{model}.")
     return Exit.OK
 
 
@@ -219,12 +222,12 @@ def _cannot(adapter: ProviderAdapter, what: str) -> UsageError:
     return UsageError(
         f"{adapter.name} cannot {what}.",
         code="not_offered",
-        hint="That is something only some providers can do.",
+        hint="Only some providers support this.",
     )
 
 
 def _as_dict(info: ModelInfo) -> dict[str, object]:
     import msgspec  # noqa: PLC0415
 
-    told: dict[str, object] = msgspec.to_builtins(info)
-    return told
+    fields: dict[str, object] = msgspec.to_builtins(info)
+    return fields

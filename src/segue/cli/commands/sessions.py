@@ -1,4 +1,4 @@
-"""`segue sessions`: the conversations that are kept."""
+"""`segue sessions`: manages saved sessions; finds one by id or title."""
 
 from __future__ import annotations
 
@@ -20,33 +20,35 @@ if TYPE_CHECKING:
     from segue.sessions.stores.store import SessionInfo, Store
 
 WIDE = 100
-"""Columns from which on the turns of a session are counted too."""
+"""Columns from which the number of turns is shown too."""
 
-DESCRIPTION = "Conversations that are kept. One is named by its id, the beginning of its id, or its title."
+DESCRIPTION = "Manages saved sessions. ID is the id of a session, the start of its id, or its title."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="last used first")
-    listing.add_argument("text", metavar="TEXT", nargs="?", default="", help="only those that hold it")
-    listing.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="20 is the default")
+    listing = actions.add_parser("list", help="list sessions, the last used first")
+    listing.add_argument("text", metavar="TEXT", nargs="?", default="", help="only sessions that contain it")
+    listing.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="default: 20")
     listing.add_argument("--json", action="store_true", help="as JSON")
-    show = actions.add_parser("show", help="what was said")
-    export = actions.add_parser("export", help="write one out: as a document, or as a page to read")
-    export.add_argument("-o", "--output", default="-", metavar="FILE", help="stdout is the default")
+    show = actions.add_parser("show", help="print the conversation")
+    export = actions.add_parser("export", help="write a session to a file or to stdout")
+    export.add_argument("-o", "--output", default="-", metavar="FILE", help="default: stdout")
     export.add_argument(
         "--format",
         default="conversation",
-        metavar="FORM",
-        help="conversation (the default), markdown, journal, or a dialect: the request it would get",
+        metavar="FORMAT",
+        help="conversation (default), markdown, journal, or a dialect: the next request to that provider",
     )
-    export.add_argument("-m", "--model", default="", metavar="NAME", help="the model such a request names")
-    taken = actions.add_parser("import", help="take a transcript in: what segue doctor reads")
+    export.add_argument(
+        "-m", "--model", default="", metavar="NAME", help="the model that such a request names"
+    )
+    taken = actions.add_parser("import", help="import a transcript in any format that segue doctor reads")
     taken.add_argument("file", metavar="FILE", help="- is stdin")
-    taken.add_argument("--title", default="", help="what it shall be called")
-    remove = actions.add_parser("rm", help="remove for good")
+    taken.add_argument("--title", default="", help="default: the name of the file")
+    remove = actions.add_parser("rm", help="remove sessions permanently")
     remove.add_argument("sessions", metavar="ID", nargs="+")
-    rename = actions.add_parser("rename", help="give it a title")
+    rename = actions.add_parser("rename", help="give a session a title")
     for action in (show, export, rename):
         action.add_argument("session", metavar="ID")
     rename.add_argument("title", metavar="TITLE")
@@ -54,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
 
 
-def prepare(words: list[str]) -> list[str]:
+def complete(words: list[str]) -> list[str]:
     return words or ["list"]
 
 
@@ -82,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def find_session(store: Store, name: str) -> SessionInfo:
-    """The one that is meant: by id, by the beginning of its id, or by title."""
+    """By id, by the start of its id, or by title."""
     known = await store.find(limit=100_000)
     exact = [info for info in known if name in (info.id, info.title)]
     near = exact or [info for info in known if name and info.id.startswith(name)]
@@ -92,10 +94,10 @@ async def find_session(store: Store, name: str) -> SessionInfo:
         raise UsageError(
             f'There is no session "{name}".',
             code="unknown_session",
-            hint="`segue sessions list` shows those that are kept.",
+            hint="List them: segue sessions list",
         )
     raise UsageError(
-        f'{len(near)} sessions may be meant by "{name}": {", ".join(info.id for info in near[:5])}.',
+        f'"{name}" matches {len(near)} sessions: {", ".join(info.id for info in near[:5])}.',
         code="ambiguous_session",
         hint="Give the whole id.",
     )
@@ -109,7 +111,9 @@ async def _list(store: Store, arguments: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")
     elif not found:
         print_status(
-            "No session is kept yet." if not arguments.text else f'No session holds "{arguments.text}".'
+            "There are no saved sessions."
+            if not arguments.text
+            else f'No session contains "{arguments.text}".'
         )
     else:
         for info in found:
@@ -118,9 +122,9 @@ async def _list(store: Store, arguments: argparse.Namespace) -> int:
 
 
 def session_line(info: SessionInfo, width: int = 0, now: float | None = None) -> str:
-    """One line about a session, in at most so many columns; 0: as many as it takes."""
+    """One line about a session, in at most `width` columns; 0: no limit but 150."""
     turns = "1 turn" if info.turns == 1 else f"{info.turns} turns"
-    what = " ".join((info.title or info.first_words or "(nothing said yet)").split())
+    what = " ".join((info.title or info.first_words or "(empty)").split())
     held = "(open) " if info.holder is not None else ""
     room = min(32, width // 3) if width else 32
     model = padded(cut(info.model, room), room)
@@ -159,7 +163,7 @@ async def _export(store: Store, arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
     else:
         Path(arguments.output).write_bytes(data)
-        print_status(f"{arguments.output}: written.")
+        print_status(f"Written to {arguments.output}.")
     return Exit.OK
 
 
@@ -176,7 +180,7 @@ async def _import(store: Store, arguments: argparse.Namespace) -> int:
     for repair in history.repairs:
         print_status(f"repair: {repair}")
     count = len(history.adopted.conversation.messages)
-    print_status(f"{count} messages taken in. Go on with: segue -r {journal.session} -m provider/model")
+    print_status(f"Imported {count} messages. Resume with: segue -r {journal.session} -m provider/model")
     sys.stdout.write(journal.session + "\n")
     return Exit.OK
 
@@ -185,7 +189,7 @@ async def _remove(store: Store, arguments: argparse.Namespace) -> int:
     for name in arguments.sessions:
         info = await find_session(store, name)
         await store.delete(info.id)
-        print_status(f"{info.id} is removed.")
+        print_status(f"Removed {info.id}.")
     return Exit.OK
 
 
@@ -197,5 +201,5 @@ async def _rename(store: Store, arguments: argparse.Namespace) -> int:
         await journal.rename(arguments.title)
     finally:
         await journal.close()
-    print_status(f"{journal.session} is called: {arguments.title}")
+    print_status(f"Renamed {journal.session}: {arguments.title}")
     return Exit.OK

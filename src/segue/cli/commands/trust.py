@@ -1,4 +1,4 @@
-"""`segue trust`: lets the files of a project name programs and addresses."""
+"""`segue trust`: trusts the config files of a project."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from segue.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-DESCRIPTION = """Lets the files of a project (segue.toml, .segue/config.toml, .mcp.json) name programs to run, tools, and
-addresses that keys are sent to. Holds until one of them changes."""
+DESCRIPTION = """Trusts the config files of a project (segue.toml, .segue/config.toml, .mcp.json): they may then start programs,
+add tools, and set addresses that keys are sent to. Ends when one of the files changes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "directory", metavar="DIR", nargs="?", default=".", help="the project; here by default"
+        "directory", metavar="DIR", nargs="?", default=".", help="the project; default: this directory"
     )
-    parser.add_argument("--revoke", action="store_true", help="take the trust back")
-    parser.add_argument("--list", action="store_true", help="tell which files are trusted now")
+    parser.add_argument("--revoke", action="store_true", help="no longer trust these files")
+    parser.add_argument("--list", action="store_true", help="list the files and whether they are trusted")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,11 +34,11 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.OK
     if not files:
         raise UsageError(
-            f"{Path(arguments.directory).resolve()} has nothing to trust.",
+            f"{Path(arguments.directory).resolve()} has no config files to trust.",
             code="nothing_to_trust",
             hint=f"Looked for {', '.join((*PROJECT_FILES, MCP_FILE))}, up to the root of the git work tree.",
         )
     (revoke if arguments.revoke else grant)(files)
     for file in files:
-        print_status(f"{'No longer trusted' if arguments.revoke else 'Trusted as it is now'}: {file}")
+        print_status(f"{'No longer trusted' if arguments.revoke else 'Trusted until it changes'}: {file}")
     return Exit.OK

@@ -1,7 +1,7 @@
-"""Markdown while it arrives: a finished block is printed once and stays; only the unfinished tail is painted again.
+"""Markdown while it arrives: a finished block is printed once; only the unfinished tail is repainted.
 
-The tail is painted again when it has grown by a part of its own size, so the painting of a block costs a fixed multiple
-of its length, and the whole is linear, however small the portions are.
+The tail is repainted when it has grown by a part of its own size, so painting a block costs a fixed multiple of its
+length, and the whole is linear, however small the portions are.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 GROWTH = 1 / 16
-"""The tail is painted again when it has grown by this part of itself."""
+"""The tail is repainted when it has grown by this part of itself."""
 PAUSE = 0.04
-"""Seconds between two paintings of the tail: more often nobody sees."""
+"""Seconds between two repaints of the tail: more often is not visible."""
 MOST_COLUMNS = 100
 """Longer lines are hard to read."""
 _THEME = "ansi_dark"
-"""Colours of the terminal's own palette, so that they can be read on any background."""
+"""Colours of the terminal's own palette, readable on any background."""
 _BLANK_ENDS = re.compile(r"\A(?:(?:\x1b\[[\d;]*m|[ ])*\n)+|(?:\n(?:\x1b\[[\d;]*m|[ ])*)+\Z")
-"""Lines at both ends that show nothing."""
+"""Empty lines at both ends."""
 
 
 @final
 class MarkdownStream:
-    """Writes Markdown to a terminal as it arrives. `finish` prints what is left and starts afresh."""
+    """Writes Markdown to a terminal as it arrives. `finish` prints the rest and resets."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class MarkdownStream:
         colour: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`size` tells the columns and rows there are now: a window may change while an answer arrives."""
+        """`size` returns the columns and rows: a window may change while an answer arrives."""
         self._write = write
         self._size = size
         self._clock = clock
@@ -88,7 +88,7 @@ class MarkdownStream:
         tail = self._reader.tail()
         if tail is None:
             return
-        # What does not fit on the screen could not be erased again.
+        # Lines that leave the screen cannot be erased.
         most = max(self._size()[1] - 1, 1)
         lines = self._printed(tail, remember=False).splitlines(keepends=True)[-most:]
         self._write(self._erased() + "".join(lines))
@@ -107,7 +107,7 @@ class MarkdownStream:
         self._console.file = file
         self._console.width = min(self._size()[0], MOST_COLUMNS)
         self._console.print(_renderable(block))
-        # Lines come filled up with blanks, which would be there when somebody copies them.
+        # Lines are padded with spaces, which would be copied with them.
         lines = [line.rstrip(" ") for line in file.getvalue().split("\n")]
         return ("\n" if spaced else "") + _BLANK_ENDS.sub("", "\n".join(lines)) + "\n"
 
@@ -119,7 +119,7 @@ def _renderable(block: MarkdownBlock) -> RenderableType:
             words.rstrip(" #"), style="bold underline" if len(level) == 1 else "bold", hyperlinks=False
         )
     if block.kind != "code":
-        # Addresses are written out: a link must not lead elsewhere than it says.
+        # Addresses are written out: a link must not hide its target.
         return Markdown(block.text, code_theme=_THEME, hyperlinks=False)
     if not block.code:
         return Group()

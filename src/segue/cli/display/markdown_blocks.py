@@ -1,4 +1,4 @@
-"""Where a Markdown text that is still arriving can be cut: after blocks that nothing to come can change."""
+"""Splits arriving Markdown into blocks that later text cannot change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 Kind: TypeAlias = Literal["text", "item", "heading", "code"]
 
 CODE_PORTION: Final = 40
-"""Lines of code after which a long program is printed in portions: nobody waits for its end to read its beginning."""
+"""Lines of code after which a long program is printed in portions: its beginning can be read before its end arrives."""
 
 _FENCE: Final = re.compile(r"^(?P<indent> {0,3})(?P<marks>`{3,}|~{3,})\s*(?P<language>[\w+#.-]*)[^`]*$")
 _INNER_FENCE: Final = re.compile(r"^\s+(?P<marks>`{3,}|~{3,})")
@@ -38,7 +38,7 @@ class MarkdownBlock(Struct, frozen=True):
 
 @final
 class MarkdownBlockReader:
-    """Takes text in any portions, gives finished blocks. Each line is looked at once."""
+    """Takes text in any portions and returns finished blocks. Each line is read once."""
 
     def __init__(self) -> None:
         self._rest: list[str] = []
@@ -46,11 +46,11 @@ class MarkdownBlockReader:
         self._lines: list[str] = []
         self._kind: Kind = "text"
         self._fence = ""
-        """What would close the program we are in."""
+        """The fence that closes the code block."""
         self._language = ""
         self._continues = False
         self._gap = False
-        """A blank line was seen inside a list: what follows decides whether the list goes on."""
+        """A blank line was seen inside a list: the next line decides whether the list continues."""
         self.tail_size = 0
         """Letters of the block that is not finished."""
 

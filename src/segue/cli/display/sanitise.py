@@ -1,6 +1,6 @@
-"""What a model says may not steer the terminal: escape sequences and control characters are taken out.
+"""Removes escape sequences and control characters, so that no text from outside can control the terminal.
 
-Works on a stream: however the text is cut, the same comes out, and no escape character ever does.
+Works on a stream: however the text is cut, the result is the same and holds no escape character.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, final
 _State: TypeAlias = Literal["text", "escape", "sequence", "string", "string_escape"]
 
 BIDI: Final = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-"""Characters that show text in another order than it is stored in, and so can make it lie."""
+"""Characters that change the order in which text is shown, and so can mislead."""
 
 _SUSPECT: Final = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{BIDI}\ud800-\udfff]")
 _STRING_OPENERS: Final = frozenset("]PX^_")
@@ -21,7 +21,7 @@ _C1_STRING_OPENERS: Final = frozenset("\x9d\x90\x98\x9e\x9f")
 
 @final
 class Sanitiser:
-    """One stream of text. `feed` gives what may be shown."""
+    """One stream of text. `feed` returns what may be shown."""
 
     def __init__(self) -> None:
         self._state: _State = "text"
@@ -42,7 +42,7 @@ class Sanitiser:
             case "string":
                 return self._string(letter)
             case "string_escape":
-                # ESC \ ends a string; any other ESC ends it too and begins something of its own.
+                # ESC \ ends a string; any other ESC ends it too and starts a new sequence.
                 self._state = "text" if letter == "\\" else "escape"
                 return "" if letter == "\\" else self._escape(letter)
 
@@ -56,7 +56,7 @@ class Sanitiser:
         elif letter in _C1_STRING_OPENERS:
             self._state = "string"
         elif "\ud800" <= letter <= "\udfff":
-            return "\ufffd"  # half a character, which no stream can be written with
+            return "\ufffd"  # half a character, which cannot be encoded
         return ""
 
     def _escape(self, letter: str) -> str:
@@ -65,7 +65,7 @@ class Sanitiser:
         elif letter in _STRING_OPENERS:
             self._state = "string"
         elif " " <= letter <= "/":
-            pass  # an intermediate: the final one is still to come
+            pass  # an intermediate: the final character follows
         elif "0" <= letter <= "~":
             self._state = "text"
         else:
@@ -86,16 +86,16 @@ class Sanitiser:
         elif letter in "\x07\x9c":
             self._state = "text"
         elif letter == "\n":
-            # A terminal would wait on. We do not: what never ends may hide one line and no more.
+            # A terminal would wait for the end. Here an endless string hides one line at most.
             return self._again(letter)
         return ""
 
     def _again(self, letter: str) -> str:
-        """The sequence is broken off: the letter is what it is without it."""
+        """The sequence is incomplete: read the letter without it."""
         self._state = "text"
         return self._text(letter)
 
 
 def sanitised(text: str) -> str:
-    """A whole text as it may be shown."""
+    """A whole text that may be shown."""
     return Sanitiser().feed(text)

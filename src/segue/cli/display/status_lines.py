@@ -1,4 +1,4 @@
-"""What is told beside an answer, on stderr: tools, switches, retries, warnings, one line each."""
+"""Events of a chat as lines beside the answer, one each: tools, switches, retries, warnings."""
 
 from __future__ import annotations
 
@@ -27,51 +27,60 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
 
 _MOST = 100
-"""Letters of arguments and results that are shown."""
+"""Columns of arguments and results that are shown."""
 
 
 def event_line(event: ChatEvent) -> str:
-    """One line about an event; nothing where there is nothing to say."""
+    """One line about an event; "" if it needs none."""
     match event:
         case ToolCallStart(call):
             arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
             return f"→ {call.name} {shortened(arguments)}"
         case ToolCallResult(call, result):
             mark = {"complete": "✓", "error": "✗", "cancelled": "■", "pending": "…"}[status_of(result)]
-            return f"{mark} {call.name}: {shortened(outcome_of(result))}"
+            return f"{mark} {call.name}: {shortened(_result_text(result))}"
         case MediaChunk(media):
             return f"[{media.kind}: {media.mime}]"
         case Switch():
             return switch_line(event)
         case Retrying(model, error, after):
-            return f"{model}: {shortened(error.message)} Trying again in {after:.1f} s."
+            return f"{model}: {shortened(error.message)} Retrying in {after:.1f} s."
         case Compaction(strategy, why):
-            return f"The conversation was made shorter ({strategy}): {why}."
+            return f"The conversation was compacted ({strategy}): {why}."
         case Warned(message):
             return f"warning: {shortened(message, 300)}"
         case _:
             return ""
 
 
-def outcome_of(result: ToolResult) -> str:
-    """What came of a call, in one text."""
+def _result_text(result: ToolResult) -> str:
     if result.reason is not None:
         return result.reason.replace("_", " ")
     return result.error if result.error is not None else text_of(result.output)
 
 
 def switch_line(switch: Switch) -> str:
-    """From, to, why, and what is dropped or rewritten."""
-    lost = sorted({str(repair.kind).replace("_", " ") for repair in switch.losses})
-    told = f"; not told there: {', '.join(lost)}" if lost else "; nothing is lost"
+    """From, to, why, and what the new model does not see."""
     why = switch.reason if switch.error is None else f"{switch.reason}: {shortened(switch.error.message)}"
-    return f"{switch.previous} → {switch.model} ({why}){told}"
+    return f"{switch.previous} → {switch.model} ({why}); {hidden_text(switch.losses)}"
 
 
-def lossy_kinds(losses: Iterable[Repair]) -> str:
-    return ", ".join(sorted({str(repair.kind).replace("_", " ") for repair in losses}))
+_HIDDEN = {
+    "result_superseded": "duplicate results",
+    "message_dropped": "empty messages",
+    "reasoning_dropped": "earlier reasoning",
+    "seal_dropped": "signatures",
+    "media_described": "images (described in words)",
+}
+"""What a lossy repair hides from the new model."""
+
+
+def hidden_text(losses: Iterable[Repair]) -> str:
+    """What the new model does not see, for people."""
+    hidden = sorted({_HIDDEN.get(repair.kind, repair.kind.replace("_", " ")) for repair in losses})
+    return f"hidden from the new model: {', '.join(hidden)}" if hidden else "nothing is lost"
 
 
 def shortened(text: str, most: int = _MOST) -> str:
-    """One line of a text that came from elsewhere, in at most so many columns."""
+    """A text from outside on one line, in at most `most` columns."""
     return cut(" ".join(sanitised(text).split()), most)

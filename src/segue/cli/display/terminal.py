@@ -1,4 +1,4 @@
-"""Writing for people: errors and notes on stderr, colours only where they are welcome."""
+"""Status lines and errors on stderr, in colour where the terminal and the user allow it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 _INDENT: Final = " " * 7
-"""Under the first word behind `segue:`."""
+"""Below the first word after `segue:`."""
 
 
 @final
 class Colours:
-    """Colours a stream's text, or leaves it plain: as wished, no terminal, NO_COLOR, or a dumb terminal."""
+    """Colours text for a stream; plain if asked, without a terminal, with NO_COLOR, or on a dumb terminal."""
 
     def __init__(self, stream: TextIO, *, plain: bool = False) -> None:
-        unwelcome = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-        self.plain = plain or unwelcome or not stream.isatty()
+        without = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        self.plain = plain or without or not stream.isatty()
 
     def __call__(self, colour: str, text: str) -> str:
         return text if self.plain or not text else f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
 
 
 def columns_of(stream: TextIO) -> int:
-    """How wide lines may be; 0 where nobody watches, and lines may be as long as they are."""
+    """The width of a terminal; 0 if the stream is none, and lines may have any length."""
     if not stream.isatty():
         return 0
     import shutil  # noqa: PLC0415 - only tables need it
@@ -36,15 +36,17 @@ def columns_of(stream: TextIO) -> int:
     return shutil.get_terminal_size().columns
 
 
-def print_status(text: str) -> None:
-    """One line beside the result."""
-    sys.stderr.write(printable(text) + "\n")
+def print_status(text: str, colour: str = "") -> None:
+    """One line on stderr."""
+    line = printable(text)
+    sys.stderr.write((Colours(sys.stderr)(colour, line) if colour else line) + "\n")
+    sys.stderr.flush()
 
 
-def print_error(what: str, *more: str) -> None:
-    """What went wrong, and below it what to do; broken between words where somebody watches."""
+def print_error(message: str, *hints: str) -> None:
+    """What went wrong, and below it what to do; wrapped at a terminal."""
     room = columns_of(sys.stderr)
-    first, *others = (part for text in (what, *more) for part in _lines(printable(text), room))
+    first, *others = (part for text in (message, *hints) for part in _lines(printable(text), room))
     sys.stderr.write(f"{Colours(sys.stderr)('red', 'segue:')} {first}\n")
     for line in others:
         sys.stderr.write(f"{_INDENT}{line}\n")
@@ -53,12 +55,12 @@ def print_error(what: str, *more: str) -> None:
 def _lines(text: str, room: int) -> list[str]:
     if not room:
         return text.split("\n")
-    from segue.cli.display.text_width import wrapped  # noqa: PLC0415 - only for somebody who watches
+    from segue.cli.display.text_width import wrapped  # noqa: PLC0415 - only at a terminal
 
     return [part for line in text.split("\n") for part in wrapped(line, room - 1 - len(_INDENT))]
 
 
 def printable(text: str) -> str:
-    """The text without control characters: what came from a file may not steer the terminal."""
+    """The text without control characters: text from outside must not control the terminal."""
     safe = text.encode("utf-8", "replace").decode()
     return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in safe)

@@ -1,4 +1,4 @@
-"""How much room a text takes on a terminal: some letters take two columns, some none."""
+"""The width of text on a terminal: some characters take two columns, some none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 
 
 def width_of(text: str) -> int:
-    """Columns of one line; colours take none."""
+    """Columns of one line; colour codes take none."""
     bare = _COLOUR.sub("", text) if "\x1b" in text else text
     if bare.isascii():
         return len(bare)
@@ -22,7 +22,7 @@ def width_of(text: str) -> int:
 
 
 def cut(line: str, most: int) -> str:
-    """As much of a line as has room, with a sign where something is left out."""
+    """A line cut to at most `most` columns, with … at the cut."""
     if width_of(line) <= most:
         return line
     if most < 1:
@@ -34,7 +34,7 @@ def cut(line: str, most: int) -> str:
 
 
 def cut_beginning(line: str, most: int) -> str:
-    """The end of a line that has room."""
+    """The last `most` columns of a line."""
     kept = line[-max(most, 1) :]
     while width_of(kept) > most:
         kept = kept[1:]
@@ -46,7 +46,7 @@ def padded(text: str, width: int) -> str:
 
 
 def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
-    """Lines that fit, broken between words; all but the first begin with `indent` blanks."""
+    """Lines of at most `width` columns, broken between words; all but the first are indented."""
     lines = [part for line in text.split("\n") for part in _broken(line, max(width - indent, 10))]
     return [line if not number else " " * indent + line for number, line in enumerate(lines)]
 
@@ -64,7 +64,7 @@ def _broken(line: str, room: int) -> list[str]:
 
 @final
 class LiveLines:
-    """Lines at the bottom of the screen that will be painted again."""
+    """Lines at the bottom of the screen that will be erased again."""
 
     def __init__(self) -> None:
         self._widths: list[int] = []
@@ -76,8 +76,8 @@ class LiveLines:
         self._widths = [width_of(line.rstrip("\n")) for line in lines]
 
     def erase(self, columns: int) -> str:
-        """What takes them away. A window that was made narrower has broken them into more rows."""
+        """The sequence that erases them. A window that was made narrower has wrapped them into more rows."""
         rows = sum(max(-(-width // columns), 1) for width in self._widths)
         self._widths = []
-        # Row by row: a clearing of all below the first row is kept as a page of history by some terminals.
+        # Row by row: some terminals save everything below the first row to their scrollback when it is cleared.
         return "\r\x1b[K" + "\x1b[A\x1b[K" * rows if rows else ""

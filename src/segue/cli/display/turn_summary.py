@@ -1,4 +1,4 @@
-"""One line after a turn: who answered, tokens, cost, repairs."""
+"""One line after a turn: model, tokens, cost, repairs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def summary_line(model: str, usage: Usage, *, cost: float | None = None, repairs: int = 0) -> str:
-    """`openai/gpt-5 · 4.2k in (3.9k cached) 310 out · $0.02 · 2 repairs`; what is not known is not said."""
+    """`openai/gpt-5 · 4.2k in (3.9k cached) 310 out · $0.02 · 2 repairs`; unknown parts are not shown."""
     parts = [model, _tokens(usage), "" if cost is None else dollars(cost), _repairs(repairs)]
     return " · ".join(part for part in parts if part)
 
@@ -35,7 +35,7 @@ def short(count: int) -> str:
 
 
 def dollars(cost: float) -> str:
-    """Cents, and as many places more as it takes to see anything."""
+    """Cents, with more digits for smaller amounts."""
     if cost == 0 or cost >= 0.01:
         return f"${cost:.2f}"
     return f"${cost:.4f}" if cost >= 0.0001 else "<$0.0001"

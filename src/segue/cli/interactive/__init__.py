@@ -1,1 +1,1 @@
-"""A chat in the terminal: what is typed, what is shown, and the commands in between."""
+"""The interactive chat: the input line, the screen, and the slash commands."""

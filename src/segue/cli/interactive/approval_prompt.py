@@ -1,4 +1,4 @@
-"""The question about a call: what exactly would be done, and what "always" would mean."""
+"""Asks whether a tool call may run: shows exactly what it would do, and what "always" would mean."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from segue.tools.definition import Tool
 
 MOST_LINES: Final = 24
-"""Of a change that is shown before it is made."""
+"""Of a file change that are shown."""
 _LARGEST: Final = 1_000_000
-"""Bytes of a file that is compared with what would replace it."""
+"""Bytes of a file that is compared with its new content."""
 
 
 def show_question(screen: Screen, call: ToolCall, tool: Tool, workspace: Path) -> None:
-    """All of a command, the lines that a file would lose and gain, or the arguments of any other call."""
+    """The whole command, the changed lines of a file, or the arguments of any other call."""
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
     command, url, path = (_text(arguments.get(name)) for name in ("command", "url", "path"))
     if tool.effect == "run" and command:
@@ -39,7 +39,7 @@ def show_question(screen: Screen, call: ToolCall, tool: Tool, workspace: Path) -
 
 
 def choices(call: ToolCall, tool: Tool) -> str:
-    """What can be answered. What "always" means depends on what is called."""
+    """The possible answers. What "always" means depends on the tool."""
     always = {"run": "always this command", "fetch": "always this host"}.get(
         tool.effect, f"always {call.name}"
     )
@@ -51,14 +51,14 @@ def _head(screen: Screen, name: str, subject: str) -> None:
 
 
 def _block(screen: Screen, text: str) -> None:
-    # Nothing of a command may be hidden: what is not shown would be agreed to unseen.
+    # A command is shown whole: nothing may be approved unseen.
     for line in sanitised(text).splitlines():
         for part in wrapped(line, screen.width - 5, 2):
             screen.line(f"    {part}")
 
 
 def _change(arguments: dict[str, object], file: Path) -> list[str] | None:
-    """The change as lines of a diff; nothing if the call is not of a known shape."""
+    """The change as lines of a diff; None if the arguments have no known shape."""
     content, old, new = (arguments.get(name) for name in ("content", "old", "new"))
     if isinstance(old, str) and isinstance(new, str):
         return _difference(old, new)

@@ -1,4 +1,4 @@
-"""`@file` in a prompt: the file comes with it, an image as an image and anything else as text."""
+"""`@file` in a prompt attaches the file: media as media, anything else as text."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block, MediaKind
 
 LARGEST: Final = 20_000_000
-"""Bytes. More than this no provider takes."""
+"""Bytes. No provider accepts more."""
 _MENTION: Final = re.compile(r'(?<!\S)@(?:"([^"]+)"|(\S+))')
 
 
 def with_attachments(prompt: str, directory: Path) -> tuple[Block, ...]:
-    """The prompt, and behind it every file it mentions. What names no file is left as it was typed."""
+    """The prompt, followed by every file it mentions. A mention of no file stays plain text."""
     blocks: list[Block] = [Text(prompt)]
     for quoted, bare in _MENTION.findall(prompt):
         path = _existing(quoted or bare, directory)
@@ -30,7 +30,7 @@ def with_attachments(prompt: str, directory: Path) -> tuple[Block, ...]:
 
 
 def _existing(name: str, directory: Path) -> Path | None:
-    """The file that is meant, also when a comma or full stop of the sentence stands behind it."""
+    """The file, also if punctuation of the sentence follows it."""
     for candidate in (name, name.rstrip(".,;:!?)")):
         path = directory / Path(candidate).expanduser()
         if candidate and path.is_file():
@@ -42,9 +42,9 @@ def _attached(path: Path, name: str) -> Block:
     size = path.stat().st_size
     if size > LARGEST:
         raise UsageError(
-            f"{name} has {size / 1e6:.0f} MB: too much to send along.",
+            f"{name} is too large to attach: {size / 1e6:.0f} MB.",
             code="attachment_too_large",
-            hint=f"The limit is {LARGEST / 1e6:.0f} MB. Give the model a part of it, or a tool to read it.",
+            hint=f"The limit is {LARGEST / 1e6:.0f} MB. Attach a part of it, or give the model a tool to read it.",
         )
     content = path.read_bytes()
     mime = guess_type(path.name)[0] or ""
@@ -55,9 +55,9 @@ def _attached(path: Path, name: str) -> Block:
         text = content.decode()
     except UnicodeDecodeError:
         raise UsageError(
-            f"{name} is neither text nor an image, a PDF or a sound.",
+            f"{name} is not text, an image, a PDF or audio.",
             code="attachment_unreadable",
-            hint="Convert it first, or leave out the @.",
+            hint="Convert it first, or remove the @.",
         ) from None
     return Text(f'<file path="{name}">\n{text}\n</file>')
 

@@ -1,4 +1,4 @@
-"""What could be meant while somebody types: commands, models, dialects, sessions, files."""
+"""Completion of the input line: commands, models, dialects, files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 from prompt_toolkit.completion import Completer, Completion
 
 from segue.chat.compaction import Strategy
-from segue.cli.interactive.commands.edit import SETTABLE
+from segue.cli.interactive.commands.settings import SETTABLE
 from segue.cli.interactive.commands.table import COMMANDS
 from segue.dialects.registry import NAMES
 from segue.tools.approval import Mode
@@ -25,7 +25,7 @@ MOST = 50
 
 
 class ChatCompleter(Completer):
-    """Completes the word under the cursor. It asks nobody: what it offers is already known here."""
+    """Completes the word at the cursor, from what is known without a request."""
 
     def __init__(self, interactive: InteractiveChat) -> None:
         self._interactive = interactive

@@ -1,4 +1,4 @@
-"""One sitting at the terminal: the chat that is open, what its user has set, and how a turn is watched."""
+"""An interactive chat: the open chat, the screen, the keyboard, and how a turn is run and interrupted."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 TICK_SECONDS: Final = 0.1
 TWICE_SECONDS: Final = 2.0
-"""A second Ctrl-C within this time leaves."""
+"""A second Ctrl-C within this time leaves the chat."""
 QUESTION_SECONDS: Final = 0.3
-"""A question is put this long before it takes an answer: whoever was typing did not mean it."""
+"""A question takes no answer for this long: keys that were already on their way are not meant for it."""
 _ANSWERS: Final[dict[str, Decision]] = {"y": "once", "a": "always", "n": "no", "": "no"}
 
 
 class InteractiveChat:
-    """An interactive chat."""
+    """The state that the input loop, the slash commands and the turns share."""
 
     def __init__(
         self, chat: Chat, runtime: Runtime, screen: Screen, source: Input, *, show_reasoning: bool
@@ -50,28 +50,28 @@ class InteractiveChat:
         self.last_reasoning = ""
         self.leaving = False
         self.queue: list[str] = []
-        """Lines that were typed before somebody could take them."""
+        """Lines that were typed while a turn ran."""
         self.unsent = ""
-        """What was being typed when a turn ended, or shall be said differently."""
-        self.notes: list[str] = []
-        """What commands run here have said: it goes along with the next message."""
+        """The beginning of the next input line: typed while a turn ran, or a prompt to edit."""
+        self.command_outputs: list[str] = []
+        """Of `!command`: sent with the next message."""
         self._keys: KeyWatch | None = None
         self._view: TurnView | None = None
         self._interrupted_at = float("-inf")
         self._asking = asyncio.Lock()
         self._meanwhile: set[asyncio.Task[None]] = set()
 
-    async def take_turn(self, prompt: str) -> None:
-        """Say something and show what comes of it, until the end of the turn."""
+    async def run_turn(self, prompt: str) -> None:
+        """Send a prompt and show the turn until its end."""
         try:
-            said = with_attachments(prompt, self.runtime.directory)
+            blocks = with_attachments(prompt, self.runtime.directory)
         except SegueError as error:
             self.show_error(error)
             return
-        notes, self.notes = self.notes, []
+        outputs, self.command_outputs = self.command_outputs, []
         try:
             async with self.watched("waiting") as view:
-                async for event in self.chat.stream(*(Text(note) for note in notes), *said):
+                async for event in self.chat.stream(*map(Text, outputs), *blocks):
                     view.show(event)
             self.last_reasoning = view.reasoning or self.last_reasoning
         except SegueError as error:
@@ -79,7 +79,7 @@ class InteractiveChat:
 
     @asynccontextmanager
     async def watched(self, doing: str) -> AsyncIterator[TurnView]:
-        """Something that takes a while: it is shown that it runs, and Esc or Ctrl-C interrupt it."""
+        """Show progress while the block runs; Esc or Ctrl-C interrupt it."""
         view = self._view = TurnView(
             self.screen, model=self.chat.model, doing=doing, show_reasoning=self.show_reasoning
         )
@@ -105,7 +105,7 @@ class InteractiveChat:
             self.unsent, self._keys, self._view = keys.left_over, None, None
 
     async def ask(self, call: ToolCall, tool: Tool) -> Decision:
-        """Whether a call may run: once, always in this session, or not at all."""
+        """Ask whether a call may run: once, always in this session, or not."""
         async with self._asking:
             keys = self._keys
             if keys is None:
@@ -118,26 +118,26 @@ class InteractiveChat:
             self.screen.line(f"  {answer}", "dim")
             return answer
 
-    async def change(self, chat: Chat) -> None:
-        """Go on with another chat, when it could be opened."""
+    async def replace_chat(self, chat: Chat) -> None:
+        """Open another chat and close this one."""
         await chat.open()
         await self.chat.close()
         self.chat = chat
 
     @property
     def can_pick(self) -> bool:
-        """Whether somebody can choose with the arrow keys: at rest, at a terminal that may be repainted."""
+        """Whether the user can pick with the arrow keys: no turn runs, and the terminal can be repainted."""
         return self._keys is None and not self.screen.plain and sys.stdin.isatty()
 
     def cooked(self) -> AbstractContextManager[None]:
-        """The terminal as other programs expect it, for as long as one of them has it."""
+        """The terminal in its normal mode, for another program."""
         return self.source.cooked_mode()
 
     def show_error(self, error: SegueError) -> None:
         show_error(self.screen, error)
 
     def interrupt(self) -> None:
-        """Stop what runs; twice in a moment: leave, too."""
+        """Cancel the turn; twice within a moment: leave, too."""
         now = time.monotonic()
         if now - self._interrupted_at < TWICE_SECONDS:
             self.leaving = True
@@ -151,8 +151,8 @@ class InteractiveChat:
             self._view.reveal()
 
     def _typed_line(self, line: str) -> None:
-        """Commands about the next turn work during this one; everything else waits for its end."""
-        from segue.cli.interactive.commands.table import run_command, works_meanwhile  # noqa: PLC0415 - they know a talk
+        """Some commands work while a turn runs; everything else is queued."""
+        from segue.cli.interactive.commands.table import run_command, works_meanwhile  # noqa: PLC0415 - circular
 
         if works_meanwhile(line):
             task = asyncio.get_running_loop().create_task(run_command(self, line))
@@ -160,7 +160,7 @@ class InteractiveChat:
             task.add_done_callback(self._meanwhile.discard)
             return
         self.queue.append(line)
-        self.screen.paragraph(f"  waits for the end of this turn: {line}", "dim", 2)
+        self.screen.paragraph(f"  queued until this turn ends: {line}", "dim", 2)
 
     async def _tick(self, view: TurnView) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""Keys while a turn runs: Esc and Ctrl-C interrupt, letters wait for their line, questions take the next key."""
+"""The keyboard while a turn runs: Esc and Ctrl-C interrupt, text becomes the next line, a question takes one key."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_processor import KeyPress
 
 ESCAPE_SECONDS = 0.1
-"""How long an Esc waits for more: arrow keys begin with one too."""
+"""How long to wait after an Esc: arrow keys begin with one too."""
 
 
 @final
 class KeyWatch:
-    """Reads the keyboard beside a running turn."""
+    """Reads keys and calls back."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class KeyWatch:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Take the keyboard until the block ends."""
+        """Read the keyboard until the block ends."""
         with self._source.raw_mode(), self._source.attach(self._ready):
             try:
                 yield
@@ -52,7 +52,7 @@ class KeyWatch:
                     self._flushing.cancel()
 
     async def ask(self) -> str:
-        """The next key, for a question. Esc and Ctrl-C answer with nothing."""
+        """The next key, for a question; "" for Esc and Ctrl-C."""
         self._question = asyncio.get_running_loop().create_future()
         try:
             return await self._question
@@ -110,5 +110,5 @@ class KeyWatch:
 
     @property
     def left_over(self) -> str:
-        """What was typed without its Enter: it belongs into the next prompt."""
+        """Text without Enter: it goes into the next input line."""
         return self._typed

@@ -1,4 +1,4 @@
-"""One of several: arrows and Enter choose, Esc leaves it as it is."""
+"""A list to pick from: arrows and Enter select, Esc cancels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLE = Style.from_dict({"selected-option": "bold", "accepted selected-option":
 
 
 async def pick(title: str, options: Sequence[tuple[str, str]], *, default: str = "") -> str:
-    """The value of the option that was chosen; nothing if none was."""
+    """The value of the selected option; "" if cancelled."""
     keys = KeyBindings()
 
     @keys.add("escape", eager=True)

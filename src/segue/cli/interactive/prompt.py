@@ -1,4 +1,4 @@
-"""The prompt: what is typed at rest, with its keys, its completion and what was typed before."""
+"""The input line between turns: its keys, completion and history."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 _STYLE = Style.from_dict({"bottom-toolbar": "noreverse dim", "prompt": "bold"})
 _EARLY_BYTES = 1 << 20
 LOW = 12
-"""Rows below which completions and the line at the bottom are left out."""
+"""Rows below which there are no completions and no toolbar."""
 
 
-def typed_early(descriptor: int) -> tuple[list[str], str]:
-    """Lines that were typed before anybody read them, and the beginning of one more.
+def read_typed_early(descriptor: int) -> tuple[list[str], str]:
+    """Lines that were typed while segue started, and the beginning of one more.
 
-    Until now the terminal was in its ordinary mode, where Enter arrives as the end of a line.
+    Until now the terminal was in its normal mode, where Enter arrives as the end of a line.
     """
     data = b""
     while len(data) < _EARLY_BYTES and select.select([descriptor], [], [], 0)[0]:
@@ -52,7 +52,7 @@ def typed_early(descriptor: int) -> tuple[list[str], str]:
 
 
 class PromptReader:
-    """Reads what is typed at rest."""
+    """Reads one line at a time."""
 
     def __init__(self, interactive: InteractiveChat, history: Path | None) -> None:
         self._interactive = interactive
@@ -74,9 +74,9 @@ class PromptReader:
         )
 
     async def read(self) -> str | None:
-        """The next line; nothing when the user leaves. Ctrl-C clears a line; on an empty one, twice, it leaves."""
+        """The next line; None if the user leaves. Ctrl-C clears a line; twice on an empty line, it leaves."""
         unsent, self._interactive.unsent = self._interactive.unsent, ""
-        # On a screen of a few lines there is room for the prompt and nothing else.
+        # A screen of a few rows has room for the input line only.
         room = 0 if self._interactive.screen.plain or self._interactive.screen.height < LOW else 8
         self._session.bottom_toolbar = self._toolbar if room else None
         try:
@@ -92,7 +92,7 @@ class PromptReader:
             self._interrupted_at = now
             if again:
                 return None
-            self._interactive.screen.line("ctrl-c again leaves", "dim")
+            self._interactive.screen.line("press ctrl-c again to leave", "dim")
             return ""
 
     def _toolbar(self) -> str:
@@ -103,7 +103,7 @@ class PromptReader:
 
 def _bindings(interactive: InteractiveChat) -> KeyBindings:
     keys = KeyBindings()
-    # While history is searched the keys belong to the search.
+    # During a history search the keys belong to the search.
     typing = has_focus(DEFAULT_BUFFER)
 
     @keys.add("enter", filter=typing)
@@ -134,7 +134,7 @@ def _bindings(interactive: InteractiveChat) -> KeyBindings:
 
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:
-        event.app.create_background_task(_finished(run_in_terminal(lambda: _show_thoughts(interactive))))
+        event.app.create_background_task(_finished(run_in_terminal(lambda: _show_reasoning(interactive))))
 
     @keys.add("s-tab")
     def _(event: KeyPressEvent) -> None:
@@ -156,8 +156,10 @@ def _bindings(interactive: InteractiveChat) -> KeyBindings:
     return keys
 
 
-def _show_thoughts(interactive: InteractiveChat) -> None:
-    for line in (interactive.last_reasoning.strip() or "Nothing was thought aloud.").splitlines():
+def _show_reasoning(interactive: InteractiveChat) -> None:
+    for line in (
+        interactive.last_reasoning.strip() or "The last answer has no visible reasoning."
+    ).splitlines():
         interactive.screen.paragraph(f"  {line}", "dim", 2)
 
 

@@ -1,4 +1,4 @@
-"""`segue` at a terminal: opens the chat and hands it over."""
+"""`segue` at a terminal: opens the chat, reads a line, runs it, until the user leaves."""
 
 from __future__ import annotations
 
@@ -8,30 +8,35 @@ import sys
 from typing import TYPE_CHECKING
 
 from msgspec import structs
+from prompt_toolkit.input import create_input
 
-from segue.cli.chat_start import begin_chat
+from segue.cli import signals
 from segue.cli.display.status_lines import switch_line
 from segue.cli.display.terminal import Colours
 from segue.cli.exit_codes import Exit
-from segue.cli.interactive.commands.select import pick_session
-from segue.cli.interactive.repl import converse
+from segue.cli.interactive.commands.sessions import pick_session, show_session
+from segue.cli.interactive.commands.table import is_command, run_command
+from segue.cli.interactive.interactive_chat import InteractiveChat
+from segue.cli.interactive.prompt import PromptReader, read_typed_early
 from segue.cli.interactive.screen import Screen
+from segue.cli.interactive.shell_escape import run_shell_command
 from segue.cli.runtime import Runtime
 from segue.config.paths import history_file
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return asyncio.run(_run(arguments))
+    return int(asyncio.run(_run(arguments)))
 
 
-async def _run(arguments: argparse.Namespace) -> int:
+async def _run(arguments: argparse.Namespace) -> Exit:
     runtime = Runtime(arguments)
-    # Of each turn: a one-shot counts all of its own, a chat has no end to count to.
-    most = arguments.max_cost or runtime.config.limits.max_cost
-    runtime.budget = structs.replace(runtime.budget, max_cost=most)
+    # Per turn: a one-shot counts the whole run, but a chat has no end.
+    max_cost = arguments.max_cost or runtime.config.limits.max_cost
+    runtime.budget = structs.replace(runtime.budget, max_cost=max_cost)
     plain = arguments.plain or os.environ.get("TERM") == "dumb"
     screen = Screen(
         sys.stdout, Colours(sys.stdout, plain=plain), plain=plain, markdown=runtime.config.ui.markdown
@@ -41,12 +46,107 @@ async def _run(arguments: argparse.Namespace) -> int:
             arguments.resume = await pick_session(runtime, screen.width)
             if not arguments.resume:
                 return Exit.INTERRUPTED
-        chat = await begin_chat(
-            runtime,
-            arguments,
+        chat = await runtime.open_chat(
             report=lambda line: screen.paragraph(line, "dim"),
             on_switch=lambda switch: screen.paragraph(f"⇄ {switch_line(switch)}", "bold", 2),
         )
-        return await converse(chat, runtime, screen, history=None if arguments.no_session else history_file())
+        interactive = InteractiveChat(chat, runtime, screen, create_input(), show_reasoning=False)
+        return await run_lines(interactive, history=None if arguments.no_session else history_file())
     finally:
         await runtime.close()
+
+
+async def run_lines(interactive: InteractiveChat, *, history: Path | None = None) -> Exit:
+    """Read and run lines until the user leaves or the process is ended."""
+    interactive.runtime.approval.ask = interactive.ask
+    await interactive.chat.open()
+    loop = _InputLoop(interactive, history)
+    try:
+        # All the time: what is typed between two prompts must arrive as it would at a prompt.
+        with interactive.source.raw_mode(), signals.handle(dict.fromkeys(signals.END, loop.end)):
+            await loop.run()
+    finally:
+        session, used = interactive.chat.id, bool(interactive.chat.conversation.messages)
+        await interactive.chat.close()
+    if used and history is not None:
+        interactive.screen.line(f"Resume with: segue -r {session}", "dim")
+    return loop.exit
+
+
+class _InputLoop:
+    """The loop, and how it is ended from outside."""
+
+    def __init__(self, interactive: InteractiveChat, history: Path | None) -> None:
+        self._interactive = interactive
+        self._reader = PromptReader(interactive, history)
+        self._task = asyncio.current_task()
+        self.exit = Exit.OK
+
+    def end(self) -> None:
+        """The process is ended, or the terminal is gone: stop the turn, keep the session, write nothing more."""
+        self.exit, self._interactive.leaving = Exit.TERMINATED, True
+        if not _is_open(sys.stdout.fileno()):
+            null = os.open(os.devnull, os.O_WRONLY)
+            for stream in (sys.stdout, sys.stderr):
+                os.dup2(null, stream.fileno())
+        if not self._interactive.chat.cancel() and self._task is not None:
+            self._task.cancel()
+
+    async def run(self) -> None:
+        interactive = self._interactive
+        interactive.queue, interactive.unsent = read_typed_early(interactive.source.fileno())
+        self._greet()
+        try:
+            while not interactive.leaving:
+                line = await self._next_line()
+                if line is None:
+                    return
+                if line.strip():
+                    await self._run_line(line.strip())
+                    interactive.screen.line()
+        except asyncio.CancelledError:
+            if not interactive.leaving:
+                raise
+            if self._task is not None:
+                self._task.uncancel()
+
+    async def _next_line(self) -> str | None:
+        if not self._interactive.queue:
+            return await self._reader.read()
+        line = self._interactive.queue.pop(0)
+        self._interactive.screen.paragraph(f"> {line}", indent=2)
+        return line
+
+    async def _run_line(self, line: str) -> None:
+        interactive = self._interactive
+        # A prompt takes this signal for itself and does not give it back.
+        with signals.handle({signals.INTERRUPT: self._interrupt}):
+            if is_command(line):
+                await run_command(interactive, line)
+            elif line.startswith("!"):
+                with interactive.cooked():
+                    await run_shell_command(interactive, line[1:].strip())
+            else:
+                await interactive.run_turn(line)
+
+    def _interrupt(self) -> None:
+        if self._interactive.chat.busy:
+            self._interactive.interrupt()
+
+    def _greet(self) -> None:
+        screen, chat = self._interactive.screen, self._interactive.chat
+        if self._interactive.unsent and not screen.plain:
+            screen.put("\r\x1b[K")  # the terminal has shown it already; the prompt shows it again
+        if chat.conversation.messages:
+            show_session(self._interactive)
+        else:
+            screen.line(screen.shortened(f"{chat.model} · help: /help · leave: ctrl-d"), "dim")
+
+
+def _is_open(descriptor: int) -> bool:
+    """Whether a terminal is still there to write to."""
+    try:
+        os.get_terminal_size(descriptor)
+    except OSError:
+        return False
+    return True

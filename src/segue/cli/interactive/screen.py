@@ -1,4 +1,4 @@
-"""The terminal while a turn runs: what is said stays where it was printed; a few live lines below it are repainted."""
+"""The terminal: printed text stays; a few live lines below it are repainted while a turn runs."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 @final
 class Screen:
-    """Text above, live lines below. What it writes at once, a terminal shows at once."""
+    """Text above, live lines below. Writes are combined, so that nothing flickers."""
 
     def __init__(self, stream: TextIO, paint: Colours, *, plain: bool = False, markdown: bool = True) -> None:
-        """`plain`: nothing is painted twice, so there are no live lines. `markdown`: answers are shown as a page."""
+        """`plain`: no repainting, so no live lines. `markdown`: answers are rendered."""
         self._stream = stream
         self.paint = paint
         self.plain = plain
-        self._shows_pages = markdown and not plain
+        self._renders_markdown = markdown and not plain
         self._live: tuple[str, ...] = ()
         self._bottom = LiveLines()
         self._markdown: MarkdownStream | None = None
         self._sanitiser = Sanitiser()
         self._open_line = False
-        """An answer has not ended its line."""
+        """The last line of an answer has not ended."""
         self._waiting: list[str] = []
 
     @property
@@ -44,13 +44,13 @@ class Screen:
         return max(shutil.get_terminal_size().lines, 4)
 
     def line(self, text: str = "", colour: str = "") -> None:
-        """A line that stays. It must not hold anything from outside that was not sanitised."""
+        """Print a line. Text from outside must be sanitised before."""
         with self._at_once():
             self.end_text()
             self._put(self._erased() + (self.paint(colour, text) if colour else text) + "\n")
 
     def paragraph(self, text: str, colour: str = "", indent: int = 0) -> None:
-        """Lines that stay, broken between words; those after the first are indented."""
+        """Print wrapped lines; those after the first are indented."""
         with self._at_once():
             for part in wrapped(sanitised(text), self.width - 1, indent):
                 self.line(part, colour)
@@ -63,7 +63,7 @@ class Screen:
         with self._at_once():
             live = self._live
             self._put(self._erased())
-            if self._shows_pages:
+            if self._renders_markdown:
                 if self._markdown is None:
                     self._markdown = MarkdownStream(self._put, size=self._room, colour=not self.paint.plain)
                 self._markdown.feed(shown)
@@ -72,12 +72,12 @@ class Screen:
                 self.put(shown)
 
     def put(self, text: str) -> None:
-        """Text as it is, which must have been sanitised."""
+        """Print sanitised text as it is."""
         self._put(self._erased() + text)
         self._open_line = not text.endswith(("\n", "\x1b[K")) if text else self._open_line
 
     def end_text(self) -> None:
-        """The answer is over, or something else comes in between."""
+        """The answer is over, or another line interrupts it."""
         self._sanitiser = Sanitiser()
         if self._markdown is not None:
             with self._at_once():
@@ -89,7 +89,7 @@ class Screen:
             self._open_line = False
 
     def live(self, lines: Sequence[str]) -> None:
-        """Show these lines at the bottom instead of those before. A terminal that cannot repaint shows none."""
+        """Show these lines at the bottom, in place of the previous ones. A plain terminal shows none."""
         if self.plain or self._open_line:
             return
         fitting = tuple(lines)[-(self.height - 2) :]
@@ -101,16 +101,16 @@ class Screen:
         self._bottom.remember(fitting)
 
     def clear(self) -> None:
-        """An empty screen. What scrolled away stays in the terminal's own memory."""
+        """Empty the screen. The scrollback of the terminal stays."""
         if not self.plain:
             self._put("\x1b[2J\x1b[H")
 
     def shortened(self, line: str, taken: int = 0) -> str:
-        """What of a line fits beside the columns that are taken."""
+        """The part of a line that fits beside `taken` columns."""
         return cut(line, max(self.width - 1 - taken, 0))
 
     def _room(self) -> tuple[int, int]:
-        """For an answer: below it stand what runs and what is being typed."""
+        """For an answer: two live lines stand below it."""
         return self.width, self.height - 2
 
     def _erased(self) -> str:
@@ -119,7 +119,7 @@ class Screen:
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:
-        """All that is written in the block goes out together, so that nothing flickers."""
+        """Write everything in the block at once."""
         if self._waiting:
             yield
             return
@@ -134,6 +134,6 @@ class Screen:
         if self._waiting:
             self._waiting.append(text)
         elif text:
-            with suppress(OSError):  # the window was closed; what was said is kept all the same
+            with suppress(OSError):  # the window was closed; the session is saved all the same
                 self._stream.write(text)
                 self._stream.flush()

@@ -1,4 +1,4 @@
-"""`!command`: run it here, show what it says, and tell the model with the next message."""
+"""`!command`: runs a shell command and sends its output to the model with the next message."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MOST: Final = 30_000
 _PORTION: Final = 65_536
 
 
-async def run_here(interactive: InteractiveChat, command: str) -> None:
-    """The user asked for it, so nobody else is. Ctrl-C reaches the command, which shares our terminal, and not us."""
+async def run_shell_command(interactive: InteractiveChat, command: str) -> None:
+    """No approval is needed: the user typed it. Ctrl-C reaches the command, which shares the terminal, and not segue."""
     if not command:
         return
     process = await asyncio.create_subprocess_shell(
@@ -26,17 +26,17 @@ async def run_here(interactive: InteractiveChat, command: str) -> None:
         stderr=asyncio.subprocess.STDOUT,
         cwd=interactive.runtime.directory,
     )
-    told = ""
+    output = ""
     decoder, sanitiser = getincrementaldecoder("utf-8")("replace"), Sanitiser()
     assert process.stdout is not None  # noqa: S101 - it was asked for above
     while data := await process.stdout.read(_PORTION):
         shown = sanitiser.feed(decoder.decode(data))
         interactive.screen.put(shown)
-        told = (told + shown)[-MOST:]
+        output = (output + shown)[-MOST:]
     code = await process.wait()
     interactive.screen.end_text()
     if code < 0:
-        code = 128 - code  # as a shell tells it
+        code = 128 - code  # as shells report a signal
     if code:
         interactive.screen.line(f"exit code {code}", "yellow")
-    interactive.notes.append(f'<command line="{command}" exit="{code}">\n{told}</command>')
+    interactive.command_outputs.append(f'<command line="{command}" exit="{code}">\n{output}</command>')

@@ -1,4 +1,4 @@
-"""A turn as it is shown: the answer streams, calls keep their place while they run, and one line sums it up."""
+"""Shows a turn: the answer streams, running calls are live lines, and one line sums it up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from segue.cli.display.sanitise import sanitised
 from segue.cli.display.status_lines import event_line, switch_line
 from segue.cli.display.text_width import cut, cut_beginning, width_of
 from segue.cli.display.turn_summary import summary_line
-from segue.cli.error_report import lines_about
+from segue.cli.error_report import error_lines
 from segue.conversation.blocks import ToolCall, ToolResult, status_of
 from segue.events import (
     ChatEvent,
@@ -47,14 +47,14 @@ _MARKS: Final = {"complete": ("✓", "green"), "error": ("✗", "red"), "cancell
 class _Running(Struct):
     call: ToolCall
     since: float
-    told: str = ""
+    progress: str = ""
     result: ToolResult | None = None
     ended: float = 0.0
 
 
 @final
 class TurnView:
-    """Shows the events of one turn. `tick` repaints what moves."""
+    """Shows the events of one turn. `tick` repaints the live lines."""
 
     def __init__(
         self,
@@ -72,15 +72,15 @@ class TurnView:
         self._calls: dict[str, _Running] = {}
         self._doing = doing
         self._thinking_since: float | None = None
-        self._thought_shown = 0
-        """How much of the reasoning stands on the screen."""
+        self._reasoning_shown = 0
+        """Characters of the reasoning that are on the screen."""
         self._repairs = 0
         self._model = model
         self.interrupted = False
         self.typed = ""
-        """What the user types meanwhile; shown below."""
+        """What the user types meanwhile; shown as a live line."""
         self.reasoning = ""
-        """All that was thought in this turn, for whoever wants to read it."""
+        """All reasoning of this turn."""
 
     def show(self, event: ChatEvent) -> None:  # noqa: C901, PLR0912 - one case per event, each a line or two
         if self._thinking_since is not None and type(event) is not ReasoningChunk:
@@ -100,7 +100,7 @@ class TurnView:
                     self._screen.line(self._screen.shortened(f"→ {call_text(call)}"))
             case ToolProgress(call, message):
                 if call.id in self._calls:
-                    self._calls[call.id].told = sanitised(message)
+                    self._calls[call.id].progress = sanitised(message)
             case ToolCallResult(call, result):
                 self._end_call(call, result)
             case Repaired(repairs, model):
@@ -110,11 +110,11 @@ class TurnView:
                 self._screen.paragraph(f"⇄ {switch_line(event)}", "bold", 2)
             case Retrying(model, error, after):
                 pause = f" in {after:.0f} s" if after >= 1 else ""
-                self._note("yellow", f"{model}: {error.message} Trying again{pause}.")
+                self._note("yellow", f"{model}: {error.message} Retrying{pause}.")
             case Compaction():
                 self._note("yellow", compaction_line(event))
             case Warned(message, code):
-                self._note("yellow", f"The turn is stopped: {message}." if code == OVER_BUDGET else message)
+                self._note("yellow", f"The turn was stopped: {message}." if code == OVER_BUDGET else message)
             case TurnComplete():
                 self._model = event.model or self._model
                 self._doing = "waiting"
@@ -127,14 +127,14 @@ class TurnView:
         self.tick()
 
     def tick(self) -> None:
-        """Colours the lines that show what is going on now."""
+        """Repaint the live lines."""
         now = self._clock()
         frame = FRAMES[int((now - self._began) * 10) % len(FRAMES)]
         lines = [self._call_line(running, frame, now) for running in self._calls.values()]
         if self._doing and not lines:
             thinks = self._thinking_since is not None
             what = (
-                f"{frame} {'thinking' if thinks else self._doing} {now - self._began:.0f}s · esc interrupts"
+                f"{frame} {'thinking' if thinks else self._doing} {now - self._began:.0f}s · esc: interrupt"
             )
             lines = [self._dim(self._screen.shortened(what))]
             if thinks and not self._show_reasoning:
@@ -145,10 +145,10 @@ class TurnView:
         self._screen.live(lines)
 
     def reveal(self) -> None:
-        """Show what the model thinks, or stop showing it."""
+        """Show or hide the reasoning."""
         self._show_reasoning = not self._show_reasoning
         if self._show_reasoning:
-            self._show_thoughts(whole=self._thinking_since is None)
+            self._print_reasoning(whole=self._thinking_since is None)
         self.tick()
 
     def _think(self, text: str) -> None:
@@ -157,31 +157,31 @@ class TurnView:
             self._thinking_since = self._clock()
             if self.reasoning:
                 self.reasoning += "\n\n"
-                self._thought_shown = max(self._thought_shown, len(self.reasoning))
+                self._reasoning_shown = max(self._reasoning_shown, len(self.reasoning))
         self.reasoning += sanitised(text)
         if self._show_reasoning:
-            self._show_thoughts(whole=False)
+            self._print_reasoning(whole=False)
 
-    def _show_thoughts(self, *, whole: bool) -> None:
-        """What is new, dimmed; only lines that are over, or all of it."""
+    def _print_reasoning(self, *, whole: bool) -> None:
+        """Print new reasoning: complete lines only, or all of it."""
         end = len(self.reasoning) if whole else self.reasoning.rfind("\n") + 1
-        for line in self.reasoning[self._thought_shown : end].strip("\n").splitlines():
+        for line in self.reasoning[self._reasoning_shown : end].strip("\n").splitlines():
             self._screen.paragraph(f"  {line}", "dim", 2)
-        self._thought_shown = max(self._thought_shown, end)
+        self._reasoning_shown = max(self._reasoning_shown, end)
 
     def _end_thinking(self) -> None:
         seconds = self._clock() - (self._thinking_since or 0.0)
         self._thinking_since = None
         if self._show_reasoning:
-            self._show_thoughts(whole=True)
+            self._print_reasoning(whole=True)
         else:
-            self._screen.line(f"∴ thought for {seconds:.0f}s · ctrl-o shows it", "dim")
+            self._screen.line(f"∴ thought for {seconds:.0f}s · show it: ctrl-o", "dim")
 
     def _end_call(self, call: ToolCall, result: ToolResult) -> None:
         running = self._calls.setdefault(call.id, _Running(call, self._clock()))
         running.result, running.ended = result, self._clock()
         if all(other.result is not None for other in self._calls.values()):
-            # The batch is over: its lines stay, in call order.
+            # The batch is over: print its lines, in call order.
             for done in self._calls.values():
                 self._screen.line(self._call_line(done, "", done.ended))
             self._calls.clear()
@@ -192,12 +192,12 @@ class TurnView:
         seconds = f" {now - running.since:.1f}s"
         room = width - len(seconds) - 2
         if running.result is None:
-            mark, colour, outcome = frame, "yellow", f"  {running.told}" if running.told else ""
+            mark, colour, outcome = frame, "yellow", f"  {running.progress}" if running.progress else ""
         else:
             mark, colour = _MARKS.get(status_of(running.result), ("?", "yellow"))
             outcome = f" → {result_text(running.result)}"
         outcome = " ".join(outcome.split())
-        # Whichever is short leaves its room to the other.
+        # The shorter one gives its room to the other.
         head = " ".join(call_text(running.call).split())
         head = cut(head, max(room // 2, room - width_of(outcome) - 1))
         rest = f"{seconds} {cut(outcome, room - width_of(head) - 1)}".rstrip()
@@ -210,21 +210,21 @@ class TurnView:
         self._screen.paragraph(text, colour, 2)
 
     def _fail(self, error: SegueError) -> None:
-        show_error(self._screen, error, about=self._model)
+        show_error(self._screen, error, model=self._model)
 
     def _finish(self, event: Finish) -> None:
         self._screen.end_text()
         words = {
-            "max_turns": "stopped: too many exchanges in one turn",
+            "max_turns": "stopped: the limit of requests per turn was reached",
             "cancelled": "interrupted; the conversation stays valid",
-            "length": "cut off: the model reached its limit of output",
+            "length": "cut off: the model reached its output limit",
             "content_filter": "stopped by the provider's content filter",
         }
         if event.reason in words:
             self._note("yellow", f"⊘ {words[event.reason]}")
         line = summary_line(self._model, event.usage, cost=event.cost, repairs=self._repairs)
         self._doing = ""
-        if line != self._model:  # a turn that never reached anybody has nothing to sum up
+        if line != self._model:  # a turn without a reply has no summary
             self._screen.paragraph(line, "dim", 2)
         self._screen.live(())
 
@@ -233,21 +233,21 @@ class TurnView:
         return not self._doing
 
 
-def show_error(screen: Screen, error: SegueError, *, about: str = "") -> None:
-    """What went wrong, and what to do about it."""
-    first, *more = lines_about(error, about=about)
+def show_error(screen: Screen, error: SegueError, *, model: str = "") -> None:
+    """What went wrong, and what to do."""
+    first, *more = error_lines(error, model=model)
     screen.paragraph(f"✗ {first}", "red", 2)
     for line in more:
         screen.paragraph(f"  {line}", indent=2)
 
 
 def call_text(call: ToolCall) -> str:
-    """`read_file(path: src/main.py)`: what is called with what, for people."""
+    """`read_file(path: src/main.py)`: a call for people."""
     if isinstance(call.arguments, dict):
-        told = ", ".join(f"{name}: {_plain(value)}" for name, value in call.arguments.items())
+        arguments = ", ".join(f"{name}: {_plain(value)}" for name, value in call.arguments.items())
     else:
-        told = call.raw
-    return sanitised(f"{call.name}({told})")
+        arguments = call.raw
+    return sanitised(f"{call.name}({arguments})")
 
 
 def result_text(result: ToolResult) -> str:

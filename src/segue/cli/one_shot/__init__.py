@@ -1,1 +1,1 @@
-"""One question, one answer: stdout carries the answer and nothing else."""
+"""`segue "…"`: one prompt, one answer. Only the answer goes to stdout."""

@@ -1,6 +1,6 @@
-"""What `--output-format json` and `stream-json` tell: these types are the format, and its JSON Schema is made of them.
+"""The lines of `--output-format json` and `stream-json`: these types are the format, and its JSON Schema is made of them.
 
-The names of the events and the fields of `result` are those that scripts already know from other command lines.
+The names of the events and the fields of `result` are those that scripts know from other command lines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ StopReason: TypeAlias = Literal["complete", "length", "content_filter", "max_tur
 
 @final
 class Tokens(Struct, frozen=True, kw_only=True):
-    """Of the whole run. `input_tokens` is all of the input, cached or not; null: the provider did not say."""
+    """Of the whole run. `input_tokens` is all of the input, cached or not; null: the provider did not report it."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -38,21 +38,23 @@ class Tokens(Struct, frozen=True, kw_only=True):
 
 @final
 class ErrorInfo(Struct, frozen=True, kw_only=True):
-    """What went wrong: a stable code, what happened, the kind of remedy (a closed list), and a hint for people."""
+    """What went wrong."""
 
     code: str
+    """Stable, for scripts."""
     message: str
     remedy: Remedy | None = None
-    """Null for a warning: nothing has to be done."""
+    """Who can act, as one word; null for a warning that needs no action."""
     hint: str = ""
+    """What to do, as a sentence for people."""
     status: int | None = None
-    """Of the provider's answer."""
+    """HTTP status of the provider's answer."""
     request_id: str = ""
 
 
 @final
 class InitEvent(Struct, frozen=True, kw_only=True, tag="init"):
-    """The run begins."""
+    """The run starts."""
 
     session_id: str
     model: str
@@ -64,7 +66,7 @@ class InitEvent(Struct, frozen=True, kw_only=True, tag="init"):
 
 @final
 class MessageEvent(Struct, frozen=True, kw_only=True, tag="message"):
-    """Somebody said something: the user, or the model. With `delta`, only more of it."""
+    """A message of the user or the model. With `delta`, the next part of one."""
 
     role: Literal["user", "assistant"]
     content: str
@@ -75,7 +77,7 @@ class MessageEvent(Struct, frozen=True, kw_only=True, tag="message"):
 
 @final
 class ToolUseEvent(Struct, frozen=True, kw_only=True, tag="tool_use"):
-    """A call begins."""
+    """A tool call starts."""
 
     tool_id: str
     tool_name: str
@@ -84,7 +86,7 @@ class ToolUseEvent(Struct, frozen=True, kw_only=True, tag="tool_use"):
 
 @final
 class ToolResultEvent(Struct, frozen=True, kw_only=True, tag="tool_result"):
-    """A call has ended."""
+    """A tool call has ended."""
 
     tool_id: str
     tool_name: str
@@ -103,14 +105,14 @@ class SwitchEvent(
     model: str
     reason: str
     losses: list[str] = []
-    """What the new one cannot be told, or only in other words."""
+    """What is hidden from the new model, or replaced by a description."""
     error: ErrorInfo | None = None
-    """Why the one before could not answer, where that is the reason."""
+    """Why the previous model could not answer, if that is the reason."""
 
 
 @final
 class ErrorEvent(Struct, frozen=True, kw_only=True, tag="error"):
-    """Something went wrong. With `severity` warning, the run goes on."""
+    """Something went wrong. With `severity` warning, the run continues."""
 
     severity: Literal["warning", "error"]
     error: ErrorInfo
@@ -118,17 +120,17 @@ class ErrorEvent(Struct, frozen=True, kw_only=True, tag="error"):
 
 @final
 class ResultEvent(Struct, frozen=True, kw_only=True, tag="result"):
-    """The run is over: the last line, also after an error. `--output-format json` tells only this."""
+    """The run is over: the last line, also after an error. `--output-format json` prints only this."""
 
     subtype: Subtype
     is_error: bool
     duration_ms: int
     num_turns: int
-    """Exchanges with the model."""
+    """Requests to the model."""
     result: str
     session_id: str
     total_cost_usd: float | None
-    """null: a price is not known."""
+    """null: a price is unknown."""
     usage: Tokens
     stop_reason: StopReason
     model: str

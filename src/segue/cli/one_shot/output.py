@@ -1,4 +1,4 @@
-"""Who hears what happens during a one-shot: people at a terminal, a pipe, or a script that reads JSON."""
+"""The outputs of a one-shot: text for people and pipes, or JSON for scripts."""
 
 from __future__ import annotations
 
@@ -31,12 +31,15 @@ from segue.events import (
 )
 
 if TYPE_CHECKING:
+    import argparse
+
     from segue.cli.display.markdown import MarkdownStream
+    from segue.cli.runtime import Runtime
     from segue.events import ChatEvent
 
 
 class Output(Protocol):
-    """Hears of one run: its beginning, what happens, its end."""
+    """Handles one run: its start, prompts and events, and its end."""
 
     def begin(self, init: json_output.InitEvent) -> None: ...
 
@@ -47,9 +50,28 @@ class Output(Protocol):
     def end(self, result: json_output.ResultEvent) -> None: ...
 
 
+def make_output(arguments: argparse.Namespace, runtime: Runtime) -> Output:
+    """The output that --output-format names."""
+    match arguments.output_format:
+        case "json":
+            return JsonOutput()
+        case "stream-json":
+            return JsonLinesOutput(partial=arguments.include_partial_messages)
+        case _:
+            ui = runtime.config.ui
+            return TextOutput(
+                tools=bool(runtime.tools),
+                markdown=ui.markdown and not arguments.plain,
+                reasoning=ui.reasoning and not arguments.hide_reasoning,
+                quiet=arguments.quiet,
+                status=ui.status,
+                raw=arguments.raw_output,
+            )
+
+
 @final
 class JsonOutput:
-    """Nobody listens until the end: `--output-format json` tells the result and nothing else."""
+    """`--output-format json`: the result and nothing else."""
 
     def begin(self, init: json_output.InitEvent) -> None: ...
 
@@ -89,18 +111,18 @@ class JsonLinesOutput:
                         json_output.MessageEvent(role="assistant", content="", reasoning=text, delta=True)
                     )
             case ToolCallStart(call):
-                self._say()
+                self._write_message()
                 _write_line(
                     json_output.ToolUseEvent(tool_id=call.id, tool_name=call.name, parameters=call.arguments)
                 )
             case ToolCallResult(call, result):
-                _write_line(_outcome(call.name, result))
+                _write_line(_tool_result(call.name, result))
             case TurnComplete():
-                self._say(event.model)
+                self._write_message(event.model)
             case _:
-                self._beside(event)
+                self._handle_trouble(event)
 
-    def _beside(self, event: ChatEvent) -> None:
+    def _handle_trouble(self, event: ChatEvent) -> None:
         match event:
             case Switch(previous, model, reason, losses, error):
                 _write_line(
@@ -115,23 +137,17 @@ class JsonLinesOutput:
             case Retrying(_, error):
                 _write_line(json_output.ErrorEvent(severity="warning", error=json_output.error_info(error)))
             case Warned(message, code):
-                trouble = json_output.ErrorInfo(code=code or "warning", message=message)
-                _write_line(json_output.ErrorEvent(severity="warning", error=trouble))
+                _write_warning(code or "warning", message)
             case Compaction():
-                _write_line(
-                    json_output.ErrorEvent(
-                        severity="warning",
-                        error=json_output.ErrorInfo(code="compacted", message=event_line(event)),
-                    )
-                )
+                _write_warning("compacted", event_line(event))
             case Error(error):
-                self._say()
+                self._write_message()
                 _write_line(json_output.ErrorEvent(severity="error", error=json_output.error_info(error)))
             case _:
                 pass
 
-    def _say(self, model: str = "") -> None:
-        """What was said until now, as one message."""
+    def _write_message(self, model: str = "") -> None:
+        """What has arrived so far, as one message."""
         text, reasoning = "".join(self._text), "".join(self._reasoning)
         self._text, self._reasoning = [], []
         if text or reasoning:
@@ -140,11 +156,16 @@ class JsonLinesOutput:
             )
 
     def end(self, result: json_output.ResultEvent) -> None:
-        self._say()
+        self._write_message()
         _write_line(result)
 
 
-def _outcome(name: str, result: Any) -> json_output.ToolResultEvent:
+def _write_warning(code: str, message: str) -> None:
+    error = json_output.ErrorInfo(code=code, message=message)
+    _write_line(json_output.ErrorEvent(severity="warning", error=error))
+
+
+def _tool_result(name: str, result: Any) -> json_output.ToolResultEvent:
     status = {"complete": "success", "pending": "success"}.get(status_of(result), status_of(result))
     return json_output.ToolResultEvent(
         tool_id=result.call_id,
@@ -156,7 +177,7 @@ def _outcome(name: str, result: Any) -> json_output.ToolResultEvent:
 
 
 _CONTROL = re.compile("[\x7f-\x9f]")
-"""Characters that JSON may hold as they are, and that a terminal may obey."""
+"""Characters that JSON does not escape and that a terminal may interpret."""
 
 
 def _write_line(value: json_output.OutputEvent) -> None:
@@ -167,10 +188,10 @@ def _write_line(value: json_output.OutputEvent) -> None:
 
 @final
 class TextOutput:
-    """People and pipes: the answer on stdout, everything else on stderr.
+    """For people and pipes: the answer on stdout, everything else on stderr.
 
-    Where tools may be called, what a model says before it calls one is no answer: in a pipe it waits until it is known
-    whether a call follows, and then goes to stderr.
+    With tools, text before a call is not part of the answer: in a pipe it is held back until it is known whether a call
+    follows, and then goes to stderr.
     """
 
     def __init__(
@@ -179,18 +200,18 @@ class TextOutput:
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="replace")
         on_terminal = sys.stdout.isatty()
-        watched = sys.stderr.isatty()
+        to_user = sys.stderr.isatty()
         self._holds = tools and not on_terminal
         self._quiet = quiet
-        self._reasons = reasoning and watched and not quiet
-        self._status = status and watched and not quiet
+        self._shows_reasoning = reasoning and to_user and not quiet
+        self._shows_status = status and to_user and not quiet
         self._paint = Colours(sys.stderr)
         self._raw = raw
         self._answer, self._thoughts = Sanitiser(), Sanitiser()
         self._markdown = _markdown() if on_terminal and markdown and not raw else None
         self._held: list[str] = []
         self._open_line = False
-        """The last thing on stdout did not end its line."""
+        """The last line on stdout has not ended."""
         self._thinking = False
 
     def begin(self, init: json_output.InitEvent) -> None: ...
@@ -201,31 +222,30 @@ class TextOutput:
         match event:
             case TextChunk(text):
                 self._stop_thinking()
-                self._say(text if self._raw else self._answer.feed(text))
+                self._write_answer(text if self._raw else self._answer.feed(text))
             case ReasoningChunk(text):
-                if self._reasons and (shown := self._thoughts.feed(text)):
+                if self._shows_reasoning and (shown := self._thoughts.feed(text)):
                     self._end_line()
                     self._thinking = True
                     sys.stderr.write(self._paint("dim", shown))
                     sys.stderr.flush()
-            case ToolCallStart():
-                self._not_the_answer()
-                self._note(event)
             case _:
-                self._note(event)
+                if type(event) is ToolCallStart:
+                    self._drop_held()
+                self._print_line(event)
 
     def end(self, result: json_output.ResultEvent) -> None:
         self._stop_thinking()
         if self._held:
             held, self._held, self._holds = self._held, [], False
-            self._say("".join(held))
+            self._write_answer("".join(held))
         self._end_line()
-        if self._status and result.error is None:
+        if self._shows_status and result.error is None:
             usage = Usage(**msgspec.structs.asdict(result.usage))
             line = summary_line(result.model, usage, cost=result.total_cost_usd, repairs=result.repairs)
-            say_dim(self._paint, line)
+            print_status(line, "dim")
 
-    def _say(self, text: str) -> None:
+    def _write_answer(self, text: str) -> None:
         if not text:
             return
         if self._holds:
@@ -238,17 +258,18 @@ class TextOutput:
             sys.stdout.flush()
             self._open_line = not text.endswith("\n")
 
-    def _not_the_answer(self) -> None:
+    def _drop_held(self) -> None:
+        """It was not the answer."""
         if self._held and not self._quiet:
             print_status("".join(self._held).strip())
         self._held = []
 
-    def _note(self, event: ChatEvent) -> None:
+    def _print_line(self, event: ChatEvent) -> None:
         line = "" if self._quiet else event_line(event)
         if line:
             self._stop_thinking()
             self._end_line()
-            say_dim(self._paint, line)
+            print_status(line, "dim")
 
     def _stop_thinking(self) -> None:
         if self._thinking:
@@ -264,11 +285,6 @@ class TextOutput:
             sys.stdout.write("\n")
             sys.stdout.flush()
         self._open_line = False
-
-
-def say_dim(paint: Colours, line: str) -> None:
-    sys.stderr.write(paint("dim", line) + "\n")
-    sys.stderr.flush()
 
 
 def _markdown() -> MarkdownStream | None:

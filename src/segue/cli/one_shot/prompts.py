@@ -1,4 +1,4 @@
-"""The prompt of a one-shot: the words of the command line, and what was piped in."""
+"""The prompts of a one-shot: the words of the command line, piped input, or one JSON message per line of stdin."""
 
 from __future__ import annotations
 
@@ -15,16 +15,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-PATIENCE: Final = 3.0
-"""Seconds after which somebody who forgot that stdin is open is told what we wait for."""
+HINT_SECONDS: Final = 3.0
+"""After this time a user whose stdin is open by mistake learns what is read."""
 
 
-def has_prompt(arguments: argparse.Namespace) -> bool:
-    return bool(arguments.words or arguments.prompt) or arguments.input_format == "stream-json"
-
-
-def prompts(arguments: argparse.Namespace) -> Iterator[str]:
-    """What to ask, one after another: one prompt, or one for each line of stdin."""
+def read_prompts(arguments: argparse.Namespace) -> Iterator[str]:
+    """One prompt, or one for each line of stdin."""
     if arguments.input_format == "stream-json":
         yield from _messages()
     else:
@@ -42,14 +38,14 @@ def _prompt(arguments: argparse.Namespace) -> str:
         prompt = " ".join(words) or piped
     if not prompt.strip():
         raise UsageError(
-            "There is nothing to ask.", code="no_prompt", hint='Write a prompt: segue "…", or pipe one in.'
+            "The prompt is empty.", code="no_prompt", hint='Write a prompt: segue "…", or pipe one in.'
         )
     return prompt
 
 
 def _read_stdin() -> str:
     hint = threading.Timer(
-        PATIENCE, print_status, ["Reading stdin to its end; </dev/null if nothing is coming."]
+        HINT_SECONDS, print_status, ["Reading stdin to its end. If nothing is piped in, add: </dev/null"]
     )
     hint.daemon = True
     hint.start()
@@ -61,25 +57,25 @@ def _read_stdin() -> str:
 
 def _messages() -> Iterator[str]:
     """`{"type": "user", "message": {"role": "user", "content": "…"}}`, or `{"role": "user", "content": "…"}` per line."""
-    asked = False
+    empty = True
     for number, line in enumerate(iter(sys.stdin.buffer.readline, b""), 1):
         if line.strip():
-            asked = True
+            empty = False
             yield _text(_message(line, number), number)
-    if not asked:
-        raise UsageError("Nothing came on stdin.", code="no_prompt", hint="Send one JSON object per line.")
+    if empty:
+        raise UsageError("stdin is empty.", code="no_prompt", hint="Send one JSON object per line.")
 
 
 def _message(line: bytes, number: int) -> Any:
     try:
-        told: Any = msgspec.json.decode(line)
+        message: Any = msgspec.json.decode(line)
     except msgspec.DecodeError as error:
-        raise _bad(number, f"is no JSON: {error}") from error
-    if isinstance(told, dict) and isinstance(told.get("message"), dict):
-        told = told["message"]
-    if not isinstance(told, dict) or told.get("role", "user") != "user" or "content" not in told:
-        raise _bad(number, "is no message of a user")
-    return told["content"]
+        raise _bad(number, f"is not JSON: {error}") from error
+    if isinstance(message, dict) and isinstance(message.get("message"), dict):
+        message = message["message"]
+    if not isinstance(message, dict) or message.get("role", "user") != "user" or "content" not in message:
+        raise _bad(number, "is not a user message")
+    return message["content"]
 
 
 def _text(content: Any, number: int) -> str:
@@ -87,7 +83,7 @@ def _text(content: Any, number: int) -> str:
         parts: list[Any] = [part.get("text") if isinstance(part, dict) else part for part in content]
         content = "\n".join(parts) if all(isinstance(part, str) for part in parts) else None
     if not isinstance(content, str) or not content.strip():
-        raise _bad(number, "holds no text")
+        raise _bad(number, "has no text")
     return content
 
 
@@ -95,5 +91,5 @@ def _bad(number: int, what: str) -> UsageError:
     return UsageError(
         f"Line {number} of stdin {what}.",
         code="bad_input",
-        hint='--input-format stream-json takes lines like {"role": "user", "content": "…"}',
+        hint='--input-format stream-json reads lines like {"role": "user", "content": "…"}',
     )

@@ -1,10 +1,8 @@
-"""`segue "…"`: asks, listens, and ends with the exit code that says how it went."""
+"""`segue "…"`: one run per process. The answer goes to stdout; the exit code says how the run ended."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,56 +10,38 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue import __version__
-from segue.cli.chat_start import begin_chat
-from segue.cli.display.status_lines import switch_line
+from segue.chat.turn import Answer
 from segue.cli.display.terminal import print_status
 from segue.cli.display.turn_summary import dollars
-from segue.cli.error_report import code_of, explain
+from segue.cli.error_report import report_error
 from segue.cli.exit_codes import Exit
 from segue.cli.one_shot import json_output
 from segue.cli.one_shot.answer_schema import read_answer, read_schema
 from segue.cli.one_shot.interrupts import Stop
-from segue.cli.one_shot.output import JsonLinesOutput, JsonOutput, TextOutput
-from segue.cli.one_shot.prompts import has_prompt, prompts
-from segue.cli.runtime import Runtime
+from segue.cli.one_shot.output import JsonOutput, make_output
+from segue.cli.one_shot.prompts import read_prompts
+from segue.cli.runtime import Runtime, lossy_switch_error
 from segue.errors import ContentPolicyError, SegueError, UsageError
 from segue.events import Repaired, Switch, TurnComplete
+from segue.tools.threads import in_thread
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from segue.chat.chat import Chat
-    from segue.chat.turn import Answer
     from segue.cli.one_shot.output import Output
     from segue.events import ChatEvent
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer a prompt; without one, and with somebody at the terminal, begin a chat."""
-    if not has_prompt(arguments) and arguments.prompt is None and sys.stdin.isatty():
-        return _interactive(arguments)
     return int(asyncio.run(_OneShot(arguments).run()))
 
 
-def _interactive(arguments: argparse.Namespace) -> int:
-    if not sys.stdout.isatty():
-        raise UsageError(
-            "There is nothing to ask.", code="no_prompt", hint='Write a prompt: segue "…", or pipe one in.'
-        )
-    from segue.cli.interactive.run import run as converse  # noqa: PLC0415 - slow to load
-
-    return converse(arguments)
-
-
 class _OneShot:
-    """One run."""
-
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
         self._schema = read_schema(arguments.schema) if arguments.schema else None
-        self._output: Output | None = None
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self._session = self._model = ""
         self._repairs = 0
         self._cost = 0.0
@@ -72,55 +52,65 @@ class _OneShot:
             with stop.on_signals(), stop.after(self._arguments.timeout):
                 return await self._answer_all(stop)
         except SegueError as error:
-            return self._failed(error)
+            return self._fail(error)
         except asyncio.CancelledError:
-            if not stop.why:
+            if not stop.cause:
                 raise
-            return self._failed(stopped) if (stopped := stop.error()) else stop.exit()
+            return self._fail(stop.error) if stop.error else stop.exit_code
 
     async def _answer_all(self, stop: Stop) -> Exit:
-        asked = _Asked(prompts(self._arguments))
-        first = await asked.next()
+        prompts = read_prompts(self._arguments)
+
+        async def next_prompt() -> str | None:
+            # In a thread: stdin may be silent for long, and Ctrl-C must not wait for it.
+            return await in_thread(lambda: next(prompts, None), "segue-stdin")
+
+        prompt = await next_prompt()
         runtime = Runtime(self._arguments, response_schema=self._schema)
-        self._output = self._make_output(runtime)
+        output = make_output(self._arguments, runtime)
+        report = (lambda _line: None) if self._arguments.quiet else print_status
         try:
-            async with await self._opened(runtime) as chat:
+            async with await runtime.open_chat(report=report, on_switch=output.handle) as chat:
                 stop.cancel_turn = chat.cancel
-                self._output.begin(self._init(chat, runtime))
-                code = Exit.OK
-                prompt: str | None = first
+                output.begin(
+                    json_output.InitEvent(
+                        session_id=chat.id,
+                        model=chat.model,
+                        tools=[tool.name for tool in runtime.tools],
+                        cwd=str(runtime.directory),
+                        version=__version__,
+                    )
+                )
+                code, limits = Exit.OK, runtime.config.limits
                 while prompt is not None and code == Exit.OK:
-                    with stop.after(None if self._arguments.timeout else runtime.config.limits.timeout):
-                        code = await self._turn(chat, prompt, stop, runtime)
-                    prompt = await asked.next()
+                    with stop.after(None if self._arguments.timeout else limits.timeout):
+                        most = self._arguments.max_cost or limits.max_cost
+                        code = await self._run_turn(chat, prompt, output, stop, most)
+                    prompt = await next_prompt()
                 return code
         finally:
             await runtime.close()
 
-    async def _opened(self, runtime: Runtime) -> Chat:
-        quiet = self._arguments.quiet
-        on_switch = self._output.handle if self._output is not None else lambda _switch: None
-        return await begin_chat(
-            runtime,
-            self._arguments,
-            report=(lambda _line: None) if quiet else print_status,
-            on_switch=on_switch,
-        )
-
-    async def _turn(self, chat: Chat, prompt: str, stop: Stop, runtime: Runtime) -> Exit:
-        assert self._output is not None  # noqa: S101 - made before any chat
-        self._began = time.monotonic()
+    async def _run_turn(
+        self, chat: Chat, prompt: str, output: Output, stop: Stop, max_cost: float | None
+    ) -> Exit:
+        self._started = time.monotonic()
         self._session, self._model, self._repairs = chat.id, chat.model, 0
-        self._output.prompt(prompt)
+        output.prompt(prompt)
         async for event in chat.stream(prompt):
-            self._watch(event, stop, runtime)
-            self._output.handle(event)
+            self._watch(event, stop, max_cost)
+            output.handle(event)
         answer = chat.answer
-        assert answer is not None  # noqa: S101 - a turn that is over has one
-        if stop.why in ("interrupted", "terminated"):
-            self._output.end(self._result(answer, "error_cancelled", None))
-            return stop.exit()
-        error = stop.error() or answer.error or _refusal(answer)
+        assert answer is not None  # noqa: S101 - a finished turn has one
+        if stop.cause in ("interrupted", "terminated"):
+            output.end(self._result(answer, "error_cancelled", None))
+            return stop.exit_code
+        error = stop.error or answer.error
+        if answer.finish == "content_filter":
+            error = error or ContentPolicyError(
+                f"{answer.model} withheld its answer, or the rest of it.",
+                hint="Rephrase the prompt, or use another model: -m provider/model",
+            )
         value: Any = None
         if error is None and self._schema is not None and answer.finish == "complete":
             try:
@@ -129,74 +119,44 @@ class _OneShot:
                 error = caught
         if self._arguments.output_last_message:
             Path(self._arguments.output_last_message).write_text(answer.text, "utf-8", "replace")
-        self._output.end(self._result(answer, _subtype(answer, stop, error), error, value))
-        return self._told(answer, error)
-
-    def _told(self, answer: Answer, error: SegueError | None) -> Exit:
+        output.end(self._result(answer, _subtype(answer, error), error, value))
         if error is not None:
-            return explain(error, about=answer.model)
+            return report_error(error, model=answer.model)
         if answer.finish == "max_turns":
-            print_status("segue: The turn was stopped at its limit of exchanges with the model.")
-            print_status('       Go on with: segue -c "go on"; or allow more: --max-turns N.')
+            print_status("segue: The turn was stopped: it reached its limit of requests to the model.")
+            print_status('       Resume it: segue -c "continue". Allow more: --max-turns N')
             return Exit.TURN_LIMIT
         if answer.finish == "length" and not self._arguments.quiet:
-            print_status("The answer was cut off: it is as long as the model may answer.")
+            print_status("The answer is cut off: the model reached its output limit.")
         return Exit.OK
 
-    def _watch(self, event: ChatEvent, stop: Stop, runtime: Runtime) -> None:
-        """What the listener need not know: limits, and counts for the result."""
+    def _watch(self, event: ChatEvent, stop: Stop, max_cost: float | None) -> None:
+        """Count for the result, and keep the limits."""
         if type(event) is Repaired:
             self._repairs += len(event.repairs)
         elif type(event) is Switch:
             if event.losses and self._arguments.strict:
-                stop("loss", switch_line(event))
+                stop("loss", lossy_switch_error(event))
         elif type(event) is TurnComplete:
-            self._count(event, self._arguments.max_cost or runtime.config.limits.max_cost, stop)
-
-    def _count(self, event: TurnComplete, most: float | None, stop: Stop) -> None:
-        if event.cost is None and most is not None and event.number == 1:
-            print_status(
-                f"The price of {event.model} is not known, so the limit of {dollars(most)} cannot be kept."
-            )
-        self._cost += event.cost or 0.0
-        if most is not None and self._cost > most:
-            stop("cost", dollars(self._cost))
-
-    def _make_output(self, runtime: Runtime) -> Output:
-        arguments, ui = self._arguments, runtime.config.ui
-        match arguments.output_format:
-            case "json":
-                return JsonOutput()
-            case "stream-json":
-                return JsonLinesOutput(partial=arguments.include_partial_messages)
-            case _:
-                return TextOutput(
-                    tools=bool(runtime.tools),
-                    markdown=ui.markdown and not arguments.plain,
-                    reasoning=ui.reasoning and not arguments.hide_reasoning,
-                    quiet=arguments.quiet,
-                    status=ui.status,
-                    raw=arguments.raw_output,
+            if event.cost is None and max_cost is not None and event.number == 1:
+                print_status(
+                    f"The price of {event.model} is unknown, so the limit of {dollars(max_cost)} is not checked."
                 )
+            self._cost += event.cost or 0.0
+            if max_cost is not None and self._cost > max_cost:
+                error = UsageError(
+                    f"The answer has cost {dollars(self._cost)} so far.",
+                    code="too_expensive",
+                    hint="Allow more: --max-cost USD",
+                )
+                stop("cost", error)
 
-    def _init(self, chat: Chat, runtime: Runtime) -> json_output.InitEvent:
-        return json_output.InitEvent(
-            session_id=chat.id,
-            model=chat.model,
-            tools=[tool.name for tool in runtime.tools],
-            cwd=str(runtime.directory),
-            version=__version__,
-        )
-
-    def _failed(self, error: SegueError) -> Exit:
-        """The run ended before there was a turn: scripts get their result all the same."""
+    def _fail(self, error: SegueError) -> Exit:
+        """The run ended before a turn: scripts get a result all the same."""
         if self._arguments.output_format != "text":
-            from segue.chat.turn import Answer  # noqa: PLC0415
-
-            nothing = Answer(finish="error", error=error)
-            JsonOutput().end(self._result(nothing, _subtype_of(error), error))
-        explain(error)
-        return code_of(error)
+            answer = Answer(finish="error", error=error)
+            JsonOutput().end(self._result(answer, _subtype(answer, error), error))
+        return report_error(error)
 
     def _result(
         self, answer: Answer, subtype: json_output.Subtype, error: SegueError | None, value: Any = None
@@ -204,7 +164,7 @@ class _OneShot:
         return json_output.ResultEvent(
             subtype=subtype,
             is_error=subtype != "success",
-            duration_ms=round((time.monotonic() - self._began) * 1000),
+            duration_ms=round((time.monotonic() - self._started) * 1000),
             num_turns=answer.exchanges,
             result=answer.text,
             session_id=self._session,
@@ -218,55 +178,11 @@ class _OneShot:
         )
 
 
-class _Asked:
-    """Prompts, waited for in a thread of their own: stdin may be silent for long, and Ctrl-C must not wait for it."""
-
-    def __init__(self, source: Iterator[str]) -> None:
-        self._source = source
-
-    async def next(self) -> str | None:
-        loop = asyncio.get_running_loop()
-        told: asyncio.Future[str | None] = loop.create_future()
-
-        def settle(prompt: str | None, error: BaseException | None) -> None:
-            if told.done():
-                return
-            if error is not None:
-                told.set_exception(error)
-            else:
-                told.set_result(prompt)
-
-        def read() -> None:
-            prompt: str | None = None
-            error: BaseException | None = None
-            try:
-                prompt = next(self._source, None)
-            except Exception as caught:
-                error = caught
-            loop.call_soon_threadsafe(settle, prompt, error)
-
-        threading.Thread(target=read, daemon=True).start()
-        return await told
-
-
-def _refusal(answer: Answer) -> SegueError | None:
-    if answer.finish != "content_filter":
-        return None
-    return ContentPolicyError(
-        f"{answer.model} withheld its answer, or the rest of it.",
-        hint="Ask in other words, or ask another model: -m provider/model.",
-    )
-
-
-def _subtype(answer: Answer, stop: Stop, error: SegueError | None) -> json_output.Subtype:
-    if stop.why == "timeout":
-        return "error_timeout"
-    if stop.why == "cost":
-        return "error_max_cost"
+def _subtype(answer: Answer, error: SegueError | None) -> json_output.Subtype:
     if error is not None:
-        return "error_during_execution"
+        by_code: dict[str, json_output.Subtype] = {
+            "timed_out": "error_timeout",
+            "too_expensive": "error_max_cost",
+        }
+        return by_code.get(error.code, "error_during_execution")
     return "error_max_turns" if answer.finish == "max_turns" else "success"
-
-
-def _subtype_of(error: SegueError) -> json_output.Subtype:
-    return "error_timeout" if error.code == "timed_out" else "error_during_execution"

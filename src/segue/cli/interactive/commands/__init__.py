@@ -1,1 +1,1 @@
-"""The slash commands of the chat: a table of names, and what each of them does."""
+"""The slash commands of the interactive chat: the table, and modules by subject."""

@@ -1,4 +1,4 @@
-"""Commands that tell something and change nothing."""
+"""/help, /stats, /tools, /mcp, /quit: information about the chat."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat
 
 KEYS = (
-    ("enter", "send; a new line: ctrl-j, alt-enter, or \\ and enter"),
-    ("esc, ctrl-c", "interrupt a turn; the conversation stays valid. ctrl-c twice leaves"),
-    ("esc esc", "take the last turn back, to say it differently"),
-    ("ctrl-o", "show what the model thinks, or thought"),
-    ("shift-tab, ctrl-y", "the next approval mode; yolo and back"),
-    ("ctrl-r, ctrl-g", "search what was typed before; write in $EDITOR"),
-    ("@file", "send a file along, also an image"),
-    ("!command", "run it here and tell the model what it said"),
+    ("enter", "send; new line: ctrl-j, alt-enter, or \\ and enter"),
+    ("esc, ctrl-c", "interrupt a turn; the conversation stays valid. ctrl-c twice: leave"),
+    ("esc esc", "remove the last turn and edit its prompt"),
+    ("ctrl-o", "show or hide the model's reasoning"),
+    ("shift-tab, ctrl-y", "next approval mode; yolo on and off"),
+    ("ctrl-r, ctrl-g", "search earlier prompts; write in $EDITOR"),
+    ("@file", "attach a file, also an image"),
+    ("!command", "run a shell command; the model sees its output with the next message"),
 )
 COLUMN = 22
 
@@ -52,9 +52,9 @@ async def show_statistics(interactive: InteractiveChat, words: list[str]) -> Non
         ("model", chat.model),
         ("turns", str(state.turns)),
         ("messages", str(len(chat.conversation.messages))),
-        ("tokens in", f"{short(usage.input_tokens or 0)} ({short(usage.cached_tokens or 0)} from caches)"),
-        ("tokens out", f"{short(usage.output_tokens or 0)} ({short(usage.reasoning_tokens or 0)} thought)"),
-        ("cost", "not known" if chat.cost is None else dollars(chat.cost)),
+        ("tokens in", f"{short(usage.input_tokens or 0)} ({short(usage.cached_tokens or 0)} cached)"),
+        ("tokens out", f"{short(usage.output_tokens or 0)} ({short(usage.reasoning_tokens or 0)} reasoning)"),
+        ("cost", "unknown" if chat.cost is None else dollars(chat.cost)),
     ]
     for name, value in rows:
         interactive.screen.line(f"  {name:<12} {value}")
@@ -63,29 +63,31 @@ async def show_statistics(interactive: InteractiveChat, words: list[str]) -> Non
 
 
 def _members(interactive: InteractiveChat) -> list[str]:
-    """What a router knows about those it chooses among."""
-    told = [
+    """What the router has counted for each of its models."""
+    lines = [
         f"{member.name}: {member.requests} requests, {member.failures} failed"
         + (f", {member.breaker}" if member.breaker != "closed" else "")
         for member in interactive.chat.router.statistics()
     ]
-    return told if len(told) > 1 else []
+    return lines if len(lines) > 1 else []
 
 
 async def show_tools(interactive: InteractiveChat, words: list[str]) -> None:
     del words
     tools = interactive.runtime.tools
     if not tools:
-        interactive.screen.line("  No tools. Start with -T all, or name them in the config file.")
+        interactive.screen.line("  No tools. Add them: segue -T all, or tools.enabled in the config file.")
     for tool in tools:
-        told = shortened(tool.spec.description, interactive.screen.width - 32)
-        interactive.screen.line(f"  {tool.name:<20} {tool.effect:<6} {interactive.screen.paint('dim', told)}")
+        description = shortened(tool.spec.description, interactive.screen.width - 32)
+        interactive.screen.line(
+            f"  {tool.name:<20} {tool.effect:<6} {interactive.screen.paint('dim', description)}"
+        )
 
 
 async def show_servers(interactive: InteractiveChat, words: list[str]) -> None:
     del words
     for line in interactive.runtime.servers() or [
-        "No MCP servers. Name them in .mcp.json or in the config file."
+        "No MCP servers. Add them in .mcp.json or in the config file."
     ]:
         interactive.screen.paragraph(f"  {line}", indent=4)
 

@@ -1,4 +1,4 @@
-"""The slash commands: a table of names, what they are for, and what they do."""
+"""The slash commands: names, purposes and functions; parses and runs a typed command."""
 
 from __future__ import annotations
 
@@ -18,124 +18,86 @@ Action: TypeAlias = Callable[["InteractiveChat", list[str]], Awaitable[None]]
 
 
 @final
-class Command(Struct, frozen=True, kw_only=True):
-    """Something that can be typed after a slash."""
+class Command(Struct, frozen=True):
+    """A slash command."""
 
     name: str
-    takes: str = ""
+    takes: str
+    """Its arguments, for /help."""
     purpose: str
-    home: str
-    """`module:function` within this package; loaded when it is first used."""
+    function: str
+    """`module:function` in this package; loaded when it is first used."""
     aliases: tuple[str, ...] = ()
     meanwhile: bool = False
-    """Whether it may be typed while a turn runs."""
+    """Whether it works while a turn runs."""
 
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    Command(name="help", purpose="what can be typed", home="info:show_help", aliases=("?",), meanwhile=True),
+    Command("help", "", "list commands and keys", "info:show_help", ("?",), meanwhile=True),
     Command(
-        name="model",
-        takes="[NAME]",
-        purpose="who answers next; without a name, who could",
-        home="select:choose_model",
+        "model",
+        "[NAME]",
+        "switch the model; without a name: choose from a list",
+        "models:choose_model",
         meanwhile=True,
     ),
     Command(
-        name="provider",
-        takes="[NAME]",
-        purpose="another provider, with its usual model",
-        home="select:choose_provider",
+        "provider",
+        "[NAME]",
+        "switch to the default model of a provider",
+        "models:choose_provider",
         meanwhile=True,
     ),
     Command(
-        name="profile",
-        takes="[NAME]",
-        purpose="several models behind one name",
-        home="select:choose_profile",
+        "profile",
+        "[NAME]",
+        "switch to a profile: several models with fallback",
+        "models:choose_profile",
         meanwhile=True,
     ),
+    Command("compact", "[STRATEGY]", "make the conversation shorter", "history:compact", ("compress",)),
+    Command("undo", "[N]", "remove the last turn", "history:undo"),
+    Command("rewind", "[N]", "remove the last turn and edit its prompt", "history:rewind"),
+    Command("redo", "[N]", "restore a removed turn", "history:redo"),
+    Command("fork", "", "work in a copy of this session", "sessions:fork"),
+    Command("new", "", "start a new session", "sessions:begin"),
+    Command("clear", "", "start a new session on an empty screen", "sessions:clear"),
+    Command("sessions", "[TEXT]", "list saved sessions", "sessions:show_sessions"),
+    Command("resume", "[ID]", "resume a saved session", "sessions:resume", ("continue",)),
+    Command("save", "TITLE", "give this session a title", "sessions:save"),
     Command(
-        name="compact",
-        takes="[STRATEGY]",
-        purpose="make the conversation shorter",
-        home="edit:compact",
-        aliases=("compress",),
+        "stats", "", "show tokens, cost and repairs so far", "info:show_statistics", ("cost",), meanwhile=True
     ),
-    Command(name="undo", takes="[N]", purpose="take the last turn back", home="edit:undo"),
-    Command(name="rewind", takes="[N]", purpose="the same, to say it differently", home="edit:rewind"),
-    Command(name="redo", purpose="bring it back again", home="edit:redo"),
-    Command(name="fork", purpose="go on in a copy of this conversation", home="edit:fork"),
-    Command(name="new", purpose="begin another conversation", home="edit:begin"),
-    Command(name="clear", purpose="begin another conversation on an empty screen", home="edit:clear"),
+    Command("tools", "", "list the tools", "info:show_tools", meanwhile=True),
+    Command("mcp", "", "list the MCP servers and their state", "info:show_servers", meanwhile=True),
+    Command("view", "[DIALECT]", "show this conversation as a provider would receive it", "view:view"),
+    Command("doctor", "[DIALECT…]", "check what providers would refuse without repairs", "view:diagnose"),
     Command(
-        name="sessions",
-        takes="[TEXT]",
-        purpose="the conversations that are kept",
-        home="select:show_sessions",
+        "export", "[FILE]", "save the conversation: .json, .md, or .jsonl for the journal", "export:export"
+    ),
+    Command("dump", "[FILE]", "save the next request as it would be sent", "export:dump"),
+    Command("copy", "", "copy the last answer to the clipboard", "export:copy"),
+    Command("edit", "", "write the next message in $EDITOR", "compose:edit"),
+    Command("init", "", "let the model write AGENTS.md for this project", "compose:init"),
+    Command(
+        "set", "[KEY VALUE]", "change temperature, max_tokens, effort, system …", "settings:change_setting"
     ),
     Command(
-        name="resume",
-        takes="[ID]",
-        purpose="go on with one of them",
-        home="select:resume",
-        aliases=("continue",),
-    ),
-    Command(name="save", takes="TITLE", purpose="give this conversation a title", home="edit:save"),
-    Command(
-        name="stats",
-        purpose="tokens, cost and repairs so far",
-        home="info:show_statistics",
-        aliases=("cost",),
+        "approval",
+        "[MODE]",
+        "which calls need approval: ask, auto-edit, yolo, plan",
+        "settings:change_approval",
+        ("permissions",),
         meanwhile=True,
     ),
-    Command(name="tools", purpose="the tools that may be called", home="info:show_tools", meanwhile=True),
-    Command(name="mcp", purpose="the MCP servers and their state", home="info:show_servers", meanwhile=True),
-    Command(
-        name="view",
-        takes="[DIALECT]",
-        purpose="this conversation as that provider would receive it",
-        home="view:view",
-    ),
-    Command(
-        name="doctor",
-        takes="[DIALECT…]",
-        purpose="what providers would have refused in it",
-        home="view:diagnose",
-    ),
-    Command(
-        name="export",
-        takes="[FILE]",
-        purpose="write it down: .json, .md, or .jsonl for the journal",
-        home="view:export",
-    ),
-    Command(
-        name="dump", takes="[FILE]", purpose="the very next request, as it would be sent", home="view:dump"
-    ),
-    Command(name="copy", purpose="the last answer, to the clipboard", home="export:copy"),
-    Command(name="edit", purpose="write the next message in $EDITOR", home="export:edit"),
-    Command(name="init", purpose="let the model write AGENTS.md for this project", home="export:describe"),
-    Command(
-        name="set",
-        takes="[KEY VALUE]",
-        purpose="temperature, max_tokens, effort, system …",
-        home="edit:change_setting",
-    ),
-    Command(
-        name="approval",
-        takes="[MODE]",
-        purpose="what is asked about: ask, auto-edit, yolo, plan",
-        home="edit:change_approval",
-        aliases=("permissions",),
-        meanwhile=True,
-    ),
-    Command(name="key", takes="PROVIDER", purpose="store a key (it is not shown)", home="select:store_key"),
-    Command(name="quit", purpose="leave; the conversation is kept", home="info:leave", aliases=("exit", "q")),
+    Command("key", "PROVIDER", "store an API key (it is not shown)", "settings:store_key"),
+    Command("quit", "", "leave; the session is saved", "info:leave", ("exit", "q")),
 )
 _BY_NAME: Final = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
 
 
 def is_command(line: str) -> bool:
-    """`/word …`; a path such as /usr/bin is none."""
+    """Whether it is `/word …`; a path such as /usr/bin is not."""
     word = line.split(maxsplit=1)[0] if line.strip() else ""
     return word.startswith("/") and "/" not in word[1:]
 
@@ -148,7 +110,7 @@ def works_meanwhile(line: str) -> bool:
 
 
 async def run_command(interactive: InteractiveChat, line: str) -> None:
-    """Do what was typed. Whatever goes wrong is said, and the chat goes on."""
+    """Run a typed command. Errors are shown, and the chat continues."""
     try:
         command, words = _parse(line)
         await _action(command)(interactive, words)
@@ -156,7 +118,7 @@ async def run_command(interactive: InteractiveChat, line: str) -> None:
         interactive.show_error(error)
     except OSError as error:
         interactive.show_error(UsageError(f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")))
-    except Exception as error:  # a fault of ours must not take the conversation away
+    except Exception as error:  # a bug must not end the chat
         interactive.show_error(
             SegueError(f"/{line.split(maxsplit=1)[0][1:]} failed: {type(error).__name__}: {error}")
         )
@@ -169,7 +131,7 @@ def _parse(line: str) -> tuple[Command, list[str]]:
         near = get_close_matches(name.lower(), _BY_NAME, 1)
         hint = f"Did you mean /{near[0]}? " if near else ""
         raise UsageError(
-            f"There is no command /{name}.", code="unknown_command", hint=f"{hint}/help tells what there is."
+            f"There is no command /{name}.", code="unknown_command", hint=f"{hint}All commands: /help"
         )
     try:
         return command, shlex.split(rest)
@@ -180,6 +142,6 @@ def _parse(line: str) -> tuple[Command, list[str]]:
 def _action(command: Command) -> Action:
     from importlib import import_module  # noqa: PLC0415 - only a command needs it
 
-    module, _, function = command.home.partition(":")
+    module, _, function = command.function.partition(":")
     action: Action = getattr(import_module(f"{__package__}.{module}"), function)
     return action

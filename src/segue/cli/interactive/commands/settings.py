@@ -1,0 +1,84 @@
+"""/set, /approval, /key: settings of the running chat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, get_args
+
+import msgspec
+from msgspec import structs
+
+from segue.cli.commands.keys import ask_and_store
+from segue.conversation.options import Options
+from segue.errors import UsageError
+from segue.tools.approval import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from segue.cli.interactive.interactive_chat import InteractiveChat
+
+SETTABLE: Final = (
+    "temperature",
+    "max_tokens",
+    "top_p",
+    "top_k",
+    "repeat_penalty",
+    "seed",
+    "effort",
+    "thinking_budget",
+)
+
+
+async def change_setting(interactive: InteractiveChat, words: list[str]) -> None:
+    options = interactive.chat.options
+    if not words:
+        for name in SETTABLE:
+            value = getattr(options, name)
+            interactive.screen.line(f"  {name:<16} {'-' if value is None else value}")
+        return
+    name, value = words[0], " ".join(words[1:])
+    if name == "system":
+        await interactive.chat.change(system=value)
+        return
+    check_known(name, ("system", *SETTABLE), "setting", "unknown_setting")
+    await interactive.chat.change(options=structs.replace(options, **{name: _parse(name, value)}))
+
+
+def _parse(name: str, text: str) -> object:
+    """The value of a setting; None for an empty text or a dash, which unset it."""
+    if text in ("", "-"):
+        return None
+    wanted = next(field.type for field in structs.fields(Options) if field.name == name)
+    try:
+        return msgspec.convert(text, wanted, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{text} is not a valid {name}: {error}.", code="bad_setting") from error
+
+
+def check_known(word: str, known: Collection[str], what: str, code: str) -> None:
+    if word not in known:
+        raise UsageError(
+            f'There is no {what} "{word}".', code=code, hint=f"Choose one of: {', '.join(known)}."
+        )
+
+
+async def change_approval(interactive: InteractiveChat, words: list[str]) -> None:
+    approval = interactive.runtime.approval
+    if words:
+        check_known(words[0], get_args(Mode), "approval mode", "unknown_mode")
+        approval.mode = words[0]  # type: ignore[assignment]
+    interactive.screen.line(f"  approval: {approval.mode}")
+    rules = interactive.runtime.config.approval
+    for name, patterns in (("always allowed", rules.allow), ("never allowed", rules.deny)):
+        if patterns:
+            interactive.screen.paragraph(f"  {name}: {', '.join(patterns)}", indent=4)
+
+
+async def store_key(interactive: InteractiveChat, words: list[str]) -> None:
+    if not words:
+        raise UsageError(
+            "A provider is missing.", code="usage", hint="/key PROVIDER, for example /key anthropic"
+        )
+    with interactive.cooked():
+        ask_and_store(words[0])
+    interactive.screen.line("  Stored. It is used from the next request on.")
