@@ -34,6 +34,12 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 NAMES = {str(page.relative_to(ROOT)): page for page in PAGES}
 _BY_CHANCE = re.compile(r"(?<=127\.0\.0\.1:)\d+|\b[0-9a-f]{12}\b|\d+(?= ms)")
 """Ports, ids of sessions and times are different each time."""
+_GENERATED = ("docs/requirements.md", "docs/emulator-rules.md", "docs/api/")
+_METAPHORS = re.compile(
+    r"\b(says?|said|tells?|told|mend(?:s|ed)?|go(?:es|ing)? on|le(?:aves?|ft) out|nothing if|wish(?:es)?)\b",
+    re.IGNORECASE,
+)
+"""Engineers search for send, report, repair, resume, drop and None."""
 _FINDS_SOMETHING = (0, 1, 62)
 """1: the doctor has findings; 62: --strict refuses to lose something."""
 
@@ -227,6 +233,12 @@ def headings(page: Path) -> list[str]:
         again = sum(re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", earlier) is not None for earlier in anchors)
         anchors.append(f"{anchor}-{again}" if again else anchor)
     return anchors
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(_GENERATED)])
+def test_a_page_uses_the_words_that_engineers_search_for(name: str) -> None:
+    text = re.sub(r"^```.*?^```|`[^`]*`", "", NAMES[name].read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert [found[0] for found in _METAPHORS.finditer(text)] == []
 
 
 @pytest.mark.parametrize("entry", get_args(Entry))
