@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from segue import Chat, Origin
-from segue.providers import ChatRequest, Event, Finished, ProviderAdapter, Sent, TextDelta
+from segue.providers import ChatRequest, Finished, ProviderAdapter, RequestSent, StreamEvent, TextDelta
 from segue.testing import check_provider
 
 
@@ -15,9 +15,8 @@ class Echo(ProviderAdapter):
 
     name = "echo"
 
-    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
-        if request.on_sent is not None:
-            request.on_sent(Sent(origin=Origin("echo", self.name, "", request.model)))
+    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
+        yield RequestSent(origin=Origin("echo", self.name, "", request.model))
         for word in (request.conversation.messages[-1].text or "?").split():
             if request.abort is not None and request.abort.is_set():
                 yield Finished("cancelled")

@@ -21,6 +21,7 @@ from segue.errors import (
 )
 from segue.events import ChatEvent, Compaction, Finish, Retrying, Switch, ToolCallResult, Warned
 from segue.providers.adapter import ChatRequest
+from segue.providers.capabilities import Capabilities
 from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
 from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
@@ -394,13 +395,14 @@ class Counting(ScriptedProvider):
     def __init__(self, replies: list[list[Line]], tokens: int, seconds: float = 0.0) -> None:
         super().__init__(replies, name="a")
         self.counted = 0
-        self._tokens = tokens
+        self._counted = tokens
         self._seconds = seconds
+        self.capabilities = Capabilities(count_tokens=self._count)
 
-    async def count_tokens(self, request: ChatRequest) -> int:
+    async def _count(self, request: ChatRequest) -> int:
         self.counted += 1
         await asyncio.sleep(self._seconds)
-        return self._tokens
+        return self._counted
 
 
 @pytest.mark.requirement("Property 23")

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from opinions.llama_server import fetched_server, fetched_weights, running
 from opinions.templates import fetched_sources
-from segue.conversation.events import Event, Failed, Finished, fold
+from segue.conversation.events import Failed, Finished
 from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.registry import DIALECTS
-from segue.providers.adapter import ChatRequest, Sent
+from segue.providers.adapter import ChatRequest, StreamEvent, fold_stream
 from segue.providers.config import ProviderConfig
 from segue.providers.registry import default_registry
 from strategies.histories import conversations
@@ -69,12 +69,11 @@ def strict(program: Path | None, weights: Path, tmp_path_factory: pytest.TempPat
         yield address
 
 
-def _events(address: str, wire: str, request: ChatRequest) -> tuple[list[Event], list[Sent]]:
+def _events(address: str, wire: str, request: ChatRequest) -> list[StreamEvent]:
     base = address if wire == "messages" else f"{address}/v1"
     config = ProviderConfig(base_url=base, dialect=WIRES[wire].dialect)
-    sent: list[Sent] = []
 
-    async def ask() -> list[Event]:
+    async def ask() -> list[StreamEvent]:
         provider = default_registry(configs={"local": config}, environ={}).get("local")
         assert provider is not None
         asked = ChatRequest(
@@ -82,11 +81,10 @@ def _events(address: str, wire: str, request: ChatRequest) -> tuple[list[Event],
             conversation=request.conversation,
             tools=request.tools,
             options=request.options,
-            on_sent=sent.append,
         )
         return [event async for event in provider.chat_stream(asked)]
 
-    return asyncio.run(ask()), sent
+    return asyncio.run(ask())
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -96,8 +94,7 @@ def test_a_real_model_answers_on_every_wire(lenient: str, wire: str) -> None:
         conversation=Conversation(system="Be brief.").append(user("Name a colour.")),
         options=Options(max_tokens=16, temperature=0.0),
     )
-    events, sent = _events(lenient, wire, request)
-    reply = fold(events, sent[-1].origin)
+    reply = fold_stream(_events(lenient, wire, request))
     assert reply.error is None
     assert reply.message.text.strip()
     assert reply.usage.output_tokens
@@ -122,11 +119,11 @@ def _check(address: str, wire: str, model: str, data: st.DataObject) -> None:
     request = ChatRequest(
         model=model, conversation=history, tools=(READ,), options=Options(max_tokens=1, temperature=0.0)
     )
-    events, _ = _events(address, wire, request)
+    events = _events(address, wire, request)
     assert isinstance(events[-1], Finished), _told(events[-1])
 
 
-def _told(event: Event) -> str:
+def _told(event: StreamEvent) -> str:
     return f"{event.error} {getattr(event.error, 'body', b'')!r}" if isinstance(event, Failed) else str(event)
 
 

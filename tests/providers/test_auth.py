@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.conversation.events import Event, Failed
+from segue.conversation.events import Failed
 from segue.conversation.message import Conversation, user
 from segue.errors import CredentialsError, UsageError
-from segue.providers.adapter import ChatRequest
+from segue.providers.adapter import ChatRequest, StreamEvent
 from segue.providers.addresses import addresses, find_address
 from segue.providers.auth import (
     FoundKey,
@@ -205,7 +205,7 @@ def test_a_command_is_asked_outside_of_the_loop_and_not_twice_when_it_fails(tmp_
     provider = connect("openai", config, environ={}, keyring=False)
     request = ChatRequest(model="gpt-4.1", conversation=Conversation().append(user("Hi.")))
 
-    async def main() -> list[Event]:
+    async def main() -> list[StreamEvent]:
         return [event async for event in provider.chat_stream(request)]
 
     (failed,) = asyncio.run(main())

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.errors import UsageError
-from segue.providers.adapter import Problem
 from segue.providers.auth import Secret
+from segue.providers.capabilities import Problem
 from segue.providers.config import ProviderConfig, read_provider_config
 from segue.providers.factory import connect
 from segue.transports.transport import Timeouts

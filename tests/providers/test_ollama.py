@@ -19,7 +19,8 @@ from segue.dialects.registry import DIALECTS
 from segue.emulators.faults import Fault
 from segue.emulators.server import Served
 from segue.errors import InvalidRequestError, OverloadError, ProtocolError, ProviderError, TransportError
-from segue.providers.adapter import ChatRequest, PullProgress
+from segue.providers.adapter import ChatRequest
+from segue.providers.capabilities import PullProgress
 from segue.providers.endpoint import Endpoint
 from segue.providers.services import services_of
 from segue.providers.services.ollama import (

@@ -11,7 +11,7 @@ from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.dialects.card import ModelCard
 from segue.dialects.registry import DIALECTS, NAMES
-from segue.providers.adapter import ChatRequest, Sent
+from segue.providers.adapter import ChatRequest, RequestSent
 from segue.providers.models.cards import card_for_model, catalog, default_model
 from segue.providers.request_writer import Writer
 from strategies.provider_places import WEATHER
@@ -55,7 +55,7 @@ def kinds_of_models(dialect: str) -> dict[ModelCard, str]:
     return {card_for_model(name, dialect): name for name in names}
 
 
-def written(dialect: str, model: str, card: ModelCard, **options: Any) -> Sent:
+def written(dialect: str, model: str, card: ModelCard, **options: Any) -> RequestSent:
     tools = (WEATHER,) if card.chat_tools else ()
     request = ChatRequest(model=model, conversation=Conversation().append(user("Hi.")), tools=tools)
     given = Options(model=model, stream=True, **options)
@@ -66,7 +66,7 @@ def written(dialect: str, model: str, card: ModelCard, **options: Any) -> Sent:
 def test_an_option_is_sent_or_reported_but_never_dropped_in_silence(dialect: str) -> None:
     silent = []
     for card, model in kinds_of_models(dialect).items():
-        without: dict[str, Sent] = {"": written(dialect, model, card)}
+        without: dict[str, RequestSent] = {"": written(dialect, model, card)}
         without |= {name: written(dialect, model, card, **{name: VALUES[name]}) for name in VALUES}
         for beside, option in permutations(without, 2):
             if not option:

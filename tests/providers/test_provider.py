@@ -7,19 +7,29 @@ import pytest
 from msgspec import structs
 
 from segue.conversation.blocks import ToolResult
-from segue.conversation.events import CallStarted, Finished, TextDelta, fold
+from segue.conversation.events import CallStarted, Finished, TextDelta
 from segue.conversation.message import Conversation, tool, user
 from segue.conversation.options import Options
 from segue.emulators.model_reply import Call, Reply, Say
 from segue.emulators.server import Served
-from segue.providers.adapter import ChatRequest, Sent
+from segue.providers.adapter import ChatRequest, fold_stream
 from segue.providers.addresses import addresses
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.providers.provider import Provider
 from segue.providers.registry import default_registry
-from strategies.provider_places import KEY, PLACES, WEATHER, Place, asking, events_of, provider_at, say
+from strategies.provider_places import (
+    KEY,
+    PLACES,
+    WEATHER,
+    Place,
+    asking,
+    events_of,
+    provider_at,
+    say,
+    sent_in,
+)
 
 every_place = pytest.mark.parametrize("place", PLACES, ids=str)
 OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA = PLACES
@@ -31,14 +41,14 @@ def test_a_reply_arrives_as_events_and_says_whose_words_it_is(
     segue_emulator_server: Served, place: Place
 ) -> None:
     say(segue_emulator_server, Reply(pieces=(Say("Good day to you, and welcome."),)))
-    sent: list[Sent] = []
-    events = events_of(provider_at(segue_emulator_server, place), asking(place, on_sent=sent.append))
-    reply = fold(events, sent[0].origin)
+    events = events_of(provider_at(segue_emulator_server, place), asking(place))
+    reply, origin = fold_stream(events), sent_in(events).origin
     assert reply.message.text == "Good day to you, and welcome."
     assert reply.finish == "stop"
     assert len([event for event in events if isinstance(event, TextDelta)]) > 1
-    assert sent[0].origin.provider == place.name
-    assert sent[0].origin.model == place.model
+    assert origin.provider == place.name
+    assert origin.model == place.model
+    assert reply.message.origin == origin
     assert reply.usage.output_tokens
     assert [entry.verdict for entry in segue_emulator_server.emulator.log] == ["accepted"]
 
@@ -55,17 +65,11 @@ def test_a_tool_turn_comes_to_its_end(segue_emulator_server: Served, place: Plac
 
     async def main() -> str:
         conversation = Conversation(system="Be brief.").append(user("Rome? Oslo?"))
-        sent: list[Sent] = []
         for _ in range(2):
-            request = asking(
-                place,
-                conversation=conversation,
-                tools=(WEATHER,),
-                session="s",
-                on_sent=sent.append,
-            )
+            request = asking(place, conversation=conversation, tools=(WEATHER,), session="s")
             events = [event async for event in provider.chat_stream(request)]
-            reply = fold(events, sent[-1].origin, made_under=sent[-1].made_under)
+            sent_in(events)
+            reply = fold_stream(events)
             assert reply.error is None, reply.error
             conversation = conversation.append(reply.message)
             calls = conversation.messages[-1].calls
@@ -178,10 +182,11 @@ def test_the_next_turn_says_the_same_bytes_as_a_fresh_start_would(place: Place) 
 def test_a_session_asks_for_the_cache_where_nothing_is_cached_unasked(segue_emulator_server: Served) -> None:
     """A prefix that will be sent again is worth keeping; a single request is not worth the price of writing it."""
     provider = provider_at(segue_emulator_server, ANTHROPIC)
-    sent: list[Sent] = []
+    sent = []
     for session in ("a-session", ""):
-        events = events_of(provider, asking(ANTHROPIC, session=session, on_sent=sent.append))
+        events = events_of(provider, asking(ANTHROPIC, session=session))
         assert isinstance(events[-1], Finished)
+        sent.append(sent_in(events))
     lasting, single = (msgspec.json.decode(one.body) for one in sent)
     assert lasting["cache_control"] == {"type": "ephemeral"}
     assert "cache_control" not in single

@@ -6,11 +6,11 @@ from contextlib import aclosing
 
 import pytest
 
-from segue.conversation.events import Event, Failed, Finished, TextDelta
+from segue.conversation.events import Failed, Finished, TextDelta
 from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Reply, Say
 from segue.emulators.server import Served
-from segue.providers.adapter import Sent
+from segue.providers.adapter import RequestSent, StreamEvent
 from strategies.provider_places import PLACES, Place, asking, provider_at, say
 
 every_place = pytest.mark.parametrize("place", PLACES, ids=str)
@@ -25,9 +25,9 @@ def test_an_abort_in_mid_stream_is_one_cancellation_and_a_hang_up(
     say(segue_emulator_server, Reply(pieces=(Say("word " * 400),), delay=0.02))
     provider = provider_at(segue_emulator_server, place)
 
-    async def main() -> list[Event]:
+    async def main() -> list[StreamEvent]:
         abort = asyncio.Event()
-        heard: list[Event] = []
+        heard: list[StreamEvent] = []
         async for event in provider.chat_stream(asking(place, abort=abort)):
             heard.append(event)
             if isinstance(event, TextDelta) and not abort.is_set():
@@ -48,27 +48,26 @@ def test_an_abort_ends_also_the_wait_for_the_first_word(segue_emulator_server: S
     segue_emulator_server.emulator.faults.append(Fault(kind="silence", seconds=20))
     provider = provider_at(segue_emulator_server, OPENAI)
 
-    async def main() -> list[Event]:
+    async def main() -> list[StreamEvent]:
         abort = asyncio.Event()
         asyncio.get_running_loop().call_later(0.1, abort.set)
         return [event async for event in provider.chat_stream(asking(OPENAI, abort=abort))]
 
     began = time.monotonic()
-    assert asyncio.run(main()) == [Finished("cancelled")]
+    sent, *rest = asyncio.run(main())
+    assert type(sent) is RequestSent
+    assert rest == [Finished("cancelled")]
     assert time.monotonic() - began < 5
 
 
 def test_an_abort_beforehand_asks_nobody(segue_emulator_server: Served) -> None:
-    sent: list[Sent] = []
-
-    async def main() -> list[Event]:
+    async def main() -> list[StreamEvent]:
         abort = asyncio.Event()
         abort.set()
-        request = asking(OPENAI, abort=abort, on_sent=sent.append)
+        request = asking(OPENAI, abort=abort)
         return [event async for event in provider_at(segue_emulator_server, OPENAI).chat_stream(request)]
 
     assert asyncio.run(main()) == [Finished("cancelled")]
-    assert sent == []
     assert not segue_emulator_server.emulator.log
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import pytest
@@ -16,12 +16,12 @@ from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Call, Reply, Say
 from segue.emulators.server import Served
 from segue.errors import OverloadError, ProtocolError, RateLimitError, TransportError
-from segue.providers.adapter import ChatRequest, Sent
+from segue.providers.adapter import ChatRequest, StreamEvent
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.providers.provider import Provider
 from segue.transports.asgi import AsgiTransport
-from segue.transports.transport import Timeouts
+from segue.transports.transport import Timeouts, WireRequest
 from strategies.provider_places import (
     KEY,
     PLACES,
@@ -76,7 +76,7 @@ def test_an_answer_that_is_none_is_told_and_the_provider_stays_usable(
     segue_emulator_server.emulator.faults.append(Fault(kind=kind, at_byte=90))
     provider = provider_at(segue_emulator_server, place)
 
-    async def main() -> tuple[Event, Event]:
+    async def main() -> tuple[StreamEvent, StreamEvent]:
         first = [event async for event in provider.chat_stream(asking(place))]
         second = [event async for event in provider.chat_stream(asking(place))]
         return first[-1], second[-1]
@@ -194,10 +194,10 @@ def test_a_conversation_that_cannot_be_said_is_a_failure_and_nothing_is_sent(
 
 @pytest.mark.requirement("Property 35")
 def test_what_nobody_expected_is_a_failure_too() -> None:
-    def boom(_: Sent) -> None:
+    def boom(_: WireRequest) -> NoReturn:
         raise ZeroDivisionError(f"with Bearer {KEY}")
 
-    error = failure_of(local(answering(200)), asking(OPENAI, on_sent=boom))
+    error = failure_of(local(boom), asking(OPENAI))
     assert isinstance(error, ProtocolError)
     assert error.code == "unexpected"
     assert KEY not in str(error)

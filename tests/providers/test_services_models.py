@@ -9,7 +9,7 @@ import pytest
 from segue.emulators.faults import Fault
 from segue.emulators.server import Served
 from segue.errors import CredentialsError, InvalidRequestError, OverloadError, ProtocolError, TransportError
-from segue.providers.adapter import ModelInfo
+from segue.providers.capabilities import ModelInfo
 from segue.providers.models.listing import KEPT_SECONDS, ModelList, known_models, show_model
 from segue.providers.services import Services, services_of
 from strategies.endpoints import closing, emulated, endpoint_at

@@ -11,7 +11,7 @@ import pytest
 from segue.dialects.registry import DIALECTS
 from segue.emulators.server import Served
 from segue.errors import ProtocolError
-from segue.providers.adapter import ModelInfo
+from segue.providers.capabilities import ModelInfo
 from segue.providers.embeddings import embed_all
 from segue.providers.endpoint import Endpoint
 from segue.providers.models.listing import ModelList

@@ -18,7 +18,8 @@ from segue.conversation.message import Conversation, model, tool, user
 from segue.conversation.tools import ToolSpec
 from segue.dialects.registry import DIALECTS
 from segue.errors import ContextLengthError, OverloadError
-from segue.providers.adapter import ChatRequest, ModelInfo, ProviderAdapter
+from segue.providers.adapter import ChatRequest, ProviderAdapter
+from segue.providers.capabilities import Capabilities, ModelInfo
 from segue.providers.scripted import ScriptedProvider, says
 from segue.providers.token_counts import LimitCheck, TokenCounter, characters_of, fallback_tokens
 from segue.routing.route import Route
@@ -148,8 +149,9 @@ class Showing(Silent):
     def __init__(self, context: int | None) -> None:
         self.asked = 0
         self._context = context
+        self.capabilities = Capabilities(show_model=self._show_model)
 
-    async def show_model(self, name: str) -> ModelInfo:
+    async def _show_model(self, name: str) -> ModelInfo:
         self.asked += 1
         if self._context is None:
             raise OverloadError("Not now.")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +14,8 @@ from segue.conversation.blocks import Media, Origin
 from segue.conversation.events import Failed, Finished, MediaArrived
 from segue.errors import CredentialsError, OverloadError
 from segue.events import ChatEvent, Error, Finish, MediaChunk, Switch, Warned, as_dict
-from segue.providers.adapter import ChatRequest, Sent
-from segue.providers.scripted import Line, ScriptedProvider, calls, says
+from segue.providers.adapter import RequestSent
+from segue.providers.scripted import Line, Script, ScriptedProvider, calls, says
 from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
@@ -26,9 +28,10 @@ class Previewing(ScriptedProvider):
 
     LOSS = Repair("media_described", "scripted")
 
-    def preview(self, request: ChatRequest) -> Sent:
-        del request
-        return Sent(origin=Origin("scripted", "b", "", "m"), repairs=(self.LOSS,))
+    def __init__(self, replies: Iterable[Script] = (), **fields: Any) -> None:
+        super().__init__(replies, **fields)
+        sent = RequestSent(origin=Origin("scripted", "b", "", "m"), repairs=(self.LOSS,))
+        self.capabilities = replace(self.capabilities, preview=lambda _: sent)
 
 
 def routed(policy: Any, **members: ScriptedProvider | None) -> Chat:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from segue.conversation.events import Event, Failed, Finished
+from segue.conversation.events import Failed, Finished
 from segue.conversation.message import Conversation, user
 from segue.conversation.tools import ToolSpec
 from segue.emulators.model_reply import Reply
 from segue.emulators.responder import ScriptedResponder
 from segue.emulators.server import Served
 from segue.errors import SegueError
-from segue.providers.adapter import ChatRequest
+from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
@@ -67,11 +68,17 @@ def say(served: Served, *replies: Reply) -> None:
     served.emulator.responder.add(*replies)
 
 
-def events_of(provider: Provider, request: ChatRequest) -> list[Event]:
-    async def main() -> list[Event]:
+def events_of(provider: Provider, request: ChatRequest) -> list[StreamEvent]:
+    async def main() -> list[StreamEvent]:
         return [event async for event in provider.chat_stream(request)]
 
     return asyncio.run(main())
+
+
+def sent_in(events: Sequence[StreamEvent]) -> RequestSent:
+    """The request that went out, which a stream begins with."""
+    assert type(events[0]) is RequestSent
+    return events[0]
 
 
 def failure_of(provider: Provider, request: ChatRequest) -> SegueError:

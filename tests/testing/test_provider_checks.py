@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from segue.conversation.blocks import Origin
-from segue.conversation.events import Event, Finished, TextDelta
-from segue.providers.adapter import ChatRequest, ProviderAdapter, Sent
+from segue.conversation.events import Finished, TextDelta
+from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent, StreamEvent
 from segue.providers.scripted import ScriptedProvider, says
 from segue.testing.provider_checks import Report, check_provider
 
@@ -22,11 +22,11 @@ class Careless(ProviderAdapter):
     def __init__(self, fault: str) -> None:
         self.fault = fault
 
-    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
+    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
         if self.fault == "raises":
             raise ValueError("out of the blue")
-        if self.fault != "silent" and request.on_sent is not None:
-            request.on_sent(Sent(origin=Origin("careless", self.name)))
+        if self.fault != "silent":
+            yield RequestSent(origin=Origin("careless", self.name))
         yield TextDelta(0, "Yes.")
         if self.fault == "never ends":
             return
@@ -53,7 +53,7 @@ def test_a_provider_without_a_service_to_steer_is_spared_what_needs_one() -> Non
     ("fault", "told"),
     [
         ("raises", "out of the blue"),
-        ("silent", "on_sent was not called"),
+        ("silent", "RequestSent is not the first event"),
         ("never ends", "0 events end the stream"),
         ("ends twice", "2 events end the stream"),
         ("goes on", "TextDelta comes after the end"),

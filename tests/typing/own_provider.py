@@ -1,4 +1,4 @@
-"""A provider of one's own: two members, and the abilities that the small protocols describe."""
+"""A provider of one's own: two members, and its capabilities."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import assert_type
 from segue import Chat, Origin
 from segue.errors import OverloadError
 from segue.providers import (
+    Capabilities,
     ChatRequest,
-    Event,
     Failed,
     Finished,
     ModelInfo,
     ProviderAdapter,
     ProviderRegistry,
     Reply,
+    RequestSent,
     ScriptedProvider,
+    StreamEvent,
     TextDelta,
     calls,
-    fold,
+    fold_stream,
     says,
 )
 from segue.testing import Report, check_provider
@@ -30,10 +32,14 @@ class Echo(ProviderAdapter):
 
     name = "echo"
 
-    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
+    def __init__(self) -> None:
+        self.capabilities = Capabilities(list_models=self.list_models)
+
+    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
         if not request.conversation.messages:
             yield Failed(OverloadError("Nothing to echo.", status=529))
             return
+        yield RequestSent(origin=Origin("echo", self.name, "", request.model))
         yield TextDelta(0, request.conversation.messages[-1].text)
         yield Finished("stop")
 
@@ -46,8 +52,12 @@ async def check() -> None:
 
 
 async def read(request: ChatRequest) -> Reply:
-    events = [event async for event in Echo().chat_stream(request)]
-    return fold(events, Origin("echo", "echo", "", request.model))
+    return fold_stream([event async for event in Echo().chat_stream(request)])
+
+
+async def count(provider: ProviderAdapter, request: ChatRequest) -> int | None:
+    count_tokens = provider.capabilities.count_tokens
+    return None if count_tokens is None else await count_tokens(request)
 
 
 registry = ProviderRegistry()

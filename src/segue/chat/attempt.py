@@ -19,10 +19,10 @@ from segue.conversation.events import (
     Reply,
     TextDelta,
     UsageReported,
-    fold,
 )
 from segue.errors import ProtocolError, SegueError
 from segue.events import MediaChunk, ReasoningChunk, TextChunk
+from segue.providers.adapter import RequestSent, fold_stream
 from segue.providers.text_requests import as_text_request
 from segue.transcript.text_tools.form import offer_of
 from segue.transcript.text_tools.react import REACT
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from segue.events import Emit
-    from segue.providers.adapter import ChatRequest, ProviderAdapter, Sent
+    from segue.providers.adapter import ChatRequest, ProviderAdapter, StreamEvent
     from segue.transcript.text_tools.form import ParsedReply
 
 GRACE = 1.0
@@ -43,11 +43,11 @@ class Attempt:
     """Made for one request and used once. It never raises: what goes wrong is the reply's error."""
 
     def __init__(
-        self, emit: Emit, abort: asyncio.Event, on_sent: Callable[[Sent], None] | None = None
+        self, emit: Emit, abort: asyncio.Event, on_sent: Callable[[RequestSent], None] | None = None
     ) -> None:
         self.shown = False
         """Whether the user has seen anything of the reply."""
-        self.sent: Sent | None = None
+        self.sent: RequestSent | None = None
         self.seconds = 0.0
         self.first_token: float | None = None
         self.misread: ParsedReply | None = None
@@ -55,14 +55,14 @@ class Attempt:
         self._emit = emit
         self._abort = abort
         self._on_sent = on_sent
-        self._events: list[Event] = []
+        self._events: list[StreamEvent] = []
         self._over = False
         self._aborted = False
         self._started = monotonic()
 
     async def run(self, provider: ProviderAdapter, request: ChatRequest, *, react: bool = False) -> Reply:
         """`react`: the model knows no tools, so they and its calls are put into words."""
-        request = structs.replace(request, abort=self._abort, on_sent=self._remember)
+        request = structs.replace(request, abort=self._abort)
         self._started = monotonic()
         reader = None
         if react:
@@ -75,11 +75,7 @@ class Attempt:
             self._events.append(Failed(_no_end(provider.name)))
         if reader is not None and reader.parsed.problem is not None:
             self.misread = reader.parsed
-        origin = Origin(provider=provider.name, model=request.model)
-        under = ""
-        if self.sent is not None:
-            origin, under = self.sent.origin, self.sent.made_under
-        reply = fold(self._events, origin, made_under=under)
+        reply = fold_stream(self._events, Origin(provider=provider.name, model=request.model))
         if reply.finish == "error" and reply.error is None:
             reply = structs.replace(reply, error=_failed(provider.name, reply.raw_finish))
         return structs.replace(reply, finish="cancelled", error=None) if self._aborted else reply
@@ -107,10 +103,13 @@ class Attempt:
     async def _listen(
         self, provider: ProviderAdapter, request: ChatRequest, reader: TextToolReader | None
     ) -> None:
-        stream: AsyncIterator[Event] | None = None
+        stream: AsyncIterator[StreamEvent] | None = None
         try:
             stream = provider.chat_stream(request)
             async for event in stream:
+                if type(event) is RequestSent:
+                    self._remember(event)
+                    continue
                 for told in (event,) if reader is None else reader.feed(event):
                     self._hear(told)
                 if self._over:
@@ -144,8 +143,9 @@ class Attempt:
         self.shown = True
         self._emit(chunk)
 
-    def _remember(self, sent: Sent) -> None:
+    def _remember(self, sent: RequestSent) -> None:
         self.sent = sent
+        self._events.append(sent)
         if self._on_sent is not None:
             self._on_sent(sent)
 

@@ -30,7 +30,6 @@ from segue.conversation.options import Options
 from segue.errors import SegueError, UsageError
 from segue.events import ChatEvent, Finish, Switch, Warned
 from segue.limits import MAX_EXCHANGES
-from segue.providers.adapter import Previews
 from segue.routing.member_facts import provider_of
 from segue.routing.route import parse_route
 from segue.sessions.entries import SettingsChanged, Switched
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from segue.conversation.message import Conversation
     from segue.conversation.usage import Usage
     from segue.events import Compaction
-    from segue.providers.adapter import Providers, Sent
+    from segue.providers.adapter import Providers, RequestSent
     from segue.routing.router import Router
     from segue.sessions.entries import Link
     from segue.sessions.journal import Journal
@@ -181,18 +180,18 @@ class Chat:
         """The request that a model would get now, as it would be sent: by default the one that answers next."""
         return self.preview(model).body
 
-    def preview(self, model: str = "") -> Sent:
+    def preview(self, model: str = "") -> RequestSent:
         """The same with the repairs that it took."""
         session = self._session.require_open()
         route = parse_route(model) if model else session.router.routes[0]
-        provider = provider_of(route, session.providers)
-        if not isinstance(provider, Previews):
+        preview = provider_of(route, session.providers).capabilities.preview
+        if preview is None:
             raise UsageError(
                 f'Provider "{route.provider}" cannot show what it would send.',
                 code="no_preview",
                 hint="Choose one that speaks over a wire.",
             )
-        return provider.preview(session.request(route))
+        return preview(session.request(route))
 
     # Turns
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from segue.conversation.events import Reply
     from segue.errors import SegueError
     from segue.events import Emit
-    from segue.providers.adapter import ChatRequest, Sent
+    from segue.providers.adapter import ChatRequest, RequestSent
     from segue.providers.models.prices import Bill
     from segue.routing.route import Route
     from segue.routing.router import Routing
@@ -154,7 +154,7 @@ class Exchanges:
                 self._emit(Warned(f"{member.name} is passed over: {member.reason}", "passed_over"))
         self._session.skipped = {member.name: member.code for member in skipped}
 
-    def _report_repairs(self, sent: Sent) -> None:
+    def _report_repairs(self, sent: RequestSent) -> None:
         new = tuple(repair for repair in sent.repairs if repair not in self._session.reported)
         if new:
             self._session.reported.update(new)

@@ -16,7 +16,7 @@ from segue.chat.budget import Budget
 from segue.chat.compaction.trigger import CompactionSettings, Compactor
 from segue.conversation.options import Options
 from segue.errors import JournalError, SegueError, UsageError
-from segue.providers.adapter import ChatRequest, Previews, Providers
+from segue.providers.adapter import ChatRequest, Providers
 from segue.providers.token_estimates import Estimator
 from segue.routing.member_facts import facts_from, provider_of
 from segue.routing.policies import SingleRouter
@@ -172,11 +172,11 @@ class ChatSession:
 
     def losses(self, route: Route) -> tuple[Repair, ...]:
         """What a model cannot be sent, found by making the request that it would get."""
-        provider = provider_of(route, self.providers)
-        if not isinstance(provider, Previews) or not self.journal.state.conversation.messages:
+        preview = provider_of(route, self.providers).capabilities.preview
+        if preview is None or not self.journal.state.conversation.messages:
             return ()
         try:
-            repairs = provider.preview(self.request(route)).repairs
+            repairs = preview(self.request(route)).repairs
         except SegueError:  # the request itself will fail, with a remedy of its own
             return ()
         return tuple(repair for repair in repairs if repair.lossy)

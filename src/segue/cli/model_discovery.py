@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from segue.config.resources import local_provider_names, require_provider
 from segue.errors import SegueError, UsageError
-from segue.providers.adapter import ListsModels
 from segue.providers.addresses import addresses, find_address
 from segue.providers.models.cards import default_model
 
@@ -76,9 +75,9 @@ async def on_local_server(providers: KnownProviders) -> DiscoveredModel | None:
 
 async def _first_model(name: str, providers: KnownProviders) -> str:
     try:
-        adapter = require_provider(name, providers)
+        list_models = require_provider(name, providers).capabilities.list_models
         async with asyncio.timeout(PROBE_SECONDS):
-            models = await adapter.list_models() if isinstance(adapter, ListsModels) else []
+            models = [] if list_models is None else await list_models()
     except (SegueError, TimeoutError):
         return ""
     return next((model.id for model in models if model.type == "chat"), "")

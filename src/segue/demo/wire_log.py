@@ -9,19 +9,19 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, final
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from segue.conversation.blocks import Media, Seal, ToolResult
 from segue.conversation.events import Event, Failed, ReasoningDelta, Sealed
 from segue.conversation.message import Message
 from segue.dialects.registry import DIALECTS
-from segue.providers.adapter import ChatRequest, ProviderAdapter, Sent
+from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent, StreamEvent
+from segue.providers.capabilities import Capabilities
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
-    from segue.dialects.card import ModelCard
     from segue.errors import SegueError
     from segue.providers.provider import Provider
 
@@ -31,7 +31,7 @@ class SentRequest(Struct, frozen=True):
     """A request of the story: what was to be said, and what was sent."""
 
     messages: tuple[Message, ...]
-    sent: Sent
+    sent: RequestSent
     bound: bool
     """Whether the target's seals hold only under the exact prefix they were made under."""
 
@@ -110,31 +110,20 @@ class LoggedProvider(ProviderAdapter):
     def __init__(self, provider: Provider, log: WireLog) -> None:
         self.name = provider.name
         self.provider = provider
+        self.capabilities = Capabilities(preview=provider.preview, card=provider.card)
         self._log = log
 
-    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
+    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
         log = self._log
         # Who is asked to sum up is offered no tools; what it thinks is no part of the story.
         in_story = bool(request.tools)
-
-        def remember(sent: Sent) -> None:
-            if in_story:
-                bound = bool(self.card(request.model).bound_seals)
-                log.request(SentRequest(request.conversation.messages, sent, bound))
-            else:
-                log.narrator = request.model
-            if request.on_sent is not None:
-                request.on_sent(sent)
-
-        stream = self.provider.chat_stream(structs.replace(request, on_sent=remember))
-        async with aclosing(stream) as events:
+        async with aclosing(self.provider.chat_stream(request)) as events:
             async for event in events:
-                if in_story:
+                if not in_story:
+                    log.narrator = request.model
+                elif type(event) is RequestSent:
+                    bound = bool(self.provider.card(request.model).bound_seals)
+                    log.request(SentRequest(request.conversation.messages, event, bound))
+                else:
                     log.event(event)
                 yield event
-
-    def preview(self, request: ChatRequest) -> Sent:
-        return self.provider.preview(request)
-
-    def card(self, model: str) -> ModelCard:
-        return self.provider.card(model)

@@ -10,10 +10,8 @@ _HOMES = {
         "TextDelta UsageReported fold"
     ),
     "segue.dialects.card": "ModelCard",
-    "segue.providers.adapter": (
-        "ChatRequest ChecksHealth CountsTokens Embeds Health KnowsModels ListsModels ModelInfo Previews Problem "
-        "ProviderAdapter Providers PullProgress PullsModels Sent ShowsModel ValidatesConfig"
-    ),
+    "segue.providers.adapter": "ChatRequest ProviderAdapter Providers RequestSent StreamEvent fold_stream",
+    "segue.providers.capabilities": "Capabilities Health ModelInfo Problem PullProgress",
     "segue.providers.embedded": "EmbeddedProvider",
     "segue.providers.models.cards": "card_for_model",
     "segue.providers.registry": "ProviderRegistry default_registry",

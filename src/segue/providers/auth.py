@@ -6,6 +6,7 @@ the variables of the environment that people already have, the store of the oper
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import subprocess  # the user's own command, split and run without a shell
@@ -106,6 +107,11 @@ class Key:
                 self._found = find_key(self._address.name, self._sources)
                 self._looked = True
             return self._found
+
+    async def ready(self) -> None:
+        """Find the key without blocking the event loop."""
+        if not self._looked:
+            await asyncio.to_thread(self.find)
 
     def forget(self) -> None:
         """The provider refused it: a command may have a newer one."""

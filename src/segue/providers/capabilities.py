@@ -1,119 +1,131 @@
-"""What a provider can do beside chat, as the methods of the small protocols: those that its services allow."""
+"""What a provider can do besides chat: one value of optional functions, and the values that they take and return."""
 
 from __future__ import annotations
 
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
-from segue.providers.models.listing import ModelList, show_model
+from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from segue.dialects.card import ModelCard
+    from segue.providers.adapter import ChatRequest, RequestSent
 
-    from segue.providers.adapter import ModelInfo, PullProgress
-    from segue.providers.endpoint import Endpoint
-    from segue.providers.services import Services
-
-Given = ParamSpec("Given")
-Gives = TypeVar("Gives")
+ModelType: TypeAlias = Literal["chat", "embedding", "image", "audio", "moderation", "other"]
 
 
-def abilities(
-    endpoint: Endpoint,
-    services: Services,
-    ready: Callable[[], Awaitable[None]],
-    *,
-    embedding_model: str = "",
-) -> dict[str, Callable[..., Awaitable[Any]]]:
-    """Methods by name. What cannot be done has none, so that it can be told by asking for the method.
+@final
+class ModelInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known about a model: from the catalog, and from what its provider answers."""
 
-    `ready` is waited for before anything is asked.
-    """
-    found: dict[str, Callable[..., Awaitable[Any]]] = {}
-    if services.list_models is not None:
-        found["list_models"] = ModelList(endpoint, services)
-    if services.running_models is not None:
-        found["running_models"] = _running(endpoint, services)
-    if services.show_model is not None:
-        found["show_model"] = _showing(endpoint, services)
-    if services.pull_model is not None:
-        found["pull_model"] = _pulling(endpoint, services)
-    if services.delete_model is not None:
-        found["delete_model"] = _deleting(endpoint, services)
-    if services.embed is not None:
-        found["generate_embeddings"] = _embedding(endpoint, services, embedding_model)
-        found["embedding_dimensions"] = _measuring(endpoint, services, embedding_model)
-    return {name: _when(ready, ability) for name, ability in found.items()}
+    id: str
+    provider: str = ""
+    name: str = ""
+    """As people call it; the id where there is no better one."""
+    type: ModelType = "chat"
+    capabilities: tuple[str, ...] = ()
+    """Sorted; of: streaming, tools, vision, reasoning, embeddings, json_schema."""
+    context: int | None = None
+    output: int | None = None
+    dimensions: int | None = None
+    input_price: float | None = None
+    """Dollars per million tokens."""
+    output_price: float | None = None
+    size_bytes: int | None = None
+    modified_at: str = ""
+    details: dict[str, Any] = {}
 
 
-def _when(
-    ready: Callable[[], Awaitable[None]], ability: Callable[Given, Awaitable[Gives]]
-) -> Callable[Given, Awaitable[Gives]]:
-    @wraps(ability)
-    async def method(*args: Given.args, **kwargs: Given.kwargs) -> Gives:
-        await ready()
-        return await ability(*args, **kwargs)
+@final
+class PullProgress(Struct, frozen=True, omit_defaults=True):
+    """How far a download has come."""
 
-    return method
+    status: str
+    completed: int | None = None
+    total: int | None = None
 
 
-def _running(endpoint: Endpoint, services: Services) -> Callable[..., Awaitable[Any]]:
-    async def running_models() -> list[ModelInfo]:
-        return await services.running_models(endpoint) if services.running_models else []
+@final
+class Health(Struct, frozen=True, kw_only=True):
+    """Whether a provider answers, and what to do when it does not."""
 
-    return running_models
-
-
-def _showing(endpoint: Endpoint, services: Services) -> Callable[..., Awaitable[Any]]:
-    async def show(name: str) -> ModelInfo:
-        return await show_model(endpoint, services, name)
-
-    return show
-
-
-def _pulling(endpoint: Endpoint, services: Services) -> Callable[..., Awaitable[Any]]:
-    async def pull_model(name: str, on_progress: Callable[[PullProgress], None] | None = None) -> None:
-        if services.pull_model is not None:
-            await services.pull_model(endpoint, name, on_progress)
-
-    return pull_model
+    status: Literal["healthy", "unhealthy"]
+    provider: str
+    timestamp: str
+    """ISO 8601, UTC."""
+    latency: float | None = None
+    """Seconds."""
+    error: str = ""
+    advice: str = ""
 
 
-def _deleting(endpoint: Endpoint, services: Services) -> Callable[..., Awaitable[Any]]:
-    async def delete_model(name: str) -> None:
-        if services.delete_model is not None:
-            await services.delete_model(endpoint, name)
+@final
+class Problem(Struct, frozen=True, kw_only=True):
+    """One thing that is wrong with a configuration. The value of a secret is masked."""
 
-    return delete_model
+    field: str
+    message: str
+    value: str = ""
+    hint: str = ""
 
 
-def _embedding(endpoint: Endpoint, services: Services, usual: str) -> Callable[..., Awaitable[Any]]:
-    from segue.providers.embeddings import embed_all  # noqa: PLC0415 - who only chats does without
+OnPull: TypeAlias = Callable[[PullProgress], None]
+OnEmbedded: TypeAlias = Callable[[int, int], None]
+"""Called with the number of texts that are done, and of all."""
 
-    async def generate_embeddings(
+
+class ListModels(Protocol):
+    """All models. An answer may be some minutes old, unless `refresh` is set."""
+
+    async def __call__(self, *, refresh: bool = False) -> list[ModelInfo]: ...
+
+
+class PullModel(Protocol):
+    """Download a model."""
+
+    async def __call__(self, name: str, on_progress: OnPull | None = None) -> None: ...
+
+
+class Embed(Protocol):
+    """The vectors of texts, in their order. No texts give no vectors, and no request."""
+
+    async def __call__(
+        self,
         texts: Sequence[str],
         *,
         model: str = "",
         dimensions: int | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> list[list[float]]:
-        batch = await embed_all(
-            endpoint,
-            services,
-            texts,
-            model=model or usual,
-            dimensions=dimensions,
-            on_progress=on_progress,
-        )
-        return batch.vectors
-
-    return generate_embeddings
+        on_progress: OnEmbedded | None = None,
+    ) -> list[list[float]]: ...
 
 
-def _measuring(endpoint: Endpoint, services: Services, usual: str) -> Callable[..., Awaitable[Any]]:
-    from segue.providers.embeddings import embedding_dimensions  # noqa: PLC0415 - who only chats does without
+class EmbeddingDimensions(Protocol):
+    """The length of the vectors of a model."""
 
-    async def dimensions(model: str = "") -> int:
-        return await embedding_dimensions(endpoint, services, model or usual)
+    async def __call__(self, model: str = "") -> int: ...
 
-    return dimensions
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What a provider can do besides chat. `None`: it cannot."""
+
+    count_tokens: Callable[[ChatRequest], Awaitable[int]] | None = None
+    """The input tokens of a request."""
+    preview: Callable[[ChatRequest], RequestSent] | None = None
+    """The first event of the stream that this request would get, without sending it."""
+    card: Callable[[str], ModelCard] | None = None
+    """What is known about a model, without a request."""
+    list_models: ListModels | None = None
+    show_model: Callable[[str], Awaitable[ModelInfo]] | None = None
+    running_models: Callable[[], Awaitable[list[ModelInfo]]] | None = None
+    """Those in memory now; `context` is the window they were loaded with."""
+    pull_model: PullModel | None = None
+    delete_model: Callable[[str], Awaitable[None]] | None = None
+    embed: Embed | None = None
+    embedding_dimensions: EmbeddingDimensions | None = None
+    health: Callable[[], Awaitable[Health]] | None = None
+    """Whether it would answer. Never raises."""
+    validate_config: Callable[[], list[Problem]] | None = None
+    """All that is wrong with its configuration."""

@@ -11,9 +11,9 @@ from msgspec import Struct, structs
 
 from segue.dialects.registry import proper_name
 from segue.errors import UsageError
-from segue.providers.adapter import Problem
 from segue.providers.addresses import Address, AuthStyle, complete_url, find_address
 from segue.providers.auth import Secret
+from segue.providers.capabilities import Problem
 from segue.transports.transport import Timeouts
 
 _OWN: Final = "openai-compatible"

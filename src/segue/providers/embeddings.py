@@ -7,8 +7,7 @@ sent again after the pause that the provider asks for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Final, final
 
 from segue.conversation.usage import Usage
 from segue.errors import InvalidRequestError, ProtocolError, ProviderError, SegueError, UsageError, prefixed
@@ -18,12 +17,12 @@ from segue.providers.services.services import EmbeddingBatch
 from segue.providers.token_estimates import family_of, text_tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from segue.providers.capabilities import OnEmbedded
     from segue.providers.endpoint import Endpoint
     from segue.providers.models.catalog import EmbeddingLimits
-    from segue.providers.services.services import Embed, Services
-
-OnTexts: TypeAlias = Callable[[int, int], None]
-"""Hears how many texts are done, of how many."""
+    from segue.providers.services.services import EmbedService, Services
 
 ATTEMPTS: Final = 4
 LONGEST_PAUSE: Final = 60.0
@@ -33,6 +32,37 @@ _CAREFUL: Final = 0.7
 """The share of a token limit that an estimated batch may fill: estimates are off by up to a third."""
 
 
+@final
+class Embeddings:
+    """The vectors of one endpoint. `model` is asked where a caller names none."""
+
+    def __init__(self, endpoint: Endpoint, services: Services, model: str = "") -> None:
+        self._endpoint = endpoint
+        self._services = services
+        self._model = model
+
+    async def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        model: str = "",
+        dimensions: int | None = None,
+        on_progress: OnEmbedded | None = None,
+    ) -> list[list[float]]:
+        batch = await embed_all(
+            self._endpoint,
+            self._services,
+            texts,
+            model=model or self._model,
+            dimensions=dimensions,
+            on_progress=on_progress,
+        )
+        return batch.vectors
+
+    async def dimensions(self, model: str = "") -> int:
+        return await embedding_dimensions(self._endpoint, self._services, model or self._model)
+
+
 async def embed_all(
     endpoint: Endpoint,
     services: Services,
@@ -40,7 +70,7 @@ async def embed_all(
     *,
     model: str = "",
     dimensions: int | None = None,
-    on_progress: OnTexts | None = None,
+    on_progress: OnEmbedded | None = None,
 ) -> EmbeddingBatch:
     """The vectors of all texts, in their order and all equally long. Nothing is asked for no texts."""
     if isinstance(texts, str):
@@ -66,7 +96,7 @@ async def embed_all(
     return EmbeddingBatch(work.vectors, work.usage)
 
 
-def _meant(endpoint: Endpoint, services: Services, model: str) -> tuple[Embed, str]:
+def _meant(endpoint: Endpoint, services: Services, model: str) -> tuple[EmbedService, str]:
     """How vectors are made here, and by which model. Raises where there are none, or no model is named."""
     if services.embed is None:
         raise InvalidRequestError(
@@ -119,12 +149,12 @@ class _Work:
     def __init__(
         self,
         endpoint: Endpoint,
-        embed: Embed,
+        embed: EmbedService,
         left: Iterator[range],
         texts: Sequence[str],
         model: str,
         dimensions: int | None,
-        on_progress: OnTexts | None,
+        on_progress: OnEmbedded | None,
     ) -> None:
         self.endpoint = endpoint
         self.embed = embed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, final
@@ -17,6 +17,10 @@ from segue.redaction import redact_values
 from segue.transports.transport import Timeouts, Transport, WireRequest, WireResponse
 
 
+async def _ready() -> None:
+    """Nothing to wait for."""
+
+
 @final
 class Endpoint(Struct, frozen=True, kw_only=True):
     """Where a provider is reached and how. `headers` gives the key, anew for each request, and is never shown."""
@@ -26,6 +30,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     base_url: str
     """Without a slash at its end."""
     headers: Callable[[], Mapping[str, str]] = dict
+    ready: Callable[[], Awaitable[None]] = _ready
+    """Awaited before `headers` is called: a key may come from a command or from the system's store."""
     transport: Transport
     timeouts: Timeouts = Timeouts()
     query: Mapping[str, str] = {}
@@ -45,6 +51,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[WireResponse]:
         """Send a request. A status other than 2xx is raised as the error that the dialect reads in it."""
+        await self.ready()
         request = WireRequest(
             method=method,
             url=self.url(path),

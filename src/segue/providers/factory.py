@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from segue.dialects.registry import DIALECTS
 from segue.errors import SegueError, UsageError
-from segue.providers.adapter import Problem
 from segue.providers.addresses import complete_url, take_apart
 from segue.providers.auth import Key, KeySources, Secret
+from segue.providers.capabilities import Problem
 from segue.providers.config import ProviderConfig, address_of, check_config
 from segue.providers.endpoint import Endpoint
 from segue.providers.provider import Provider
@@ -51,6 +51,7 @@ def connect(
         provider=address.name,
         dialect=first,
         base_url=place.url,
+        ready=key.ready,
         headers=lambda: {**place.headers, **key.headers(), **always},
         transport=transport or default_transport(),
         timeouts=config.timeouts,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from segue.errors import SegueError, TransportError
-from segue.providers.adapter import Health
+from segue.providers.capabilities import Health
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

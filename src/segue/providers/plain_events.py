@@ -23,8 +23,8 @@ from segue.errors import ProviderError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from segue.conversation.events import Event
     from segue.errors import SegueError
+    from segue.providers.adapter import StreamEvent
 
 
 class _Call:
@@ -44,7 +44,7 @@ class _Call:
         return {"type": "tool_call", "value": call}
 
 
-async def plain_events(events: AsyncIterator[Event]) -> AsyncIterator[dict[str, Any]]:
+async def plain_events(events: AsyncIterator[StreamEvent]) -> AsyncIterator[dict[str, Any]]:
     """The view of a stream for those who want no types of ours. Closing it closes the stream."""
     calls: dict[int, _Call] = {}
     try:
@@ -57,7 +57,7 @@ async def plain_events(events: AsyncIterator[Event]) -> AsyncIterator[dict[str, 
             await close()
 
 
-def _told(event: Event, calls: dict[int, _Call]) -> Iterator[dict[str, Any]]:
+def _told(event: StreamEvent, calls: dict[int, _Call]) -> Iterator[dict[str, Any]]:
     match event:
         case TextDelta(_, text):
             yield {"type": "text", "value": text}
@@ -79,7 +79,7 @@ def _told(event: Event, calls: dict[int, _Call]) -> Iterator[dict[str, Any]]:
             yield {"type": "finish", "reason": "tool" if reason == "tool_calls" else reason}
         case Failed(error):
             yield {"type": "error", "error": plain_error(error)}
-        case _:  # seals and media have no place in this view
+        case _:  # the request, seals and media have no place in this view
             return
 
 

@@ -1,10 +1,12 @@
-"""A provider: a dialect at an address, with a key. Asks there, and tells the reply while it arrives."""
+"""A provider: a dialect at an address, with a key. Sends requests there and streams the reply."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
@@ -23,25 +25,30 @@ from segue.errors import (
 from segue.providers.abort import AbortedError, Waiting
 from segue.providers.adapter import ProviderAdapter
 from segue.providers.addresses import path_of
-from segue.providers.capabilities import abilities
+from segue.providers.capabilities import Capabilities
+from segue.providers.embeddings import Embeddings
 from segue.providers.health import check_health
 from segue.providers.models.cards import card_for_model, default_model
 from segue.providers.models.learned import Learning
+from segue.providers.models.listing import ModelList, show_model
 from segue.providers.request_writer import Writer
 from segue.providers.services import services_of
 from segue.redaction import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
     from segue.dialects.dialect import Dialect
-    from segue.providers.adapter import ChatRequest, Health, Problem, Sent
+    from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
     from segue.providers.addresses import Address
     from segue.providers.auth import Key
+    from segue.providers.capabilities import Health, Problem
     from segue.providers.endpoint import Endpoint
     from segue.providers.request_writer import Written
+    from segue.providers.services import Services
+    from segue.providers.services.services import CountService
 
 REST_SECONDS: Final = 0.2
 """How long the end of an answer is waited for behind the end of the reply: its connection can then be used again."""
@@ -59,7 +66,7 @@ class _Prepared(NamedTuple):
 
 
 class Provider(ProviderAdapter):
-    """Speaks one or several dialects at one address. What else it can do is there as methods, or is not."""
+    """Uses one or several dialects at one address."""
 
     def __init__(
         self,
@@ -88,19 +95,19 @@ class Provider(ProviderAdapter):
         services = services_of(endpoint.dialect.name)
         self._learning = Learning(endpoint, services)
         self._fit = services.new_fitting() if services.new_fitting is not None else _as_asked
-        usual = address.embedding_model if address is not None else ""
-        vars(self).update(abilities(endpoint, services, self._ready, embedding_model=usual))
-        for at in self._endpoints.values():
-            count = services_of(at.dialect.name).count_tokens
-            if count is not None:
-                self._counting = at.dialect.name, count
-                self.count_tokens = self._count_tokens
-                break
+        self.capabilities = replace(
+            _capabilities(endpoint, services, address.embedding_model if address is not None else ""),
+            count_tokens=self._token_counter(),
+            preview=self.preview,
+            card=self.card,
+            health=self.health,
+            validate_config=self.validate_config,
+        )
 
     def __repr__(self) -> str:
         return f"Provider({self.name} at {self.endpoint!r})"
 
-    async def chat_stream(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
+    async def chat_stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
         waiting = Waiting(request.abort)
         last: Finished | Failed = Failed(_endless(self.name))
         try:
@@ -123,8 +130,8 @@ class Provider(ProviderAdapter):
             waiting.close()
         yield self._minded(last)
 
-    def preview(self, request: ChatRequest) -> Sent:
-        """The request that would be sent. Raises what keeps it from being said."""
+    def preview(self, request: ChatRequest) -> RequestSent:
+        """The request that would be sent. Raises what keeps it from being sent."""
         return self._prepare(request).written.sent
 
     def card(self, model: str) -> ModelCard:
@@ -135,15 +142,14 @@ class Provider(ProviderAdapter):
     def _card(self, model: str, dialect: str) -> ModelCard:
         return self._learning.card(model, card_for_model(model, dialect))
 
-    async def _reply(self, request: ChatRequest, waiting: Waiting) -> AsyncGenerator[Event, None]:
+    async def _reply(self, request: ChatRequest, waiting: Waiting) -> AsyncGenerator[StreamEvent, None]:
         """Raises what goes wrong. Ends with the end of the reply, after which the connection is free."""
-        await waiting.for_(self._ready())
+        await waiting.for_(self.endpoint.ready())
         await waiting.for_(self._learn(request))
         if waiting.aborted:
             raise AbortedError
         endpoint, path, written = self._prepare(request)
-        if request.on_sent is not None:
-            request.on_sent(written.sent)
+        yield written.sent
         decoder = endpoint.dialect.new_decoder()
         async with AsyncExitStack() as opened:
             answer = await waiting.for_(
@@ -202,11 +208,6 @@ class Provider(ProviderAdapter):
             )
         return meant
 
-    async def _ready(self) -> None:
-        """A key may come from a command or from the system's store: that is waited for outside of the loop."""
-        if self._key is not None and not self._key.known:
-            await asyncio.to_thread(self._key.find)
-
     async def _learn(self, request: ChatRequest) -> None:
         """Find out what the catalog does not say about the model, where that can be found out."""
         if self._model(request.model) == _ANY:
@@ -232,19 +233,38 @@ class Provider(ProviderAdapter):
         return await check_health(self.name, self._probe, self.address)
 
     async def _probe(self) -> None:
-        await self._ready()
         list_models = services_of(self.endpoint.dialect.name).list_models
         if list_models is not None:
             await list_models(self.endpoint)
         else:
             await self.endpoint.json("GET", "/models")
 
-    async def _count_tokens(self, request: ChatRequest) -> int:
-        await self._ready()
+    def _token_counter(self) -> Callable[[ChatRequest], Awaitable[int]] | None:
+        """None if none of its dialects can count."""
+        for dialect in self._endpoints:
+            count = services_of(dialect).count_tokens
+            if count is not None:
+                return partial(self._count_tokens, dialect, count)
+        return None
+
+    async def _count_tokens(self, dialect: str, count: CountService, request: ChatRequest) -> int:
         await self._learn(request)
-        wire, count = self._counting
-        endpoint, _, written = self._prepare(request, wire)
+        endpoint, _, written = self._prepare(request, dialect)
         return await count(endpoint, written.sent.origin.model, written.sent.body)
+
+
+def _capabilities(endpoint: Endpoint, services: Services, embedding_model: str) -> Capabilities:
+    """The services of a dialect at one endpoint."""
+    embeddings = Embeddings(endpoint, services, embedding_model) if services.embed is not None else None
+    return Capabilities(
+        list_models=services.list_models and ModelList(endpoint, services),
+        show_model=services.show_model and partial(show_model, endpoint, services),
+        running_models=services.running_models and partial(services.running_models, endpoint),
+        pull_model=None if services.pull_model is None else partial(services.pull_model, endpoint),
+        delete_model=services.delete_model and partial(services.delete_model, endpoint),
+        embed=embeddings and embeddings.embed,
+        embedding_dimensions=embeddings and embeddings.dimensions,
+    )
 
 
 def _mind_gaps(name: str, unread: list[bytes], call_marks: tuple[bytes, ...]) -> None:

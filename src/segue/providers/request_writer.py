@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from segue.dialects.card import fit_rules
 from segue.dialects.request_cache import RequestCache
-from segue.providers.adapter import Sent
+from segue.providers.adapter import RequestSent
 from segue.transcript.render import render
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ KEPT_SESSIONS = 64
 class Written(Struct, frozen=True):
     """A request, ready to go out; `spoken` leads from the names the target knows tools by to our own."""
 
-    sent: Sent
+    sent: RequestSent
     spoken: dict[str, str]
 
 
@@ -63,7 +63,7 @@ class Writer:
         transcript = render(request.conversation, request.ledger, rules, policy, previous=kept.transcript)
         encoded = kept.cache.encode(transcript, request.tools, options, card)
         kept.transcript = transcript
-        sent = Sent(
+        sent = RequestSent(
             origin=rules.target,
             made_under=transcript.fingerprint,
             repairs=(*transcript.repairs, *encoded.repairs),

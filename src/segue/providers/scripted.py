@@ -26,7 +26,8 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.errors import SegueError, UsageError
-from segue.providers.adapter import ChatRequest, ModelInfo, ProviderAdapter, Sent
+from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent, StreamEvent
+from segue.providers.capabilities import Capabilities, ModelInfo
 
 if TYPE_CHECKING:
     from segue.conversation.events import Finish
@@ -85,17 +86,18 @@ class ScriptedProvider(ProviderAdapter):
         self._replies = list(replies)
         self._answer = answer
         self._models = list(models)
-        if tokens is not None:
-            self.count_tokens = self._counting(tokens)
+        self._tokens = tokens
+        self.capabilities = Capabilities(
+            list_models=self._list_models, count_tokens=None if tokens is None else self._count_tokens
+        )
 
     def add(self, *replies: Script) -> None:
         """Play these too, after those that are still to come."""
         self._replies.extend(replies)
 
-    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
+    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
         self.requests.append(request)
-        if request.on_sent is not None:
-            request.on_sent(Sent(origin=Origin("scripted", self.name, "", request.model)))
+        yield RequestSent(origin=Origin("scripted", self.name, "", request.model))
         for line in self._next(request):
             if request.abort is not None and request.abort.is_set():
                 yield Finished("cancelled")
@@ -125,16 +127,12 @@ class ScriptedProvider(ProviderAdapter):
         )
         return [error]
 
-    async def list_models(self, *, refresh: bool = False) -> list[ModelInfo]:
+    async def _list_models(self, *, refresh: bool = False) -> list[ModelInfo]:
         del refresh
         return list(self._models)
 
-    @staticmethod
-    def _counting(tokens: int | Callable[[ChatRequest], int]) -> Callable[[ChatRequest], Any]:
-        async def count_tokens(request: ChatRequest) -> int:
-            return tokens(request) if callable(tokens) else tokens
-
-        return count_tokens
+    async def _count_tokens(self, request: ChatRequest) -> int:
+        return self._tokens(request) if callable(self._tokens) else self._tokens or 0
 
 
 async def _aborted_within(seconds: float, abort: asyncio.Event | None) -> bool:

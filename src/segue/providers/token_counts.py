@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from segue.conversation.blocks import Code, Reasoning, Text, ToolCall, ToolResult
 from segue.errors import ContextLengthError, SegueError
-from segue.providers.adapter import CountsTokens, KnowsModels, ListsModels, ShowsModel
 from segue.providers.models.cards import catalog
 from segue.providers.token_estimates import json_text
 
@@ -112,9 +111,10 @@ class TokenCounter:
 
     async def estimate_tokens(self, request: ChatRequest) -> int:
         """The input tokens of a request, at least one. Never fails: a count that cannot be had is estimated."""
-        if isinstance(self._provider, CountsTokens):
+        count = self._provider.capabilities.count_tokens
+        if count is not None:
             try:
-                return max(1, await self._provider.count_tokens(request))
+                return max(1, await count(request))
             except SegueError:
                 pass  # the request itself will tell what is wrong
         return max(1, fallback_tokens(characters_of(request)))
@@ -143,18 +143,18 @@ class TokenCounter:
         return self._limits.get(model) or self._told.get(model) or self._on_a_card(model)
 
     def _on_a_card(self, model: str) -> int | None:
-        if isinstance(self._provider, KnowsModels):
-            return self._provider.card(model).context
-        return _context_of(model)
+        card = self._provider.capabilities.card
+        return _context_of(model) if card is None else card(model).context
 
     async def _ask(self, model: str) -> int | None:
         """What the provider says, where it says anything in time."""
+        show, list_models = self._provider.capabilities.show_model, self._provider.capabilities.list_models
         try:
             async with asyncio.timeout(ASKING_SECONDS):
-                if isinstance(self._provider, ShowsModel):
-                    return (await self._provider.show_model(model)).context
-                if isinstance(self._provider, ListsModels):
-                    listed = await self._provider.list_models()
+                if show is not None:
+                    return (await show(model)).context
+                if list_models is not None:
+                    listed = await list_models()
                     return next((info.context for info in listed if info.id == model), None)
         except (SegueError, TimeoutError):
             pass

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.errors import UsageError
-from segue.providers.adapter import KnowsModels
 from segue.routing.router import MemberFacts
 
 if TYPE_CHECKING:
@@ -30,9 +29,10 @@ def facts_from(providers: Providers) -> Facts:
 
     def facts(route: Route) -> MemberFacts:
         provider = provider_of(route, providers)
-        if not isinstance(provider, KnowsModels):
+        card_of = provider.capabilities.card
+        if card_of is None:
             return MemberFacts(context=route.context)
-        card = provider.card(route.model)
+        card = card_of(route.model)
         return MemberFacts(
             context=route.context or card.context, images=card.images is not False, tools=card.tools
         )

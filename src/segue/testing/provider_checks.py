@@ -19,21 +19,12 @@ import msgspec
 from msgspec import Struct, structs
 
 from segue.conversation.blocks import ToolCall, ToolResult
-from segue.conversation.events import Event, Failed, Finished, Reply, TextDelta, fold
+from segue.conversation.events import Failed, Finished, Reply, TextDelta
 from segue.conversation.message import Conversation, model, tool, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.errors import ProviderError, SegueError
-from segue.providers.adapter import (
-    ChatRequest,
-    ChecksHealth,
-    CountsTokens,
-    Embeds,
-    ListsModels,
-    ProviderAdapter,
-    Sent,
-    ValidatesConfig,
-)
+from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent, StreamEvent, fold_stream
 
 if TYPE_CHECKING:
     from segue.testing.stage import Mishap, Stage
@@ -97,12 +88,12 @@ class Case:
 
     async def ask(self, request: ChatRequest | None = None) -> Reply:
         """The whole reply, after making sure that the stream kept its promises."""
-        sent: list[Sent] = []
-        asked = structs.replace(request or self.request(), on_sent=sent.append)
-        events = [event async for event in self.make().chat_stream(asked)]
+        events = [event async for event in self.make().chat_stream(request or self.request())]
         _check_ending(events)
-        assert sent, "on_sent was not called, so nobody knows whose words the reply is"
-        return fold(events, sent[-1].origin, made_under=sent[-1].made_under)
+        assert type(events[0]) is RequestSent, (
+            "RequestSent is not the first event, so it is unknown who writes the reply"
+        )
+        return fold_stream(events)
 
     async def plays(self, text: str = "Gladly.") -> Reply:
         """An ordinary reply; on a stage it is known what it says."""
@@ -153,7 +144,7 @@ async def _outcome(check: Check, case: Case) -> Outcome:
     return Outcome(name)
 
 
-def _check_ending(events: list[Event]) -> None:
+def _check_ending(events: list[StreamEvent]) -> None:
     ends = [event for event in events if isinstance(event, Finished | Failed)]
     assert len(ends) == 1, f"{len(ends)} events end the stream instead of one"
     assert events[-1] is ends[0], f"{type(events[-1]).__name__} comes after the end"
@@ -213,21 +204,21 @@ async def _broken_histories_are_accepted(case: Case) -> None:
 
 
 async def _zero_is_not_unset(case: Case) -> None:
-    sent: list[Sent] = []
     case.stage.says("Cold.")
     options = Options(temperature=0.0, max_tokens=4096, seed=0)
-    asked = case.request(options=options, on_sent=sent.append)
-    events = [event async for event in case.make().chat_stream(asked)]
+    events = [event async for event in case.make().chat_stream(case.request(options=options))]
     assert not isinstance(events[-1], Failed), f"refused: {events[-1]}"
+    sent = events[0]
+    assert type(sent) is RequestSent, f"the first event is {type(sent).__name__}"
     for name in ("temperature", "seed"):
-        told = name.encode() in sent[-1].body or any(name in str(repair) for repair in sent[-1].repairs)
-        assert told, f"{name} 0 was neither sent nor reported as unknown to the provider"
+        reported = name.encode() in sent.body or any(name in str(repair) for repair in sent.repairs)
+        assert reported, f"{name} 0 was neither sent nor reported as unknown to the provider"
 
 
 async def _an_abort_ends_the_stream_with_one_cancellation(case: Case) -> None:
     case.stage.says("word " * 200, seconds_between=0.05)
     abort = asyncio.Event()
-    events: list[Event] = []
+    events: list[StreamEvent] = []
     began = time.monotonic()
     async for event in case.make().chat_stream(case.request(abort=abort)):
         events.append(event)
@@ -320,19 +311,20 @@ async def _it_shows_no_secret(case: Case) -> None:
 
 async def _its_other_abilities_keep_their_promises(case: Case) -> None:
     provider = case.make()
-    if isinstance(provider, CountsTokens):
-        assert await provider.count_tokens(case.request()) > 0, "count_tokens is not positive"
-    if isinstance(provider, ListsModels):
-        listed = await provider.list_models()
+    able = provider.capabilities
+    if able.count_tokens is not None:
+        assert await able.count_tokens(case.request()) > 0, "count_tokens is not positive"
+    if able.list_models is not None:
+        listed = await able.list_models()
         assert len({info.id for info in listed}) == len(listed), "a model is listed twice"
         assert all(info.id and info.type for info in listed), "a model without id or type"
-    if isinstance(provider, Embeds):
-        assert await provider.generate_embeddings([]) == [], "no texts are no vectors"
-    if isinstance(provider, ChecksHealth):
-        health = await provider.health()
+    if able.embed is not None:
+        assert await able.embed([]) == [], "no texts are no vectors"
+    if able.health is not None:
+        health = await able.health()
         assert health.provider == provider.name and health.timestamp
-    if isinstance(provider, ValidatesConfig):
-        problems = provider.validate_config()
+    if able.validate_config is not None:
+        problems = able.validate_config()
         assert not problems, f"its own configuration is wrong: {problems}"
 
 
@@ -364,7 +356,7 @@ async def _error_of(case: Case) -> SegueError:
     return reply.error
 
 
-async def _close(stream: AsyncIterator[Event]) -> None:
+async def _close(stream: AsyncIterator[StreamEvent]) -> None:
     if hasattr(stream, "aclose"):
         async with aclosing(stream):  # type: ignore[type-var]
             pass

@@ -16,35 +16,22 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from providers.embedded.schemas import SCHEMAS, Schema
-from segue.conversation.blocks import Media, Origin, ToolResult
+from segue.conversation.blocks import Media, ToolResult
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
-    Event,
     Failed,
     Finished,
     Reply,
     ReplyStarted,
     TextDelta,
     UsageReported,
-    fold,
 )
 from segue.conversation.message import Conversation, tool, user
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolChoice, ToolSpec
 from segue.errors import ContextLengthError, SegueError, UsageError
-from segue.providers.adapter import (
-    ChatRequest,
-    ChecksHealth,
-    CountsTokens,
-    Embeds,
-    ListsModels,
-    Previews,
-    PullsModels,
-    Sent,
-    ShowsModel,
-    ValidatesConfig,
-)
+from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent, fold_stream
 from segue.providers.embedded.provider import EmbeddedProvider
 from segue.providers.embedded.weights import Folder
 
@@ -73,12 +60,12 @@ def _request(said: str | Conversation, options: Options = BRIEF, **more: Any) ->
     return ChatRequest(model="", conversation=conversation, options=options, **more)
 
 
-async def _events(provider: EmbeddedProvider, request: ChatRequest) -> list[Event]:
+async def _events(provider: EmbeddedProvider, request: ChatRequest) -> list[StreamEvent]:
     return [event async for event in provider.chat_stream(request)]
 
 
 async def _reply(provider: EmbeddedProvider, request: ChatRequest) -> Reply:
-    return fold(await _events(provider, request), Origin())
+    return fold_stream(await _events(provider, request))
 
 
 async def _error(provider: EmbeddedProvider, request: ChatRequest) -> SegueError:
@@ -90,8 +77,7 @@ async def _error(provider: EmbeddedProvider, request: ChatRequest) -> SegueError
 def test_a_model_in_this_process_answers_token_by_token_and_tells_what_it_cost(
     provider: EmbeddedProvider,
 ) -> None:
-    sent: list[Sent] = []
-    events = asyncio.run(_events(provider, _request("Say hello.", on_sent=sent.append)))
+    sent, *events = asyncio.run(_events(provider, _request("Say hello.")))
     assert isinstance(events[0], ReplyStarted)
     assert events[0].model == "smollm2"
     assert len([event for event in events if isinstance(event, TextDelta)]) >= 4
@@ -99,7 +85,8 @@ def test_a_model_in_this_process_answers_token_by_token_and_tells_what_it_cost(
     assert events[-2].usage.output_tokens == 6
     assert (events[-2].usage.input_tokens or 0) > 5
     assert events[-1] == Finished("length", "length")
-    assert sent[0].origin.provider == "embedded"
+    assert isinstance(sent, RequestSent)
+    assert sent.origin.provider == "embedded"
 
 
 def test_the_whole_reply_is_one_record(provider: EmbeddedProvider) -> None:
@@ -121,7 +108,7 @@ def test_an_abort_ends_the_stream_with_one_cancelled_finish_and_frees_the_slot(
 ) -> None:
     async def main() -> None:
         abort = asyncio.Event()
-        heard: list[Event] = []
+        heard: list[StreamEvent] = []
         async for event in provider.chat_stream(_request(STORY, LONG, abort=abort)):
             heard.append(event)
             if len(heard) == 5:
@@ -161,7 +148,7 @@ def test_an_abort_also_ends_the_wait_for_the_slot(provider: EmbeddedProvider) ->
         second = asyncio.create_task(_events(provider, _request("Hi", abort=abort)))
         await asyncio.sleep(0.05)
         abort.set()
-        assert await second == [Finished("cancelled")]
+        assert (await second)[1:] == [Finished("cancelled")]
         busy.set()
         assert [event async for event in first][-1] == Finished("cancelled")
 
@@ -207,12 +194,13 @@ def test_a_conversation_that_is_too_long_is_a_context_error(provider: EmbeddedPr
 
 
 def test_an_image_is_told_in_words_and_reported(provider: EmbeddedProvider) -> None:
-    sent: list[Sent] = []
     shown = Conversation(messages=(user("What is this?", Media("image", "image/png", "AAAA")),))
-    reply = asyncio.run(_reply(provider, _request(shown, on_sent=sent.append)))
-    assert reply.error is None
-    assert b"AAAA" not in sent[0].body
-    assert sent[0].repairs
+    events = asyncio.run(_events(provider, _request(shown)))
+    assert fold_stream(events).error is None
+    sent = events[0]
+    assert isinstance(sent, RequestSent)
+    assert b"AAAA" not in sent.body
+    assert sent.repairs
 
 
 def test_two_requests_at_a_time_wait_for_one_another_and_both_are_answered(
@@ -330,33 +318,24 @@ def test_vectors_keep_their_order_and_their_size(provider: EmbeddedProvider) -> 
     async def main() -> None:
         texts = [f"text number {number}" for number in range(18)]
         told: list[tuple[int, int]] = []
-        vectors = await provider.generate_embeddings(texts, on_progress=lambda *done: told.append(done))
+        vectors = await provider.embed(texts, on_progress=lambda *done: told.append(done))
         assert {len(vector) for vector in vectors} == {576}
         assert told == [(16, 18), (18, 18)]
-        alone = await provider.generate_embeddings([texts[17]])
+        alone = await provider.embed([texts[17]])
         assert sum(a * b for a, b in zip(alone[0], vectors[17], strict=True)) > 0.999
         assert sum(a * a for a in alone[0]) == pytest.approx(1.0, abs=1e-3)
-        assert await provider.generate_embeddings([]) == []
+        assert await provider.embed([]) == []
         with pytest.raises(UsageError, match="576 dimensions"):
-            await provider.generate_embeddings(["a"], dimensions=10)
+            await provider.embed(["a"], dimensions=10)
         with pytest.raises(ContextLengthError, match="too large"):
-            await provider.generate_embeddings(["word " * 2000])
+            await provider.embed(["word " * 2000])
 
     asyncio.run(main())
 
 
-def test_it_offers_what_the_small_protocols_ask_for(provider: EmbeddedProvider) -> None:
-    offered = (
-        CountsTokens,
-        Previews,
-        ListsModels,
-        ShowsModel,
-        PullsModels,
-        Embeds,
-        ChecksHealth,
-        ValidatesConfig,
-    )
-    assert all(isinstance(provider, protocol) for protocol in offered)
+def test_its_capabilities_are_everything_but_facts_of_a_server(provider: EmbeddedProvider) -> None:
+    missing = {name for name, value in vars(provider.capabilities).items() if value is None}
+    assert missing == {"card", "running_models", "embedding_dimensions"}
 
 
 def test_models_tell_whether_they_are_here(provider: EmbeddedProvider) -> None:

@@ -17,7 +17,7 @@ import pytest
 from msgspec import structs
 
 from segue.errors import ProtocolError, SegueError, TransportError, UsageError
-from segue.providers.adapter import PullProgress
+from segue.providers.capabilities import PullProgress
 from segue.providers.embedded.download import Pull, StoppedError
 from segue.providers.embedded.provider import EmbeddedProvider
 from segue.providers.embedded.weights import Folder, Weights, is_whole, shelf

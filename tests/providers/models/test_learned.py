@@ -16,7 +16,8 @@ from segue.dialects.card import UNKNOWN, ModelCard
 from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Reply, Say
 from segue.emulators.server import Served
-from segue.providers.adapter import ChatRequest, ModelInfo
+from segue.providers.adapter import ChatRequest
+from segue.providers.capabilities import ModelInfo
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.providers.models import learned
@@ -32,10 +33,10 @@ SMALL = "phi3:mini"
 
 @pytest.fixture
 def ollama(segue_emulator_server: Served) -> Provider:
-    provider: Any = provider_at(segue_emulator_server, OLLAMA)
-    asyncio.run(provider.pull_model(SMALL))
+    provider = provider_at(segue_emulator_server, OLLAMA)
+    pull: Any = provider.capabilities.pull_model
+    asyncio.run(pull(SMALL))
     segue_emulator_server.emulator.log.clear()
-    assert isinstance(provider, Provider)
     return provider
 
 

@@ -14,7 +14,7 @@ from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.events import Compaction, Warned
 from segue.limits import COMPACT_AT, COMPACT_TO
-from segue.providers.adapter import ChatRequest, CountsTokens, KnowsModels
+from segue.providers.adapter import ChatRequest
 from segue.providers.models.prices import Bill, cost_of
 from segue.providers.token_counts import ASKING_SECONDS, WARNING_THRESHOLD, TokenCounter
 from segue.providers.token_estimates import estimate_request, family_of
@@ -75,7 +75,7 @@ class Compactor:
         tokens = session.estimator.estimate(request)
         if limit is not None and tokens > limit * session.settings.compaction.share:
             provider = provider_of(route, session.providers)
-            if isinstance(provider, CountsTokens):
+            if provider.capabilities.count_tokens is not None:
                 tokens = await _count(provider, request, abort) or tokens
         return Need(tokens=tokens, images=self._images(request.conversation), tools=bool(request.tools))
 
@@ -159,8 +159,8 @@ class Compactor:
         """Tokens that the reply may take: as set, else what the model can write at most."""
         session = self._session
         asked = route.options.max_tokens or session.journal.state.options.max_tokens
-        provider = provider_of(route, session.providers)
-        return asked or (provider.card(route.model).output if isinstance(provider, KnowsModels) else None)
+        card = provider_of(route, session.providers).capabilities.card
+        return asked or (None if card is None else card(route.model).output)
 
     def _counter(self, model: str) -> Callable[[Conversation], int]:
         """Estimates the tokens of a request to a model; asks nobody."""

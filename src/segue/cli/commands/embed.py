@@ -33,7 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from segue.config.layers import load_settings  # noqa: PLC0415 - `--help` needs none of it
     from segue.config.resources import open_providers, require_provider  # noqa: PLC0415
-    from segue.providers.adapter import Embeds  # noqa: PLC0415
 
     config = load_settings(sets=arguments.sets).config
     name, _, model = config.aliases.get(arguments.model, arguments.model).partition("/")
@@ -45,7 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
             hint="Add -m PROVIDER or -m PROVIDER/MODEL.",
         )
     adapter = require_provider(name, open_providers(config))
-    if not isinstance(adapter, Embeds):
+    embed = adapter.capabilities.embed
+    if embed is None:
         raise UsageError(
             f"{adapter.name} has no embedding models.",
             code="not_offered",
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     texts = arguments.texts or _lines()
     show = not arguments.quiet and sys.stderr.isatty()
     vectors = asyncio.run(
-        adapter.generate_embeddings(
+        embed(
             texts,
             model=model,
             dimensions=arguments.dimensions,

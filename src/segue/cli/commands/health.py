@@ -13,7 +13,7 @@ from segue.cli.exit_codes import Exit
 if TYPE_CHECKING:
     import argparse
 
-    from segue.providers.adapter import Health
+    from segue.providers.capabilities import Health
     from segue.providers.registry import KnownProviders
 
 DESCRIPTION = (
@@ -54,10 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _ask(names: list[str], providers: KnownProviders) -> list[Health]:
     from segue.config.resources import require_provider  # noqa: PLC0415
-    from segue.providers.adapter import ChecksHealth  # noqa: PLC0415
 
-    adapters = [require_provider(name, providers) for name in names]
-    return list(await asyncio.gather(*(a.health() for a in adapters if isinstance(a, ChecksHealth))))
+    checks = [require_provider(name, providers).capabilities.health for name in names]
+    return list(await asyncio.gather(*(check() for check in checks if check is not None)))
 
 
 def _write(found: list[Health]) -> None:

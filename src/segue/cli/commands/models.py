@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from segue.providers.adapter import ModelInfo, ProviderAdapter, PullProgress
+    from segue.providers.adapter import ProviderAdapter
+    from segue.providers.capabilities import ModelInfo, PullProgress
     from segue.providers.registry import KnownProviders
 
 DESCRIPTION = """Lists the models of one provider (segue models PROVIDER) or of all configured providers (segue models).
@@ -75,14 +76,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _list(names: list[str], providers: KnownProviders, arguments: argparse.Namespace) -> int:
     from segue.config.resources import require_provider  # noqa: PLC0415
-    from segue.providers.adapter import ListsModels  # noqa: PLC0415
 
     async def ask(name: str) -> list[ModelInfo] | SegueError:
         adapter = require_provider(name, providers)
-        if not isinstance(adapter, ListsModels):
+        list_models = adapter.capabilities.list_models
+        if list_models is None:
             return _cannot(adapter, "list models")
         try:
-            return await adapter.list_models(refresh=arguments.refresh)
+            return await list_models(refresh=arguments.refresh)
         except SegueError as error:
             return error
 
@@ -127,12 +128,11 @@ def _facts(info: ModelInfo) -> tuple[str, str, str]:
 
 
 async def _show(adapter: ProviderAdapter, model: str, arguments: argparse.Namespace) -> int:
-    from segue.providers.adapter import ListsModels, ShowsModel  # noqa: PLC0415
-
-    if isinstance(adapter, ShowsModel):
-        info = await adapter.show_model(model)
-    elif isinstance(adapter, ListsModels):
-        listed = await adapter.list_models()
+    show, list_models = adapter.capabilities.show_model, adapter.capabilities.list_models
+    if show is not None:
+        info = await show(model)
+    elif list_models is not None:
+        listed = await list_models()
         info = next((known for known in listed if known.id == model), _unknown(adapter, model, listed))
     else:
         raise _cannot(adapter, "show models")
@@ -148,7 +148,7 @@ async def _show(adapter: ProviderAdapter, model: str, arguments: argparse.Namesp
 
 def _unknown(adapter: ProviderAdapter, model: str, listed: list[ModelInfo]) -> ModelInfo:
     from segue.config.validation import suggestion  # noqa: PLC0415
-    from segue.providers.adapter import ModelInfo  # noqa: PLC0415
+    from segue.providers.capabilities import ModelInfo  # noqa: PLC0415
 
     if any(known.id == model for known in listed):
         return ModelInfo(id=model)
@@ -161,13 +161,12 @@ def _unknown(adapter: ProviderAdapter, model: str, listed: list[ModelInfo]) -> M
 
 
 async def _pull(adapter: ProviderAdapter, model: str, arguments: argparse.Namespace) -> int:
-    from segue.providers.adapter import PullsModels  # noqa: PLC0415
-
     del arguments
-    if not isinstance(adapter, PullsModels):
+    pull = adapter.capabilities.pull_model
+    if pull is None:
         raise _cannot(adapter, "download models")
     with _progress_bar(f"{adapter.name}/{model}") as show:
-        await adapter.pull_model(model, show)
+        await pull(model, show)
     print_status(f"Downloaded {adapter.name}/{model}. Use it: segue -m {adapter.name}/{model}")
     return Exit.OK
 
@@ -208,12 +207,11 @@ def _progress_bar(name: str) -> Iterator[Callable[[PullProgress], None]]:
 
 
 async def _remove(adapter: ProviderAdapter, model: str, arguments: argparse.Namespace) -> int:
-    from segue.providers.adapter import PullsModels  # noqa: PLC0415
-
     del arguments
-    if not isinstance(adapter, PullsModels):
+    delete = adapter.capabilities.delete_model
+    if delete is None:
         raise _cannot(adapter, "remove models")
-    await adapter.delete_model(model)
+    await delete(model)
     print_status(f"Removed {adapter.name}/{model}.")
     return Exit.OK
 

@@ -24,7 +24,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from segue.errors import ProtocolError, SegueError, TransportError, UsageError
-from segue.providers.adapter import PullProgress
+from segue.providers.capabilities import PullProgress
 from segue.providers.embedded.weights import is_whole, shelf
 
 try:

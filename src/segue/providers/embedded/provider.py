@@ -12,7 +12,8 @@ from msgspec import structs
 from segue.conversation.events import Failed
 from segue.dialects.openai_chat import DIALECTS
 from segue.errors import UsageError
-from segue.providers.adapter import ModelInfo, Problem, ProviderAdapter
+from segue.providers.adapter import ProviderAdapter, RequestSent
+from segue.providers.capabilities import Capabilities, ModelInfo, Problem
 from segue.providers.embedded.download import Pull
 from segue.providers.embedded.engine import Engine, EngineSettings, is_installed, require_engine
 from segue.providers.embedded.forms import FORMS, offer_for, reply_grammar
@@ -26,11 +27,11 @@ from segue.transcript.rules import MediaRules
 from segue.transcript.text_tools.reader import TextToolReader
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from segue.conversation.events import Event
-    from segue.providers.adapter import ChatRequest, Health, PullProgress, Sent
+    from segue.providers.adapter import ChatRequest, StreamEvent
+    from segue.providers.capabilities import Health, OnEmbedded, OnPull, PullProgress
     from segue.providers.embedded.engine import Purpose
     from segue.providers.embedded.forms import FormName
     from segue.providers.embedded.weights import Weights
@@ -70,6 +71,17 @@ class EmbeddedProvider(ProviderAdapter):
         transport = EngineTransport(self._engine)
         endpoint = Endpoint(provider=name, dialect=_DIALECT, base_url=_ADDRESS, transport=transport)
         self._chat = Provider(endpoint, model=self.model)
+        self.capabilities = Capabilities(
+            count_tokens=self.count_tokens,
+            preview=self.preview,
+            list_models=self.list_models,
+            show_model=self.show_model,
+            pull_model=self.pull_model,
+            delete_model=self.delete_model,
+            embed=self.embed,
+            health=self.health,
+            validate_config=self.validate_config,
+        )
 
     @property
     def model(self) -> str:
@@ -83,7 +95,7 @@ class EmbeddedProvider(ProviderAdapter):
             weights.name == wanted and self._folder.has(weights) for weights in self._folder.all()
         )
 
-    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[Event]:
+    async def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
         try:
             offer, plain = self._as_text(request)
         except UsageError as error:
@@ -92,10 +104,10 @@ class EmbeddedProvider(ProviderAdapter):
         reader = TextToolReader(self._form.form.new_scanner(offer)) if offer.tools else None
         async with aclosing(self._chat.chat_stream(plain)) as events:
             async for event in events:
-                for read in (event,) if reader is None else reader.feed(event):
+                for read in (event,) if reader is None or type(event) is RequestSent else reader.feed(event):
                     yield read
 
-    def preview(self, request: ChatRequest) -> Sent:
+    def preview(self, request: ChatRequest) -> RequestSent:
         """The request that the engine would get."""
         return self._chat.preview(self._as_text(request)[1])
 
@@ -119,13 +131,13 @@ class EmbeddedProvider(ProviderAdapter):
             msgspec.json.encode({"model": body["model"], "messages": body["messages"]})
         )
 
-    async def generate_embeddings(
+    async def embed(
         self,
         texts: Sequence[str],
         *,
         model: str = "",
         dimensions: int | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: OnEmbedded | None = None,
     ) -> list[list[float]]:
         """The mean of what the model makes of each token. Read docs/embedded.md before you rely on it."""
         named = self._named(model)
@@ -154,7 +166,7 @@ class EmbeddedProvider(ProviderAdapter):
     async def show_model(self, name: str) -> ModelInfo:
         return self._info(self._folder.find(name))
 
-    async def pull_model(self, name: str, on_progress: Callable[[PullProgress], None] | None = None) -> None:
+    async def pull_model(self, name: str, on_progress: OnPull | None = None) -> None:
         """Fetch weights; one that was broken off goes on where it stopped. Cancelling it stops it at once."""
         loop = asyncio.get_running_loop()
 

@@ -11,7 +11,7 @@ from typing import Any, final
 import msgspec
 from msgspec import Struct
 
-from segue.providers.adapter import ModelType
+from segue.providers.capabilities import ModelType
 
 
 @final

@@ -15,7 +15,7 @@ from segue.errors import InvalidRequestError, SegueError, UsageError, while_doin
 
 if TYPE_CHECKING:
     from segue.dialects.card import ModelCard
-    from segue.providers.adapter import ModelInfo
+    from segue.providers.capabilities import ModelInfo
     from segue.providers.endpoint import Endpoint
     from segue.providers.services import Services
 

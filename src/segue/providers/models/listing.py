@@ -10,7 +10,7 @@ from msgspec import structs
 from segue.dialects.card import UNKNOWN, ModelCard
 from segue.dialects.registry import ALIASES, DIALECTS
 from segue.errors import InvalidRequestError, while_doing
-from segue.providers.adapter import ModelInfo
+from segue.providers.capabilities import ModelInfo
 from segue.providers.models.cards import card_for_model
 from segue.providers.models.catalog import KnownModel, known, known_model
 

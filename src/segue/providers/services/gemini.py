@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from segue.providers.adapter import ModelInfo, ModelType
+from segue.providers.capabilities import ModelInfo, ModelType
 from segue.providers.models.catalog import EmbeddingLimits, known, type_of
 from segue.providers.services.json_answer import in_path, text, told, whole
 from segue.providers.services.services import EmbeddingBatch, Services

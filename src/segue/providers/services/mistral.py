@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from segue.providers.adapter import ModelInfo, ModelType
+from segue.providers.capabilities import ModelInfo, ModelType
 from segue.providers.models.catalog import EmbeddingLimits, known, type_of
 from segue.providers.services.json_answer import in_path, moment, text, told, whole
 from segue.providers.services.openai_like import embedded

@@ -14,10 +14,10 @@ from segue.dialects.errors import FailedResponse
 from segue.dialects.ndjson import LineDecoder
 from segue.dialects.ollama.errors import error_from
 from segue.errors import TransportError, while_doing
-from segue.providers.adapter import ModelInfo, ModelType, PullProgress
+from segue.providers.capabilities import ModelInfo, ModelType, OnPull, PullProgress
 from segue.providers.models.catalog import EmbeddingLimits, known, type_of
 from segue.providers.services.json_answer import text, told, unreadable, whole
-from segue.providers.services.services import EmbeddingBatch, OnProgress, Services
+from segue.providers.services.services import EmbeddingBatch, Services
 from segue.providers.token_estimates import Estimator, family_of
 from segue.transports.transport import Timeouts
 
@@ -132,13 +132,13 @@ class _Progress(Struct):
     error: Any = None
 
 
-async def pull_model(endpoint: Endpoint, name: str, on_progress: OnProgress | None = None) -> None:
+async def pull_model(endpoint: Endpoint, name: str, on_progress: OnPull | None = None) -> None:
     """Fetch a model. Over only when the server said so: what ends before is an error."""
     with while_doing(f'Pulling "{name}" to {endpoint.provider} at {endpoint.base_url} failed'):
         await _pull(endpoint, name, on_progress)
 
 
-async def _pull(endpoint: Endpoint, name: str, on_progress: OnProgress | None) -> None:
+async def _pull(endpoint: Endpoint, name: str, on_progress: OnPull | None) -> None:
     body = msgspec.json.encode({"model": name, "stream": True})
     lines, last = LineDecoder(), ""
     async with endpoint.ask("POST", "/api/pull", body, timeouts=_PULLING) as answer:
@@ -155,7 +155,7 @@ async def _pull(endpoint: Endpoint, name: str, on_progress: OnProgress | None) -
         )
 
 
-def _tell(endpoint: Endpoint, line: bytes, on_progress: OnProgress | None) -> str:
+def _tell(endpoint: Endpoint, line: bytes, on_progress: OnPull | None) -> str:
     """What one line says, told on; an error inside a stream counts as much as one in place of it."""
     try:
         progress = msgspec.json.decode(line, type=_Progress)

@@ -7,14 +7,15 @@ Mistral's it ends with the version (``…/v1``), for Gemini's too (``…/v1beta`
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias, final
+from typing import Protocol, TypeAlias, final
 
 from msgspec import Struct
 
 from segue.conversation.options import Options
 from segue.conversation.usage import Usage
 from segue.dialects.card import ModelCard
-from segue.providers.adapter import ChatRequest, ModelInfo, PullProgress
+from segue.providers.adapter import ChatRequest
+from segue.providers.capabilities import ModelInfo, OnPull
 from segue.providers.endpoint import Endpoint
 from segue.providers.models.catalog import EmbeddingLimits
 
@@ -27,32 +28,36 @@ class EmbeddingBatch(Struct, frozen=True):
     usage: Usage = Usage()
 
 
-OnProgress: TypeAlias = Callable[[PullProgress], None]
-ListModels: TypeAlias = Callable[[Endpoint], Awaitable[list[ModelInfo]]]
-ShowModel: TypeAlias = Callable[[Endpoint, str], Awaitable[ModelInfo]]
-PullModel: TypeAlias = Callable[[Endpoint, str, OnProgress | None], Awaitable[None]]
-DeleteModel: TypeAlias = Callable[[Endpoint, str], Awaitable[None]]
-Embed: TypeAlias = Callable[[Endpoint, str, Sequence[str], int | None], Awaitable[EmbeddingBatch]]
+ListService: TypeAlias = Callable[[Endpoint], Awaitable[list[ModelInfo]]]
+ShowService: TypeAlias = Callable[[Endpoint, str], Awaitable[ModelInfo]]
+DeleteService: TypeAlias = Callable[[Endpoint, str], Awaitable[None]]
+EmbedService: TypeAlias = Callable[[Endpoint, str, Sequence[str], int | None], Awaitable[EmbeddingBatch]]
 """Model, texts, dimensions: one request, whose limits the caller minds."""
-CountTokens: TypeAlias = Callable[[Endpoint, str, bytes], Awaitable[int]]
+CountService: TypeAlias = Callable[[Endpoint, str, bytes], Awaitable[int]]
 """Model, and the body of a chat request in the endpoint's dialect."""
 FitOptions: TypeAlias = Callable[[ChatRequest, ModelCard], Options]
+
+
+class PullService(Protocol):
+    """Name of the model, and who is told how far it is."""
+
+    async def __call__(self, endpoint: Endpoint, name: str, on_progress: OnPull | None = None) -> None: ...
 
 
 @final
 class Services(Struct, frozen=True, kw_only=True):
     """Everything a kind of place offers beside chat."""
 
-    list_models: ListModels | None = None
-    show_model: ShowModel | None = None
+    list_models: ListService | None = None
+    show_model: ShowService | None = None
     shows_limits: bool = False
     """Whether that tells what a model can take, and costs next to nothing: then it is asked before the first chat."""
-    pull_model: PullModel | None = None
-    delete_model: DeleteModel | None = None
-    running_models: ListModels | None = None
+    pull_model: PullService | None = None
+    delete_model: DeleteService | None = None
+    running_models: ListService | None = None
     """Those in memory now; `context` is the window they were loaded with."""
-    embed: Embed | None = None
+    embed: EmbedService | None = None
     embedding_limits: EmbeddingLimits = EmbeddingLimits()
-    count_tokens: CountTokens | None = None
+    count_tokens: CountService | None = None
     new_fitting: Callable[[], FitOptions] | None = None
     """Makes the function that fits options to a request. It remembers what it gave to a session: one per provider."""
