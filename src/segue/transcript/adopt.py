@@ -15,6 +15,7 @@ from segue.conversation.blocks import status_of
 from segue.conversation.ids import mint
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message
+from segue.transcript import fast_paths
 from segue.transcript.closure import settle
 from segue.transcript.drafts import CallDraft, ModelDraft
 from segue.transcript.fast_adopt import adopt_fast
@@ -38,15 +39,9 @@ class Adoption(Struct, frozen=True):
 
 def adopt(messages: Sequence[Message], *, system: str = "", dialect: str = "") -> Adoption:
     """Make a decoded history ours. `dialect` is the one it was written in, for the repairs' sake."""
-    clean = adopt_fast(messages)
-    if clean is not None:
-        adopted, minted = clean
-        return Adoption(Conversation(tuple(adopted), system, minted))
-    return adopt_slow(messages, system=system, dialect=dialect)
-
-
-def adopt_slow(messages: Sequence[Message], *, system: str = "", dialect: str = "") -> Adoption:
-    """The same for any history: heard as a whole, so that results find their calls over any distance."""
+    fast = adopt_fast(messages) if fast_paths.enabled() else None
+    if fast is not None:
+        return Adoption(Conversation(tuple(fast[0]), system, fast[1]))
     builder = DraftBuilder()
     builder.add(messages)
     minted = _mint(builder.drafts)

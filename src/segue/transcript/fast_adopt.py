@@ -1,8 +1,7 @@
-"""A whole foreign history taken in at once: each message from its own speaker, each call answered in its turn.
+"""The fast path of `adopt` (see fast_paths): each message from its own speaker, each call answered in order.
 
-Nothing is decided here. Where any message is not plainly clean, the listener hears the whole history instead, which
-would give the same conversation; but most histories are clean, and taking them in without drafts is several times as
-fast. The constructors are written out for that reason alone.
+Most histories are clean, and adopting them without drafts is several times as fast. The constructors are written out
+for that reason alone.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _AskedCall: TypeAlias = tuple[str, str, str]
 
 
 def adopt_fast(messages: Sequence[Message]) -> tuple[list[Message], int] | None:
-    """The adopted messages and how many ids they took, without a single repair; nothing if it may take one."""
+    """The adopted messages and how many ids they took, without a single repair; None if it may take one."""
     adopted: list[Message] = []
     minted = index = 0
     count = len(messages)
@@ -50,13 +49,13 @@ def adopt_fast(messages: Sequence[Message]) -> tuple[list[Message], int] | None:
         if results:
             adopted.append(Message("tool", tuple(results)))
         elif index < count and messages[index].speaker == "model":
-            return None  # it may go on with the same reply
+            return None  # it may continue the same reply
         minted += len(calls)
     return adopted, minted
 
 
 def _own_reply(message: Message, minted: int, adopted: list[Message]) -> list[_AskedCall] | None:
-    """Add a model's message and give its calls; nothing if it holds what is not a model's to say."""
+    """Add a model's message and return its calls; None if it holds blocks that are not a model's."""
     calls: list[_AskedCall] = []
     owned: list[Block] = []
     for block in message.blocks:

@@ -1,8 +1,7 @@
-"""The common case at once: plain text of one speaker, or a reply whose calls are all answered in the next message.
+"""The fast path of `render` (see fast_paths): plain text of one speaker, or a reply with all its calls answered next.
 
-Nothing is decided here. Whatever is not plainly clean is left to the listener and the composer, which give the same
-steps; but most of any history is clean, and hearing and composing it in one go is several times as fast. The loops
-below are written out for that reason alone.
+Most of any history is clean, and composing it without drafts is several times as fast. The loops below are written out
+for that reason alone.
 """
 
 from __future__ import annotations

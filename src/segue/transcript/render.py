@@ -16,6 +16,7 @@ from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.json_safe import encodable
 from segue.conversation.message import Conversation
 from segue.errors import TranscriptError
+from segue.transcript import fast_paths
 from segue.transcript.composer import Composer
 from segue.transcript.drafts import Note
 from segue.transcript.fast_render import compose_exchange, compose_message
@@ -170,13 +171,15 @@ def _by_stretches(
     messages = conversation.messages
     resume: _Resume | None = None
     count = len(messages)
+    fast = fast_paths.enabled()
     try:
         while start < count:
             steps, repairs = len(composer.steps), len(composer.repairs)
             end = start + 2
             # A reply and its results, with more behind them: most of what agents say, so it is tried at once.
             if not (
-                end < count
+                fast
+                and end < count
                 and composer.ledger is None
                 and messages[start].speaker == "model"
                 and messages[start + 1].speaker == "tool"
@@ -188,7 +191,7 @@ def _by_stretches(
                     resume = _Resume(conversation, composer.fork(), set(keys), start)
                 if composer.ledger is not None:
                     _claim(messages, start, end, keys)
-                _compose_stretch(composer, messages, start, end)
+                _compose_stretch(composer, messages, start, end, fast=fast)
             if composer.notes:
                 composer.flush()
             if len(composer.repairs) > repairs:
@@ -212,11 +215,13 @@ def _end_of_stretch(messages: tuple[Message, ...], start: int, count: int) -> in
     return end
 
 
-def _compose_stretch(composer: Composer, messages: tuple[Message, ...], start: int, end: int) -> None:
+def _compose_stretch(
+    composer: Composer, messages: tuple[Message, ...], start: int, end: int, *, fast: bool
+) -> None:
     # Nothing in a plain user message can concern what follows it, so that may be clean or heard for itself.
-    if messages[start].speaker == "user" and compose_message(composer, messages[start], start):
+    if fast and messages[start].speaker == "user" and compose_message(composer, messages[start], start):
         start += 1
-    if start < end and not _compose_fast(composer, messages, start, end):
+    if start < end and not (fast and _compose_fast(composer, messages, start, end)):
         _compose_slow(composer, messages, start, end)
 
 

@@ -1,6 +1,6 @@
-"""The messages that nearly every request consists of, read at once; any other is left to the careful reader.
+"""The fast path of `decode_request` (see transcript/fast_paths): the messages of which most requests consist.
 
-Both give the same. Only the fields that the careful reader looks at are looked at here, without the way to each.
+Only the fields that the slow path looks at are looked at, without a path for errors to each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def read_fast(told: Any, origin: Origin) -> Message | None:
-    """A user's texts, a model's thoughts, texts and calls, or tools' texts; nothing if it is anything else."""
+    """A user's texts, a model's thoughts, texts and calls, or tools' texts; None if it is anything else."""
     if type(told) is not dict:
         return None
     role, content = told.get("role"), told.get("content")

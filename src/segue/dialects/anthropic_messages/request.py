@@ -20,6 +20,7 @@ from segue.dialects.errors import unencodable
 from segue.dialects.opaque_blocks import OpaqueBlockFilter, seal_block
 from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
 from segue.dialects.request_messages import check_target, split_by_speaker, take_system
+from segue.transcript import fast_paths
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
@@ -180,10 +181,11 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     model = text(body.get("model"), "model")
     origin = Origin(NAME, model=model)
     messages: list[Message] = []
+    try_fast = fast_paths.enabled()
     for index, message in enumerate(items(body.get("messages"), "messages")):
-        usual = read_fast(message, origin)
-        if usual is not None:
-            messages.append(usual)
+        fast = read_fast(message, origin) if try_fast else None
+        if fast is not None:
+            messages.append(fast)
             continue
         messages += _decode_message(record(message, f"messages[{index}]"), f"messages[{index}]", origin)
     system = _decode_system(body.get("system"))

@@ -1,7 +1,7 @@
-"""The contents that nearly every request consists of, read at once; any other is left to the careful reader.
+"""The fast path of `decode_request` (see transcript/fast_paths): the contents of which most requests consist.
 
-Both give the same. A part with exactly the fields counted here cannot hold what the careful reader looks for, in either
-of Google's spellings, so looking for it, which takes several times as long, is left out.
+A part with exactly the fields counted here cannot hold anything else that the slow path looks for, in either of Google's
+spellings, so that the search for it, which takes several times as long, is not needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def read_fast(told: Any, origin: Origin) -> Message | None:
-    """A user's texts, a model's texts and calls, or tools' results; nothing if it is anything else."""
+    """A user's texts, a model's texts and calls, or tools' results; None if it is anything else."""
     parts = told.get("parts") if type(told) is dict else None
     if type(parts) is not list or not parts:
         return None

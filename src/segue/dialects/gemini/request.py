@@ -21,6 +21,7 @@ from segue.dialects.gemini.settings import decode_options, decode_tools, encode_
 from segue.dialects.gemini.wire import SENTINELS, camel, field
 from segue.dialects.request_fields import items, record, text, wrong_type
 from segue.dialects.request_messages import check_target, split_by_speaker, take_system
+from segue.transcript import fast_paths
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
 
@@ -141,12 +142,13 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     options = decode_options(body)
     origin = Origin(NAME, model=options.model)
     messages: list[Message] = []
+    try_fast = fast_paths.enabled()
     contents = body.get("contents")
     single = isinstance(contents, (str, dict))  # the server takes one for a list of one
     for index, content in enumerate([contents] if single else items(contents, "contents")):
-        usual = read_fast(content, origin)
-        if usual is not None:
-            messages.append(usual)
+        fast = read_fast(content, origin) if try_fast else None
+        if fast is not None:
+            messages.append(fast)
             continue
         messages += _decode_content(content, f"contents[{index}]", origin)
     system = _decode_system(field(body, "systemInstruction"))

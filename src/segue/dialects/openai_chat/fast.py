@@ -1,7 +1,7 @@
-"""The messages that nearly every request consists of, read at once; any other is left to the careful reader.
+"""The fast path of `decode_request` (see transcript/fast_paths): the messages of which most requests consist.
 
-Both give the same. A message with exactly the fields counted here cannot hold what the careful reader looks for, so
-looking for it, which takes several times as long, is left out.
+A message with exactly the fields counted here cannot hold anything else that the slow path looks for, so that the
+search for it, which takes several times as long, is not needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def read_fast(told: Any, origin: Origin) -> Message | None:
-    """A user's text, a model's text and function calls, or a tool's text; nothing if it is anything else."""
+    """A user's text, a model's text and function calls, or a tool's text; None if it is anything else."""
     if type(told) is not dict:
         return None
     role, content = told.get("role"), told.get("content")

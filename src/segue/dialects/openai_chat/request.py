@@ -20,6 +20,7 @@ from segue.dialects.openai_chat.read_settings import read_options, read_tools
 from segue.dialects.openai_chat.reply import read_details
 from segue.dialects.openai_chat.settings import SettingsEncoder
 from segue.dialects.request_messages import check_target, take_system
+from segue.transcript import fast_paths
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, Transcript, UserStep
 
@@ -223,8 +224,9 @@ def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
     tools = read_tools(body, extra)
     options = read_options(body, extra)
     origin = Origin(variant.name, model=options.model)
+    try_fast = fast_paths.enabled()
     messages = [
-        read_fast(item, origin)
+        (read_fast(item, origin) if try_fast else None)
         or read_message(request_fields.record(item, f"messages[{index}]"), f"messages[{index}]", origin)
         for index, item in enumerate(request_fields.items(body.get("messages"), "messages"))
     ]

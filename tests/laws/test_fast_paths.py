@@ -1,0 +1,95 @@
+"""Law: every fast path gives what the slow path gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.conversation.blocks import ToolResult
+from segue.conversation.interaction import Interaction, Ledger
+from segue.conversation.message import Conversation, Message
+from segue.dialects.registry import DIALECTS
+from segue.errors import TranscriptError
+from segue.transcript import fast_paths
+from segue.transcript.adopt import adopt
+from segue.transcript.composer import Composer
+from segue.transcript.policy import DEFAULT
+from segue.transcript.render import _as_a_whole, render
+from segue.transcript.rules import Rules
+from strategies.fast_cases import (
+    anthropic_messages,
+    chat_messages,
+    foreign_histories,
+    gemini_contents,
+    own_histories,
+)
+from strategies.histories import conversations
+from strategies.targets import TARGETS, Replay, for_every_target
+
+T = TypeVar("T")
+
+
+def both(function: Callable[[], T]) -> tuple[T, T]:
+    """What a function gives with fast paths and without."""
+    fast = function()
+    with fast_paths.disabled():
+        assert not fast_paths.enabled()
+        return fast, function()
+
+
+@given(conversations(TARGETS["openai_chat"]))
+def test_any_history_is_adopted_alike(conversation: Conversation) -> None:
+    fast, slow = both(lambda: adopt(conversation.messages, system="s", dialect="d"))
+    assert fast == slow
+
+
+@given(foreign_histories())
+def test_a_history_in_good_order_is_adopted_alike(messages: list[Message]) -> None:
+    fast, slow = both(lambda: adopt(messages, system="s", dialect="d"))
+    assert fast == slow
+
+
+@pytest.mark.requirement("REQ-915-010")
+@given(data=st.data())
+@for_every_target
+def test_a_history_is_rendered_alike(rules: Rules, data: Replay) -> None:
+    conversation = data.draw(own_histories(rules))
+    ledger = None
+    if data.draw(st.booleans()):
+        known = data.draw(st.sampled_from(["x", "better", None]))
+        calls = {call.id: call for message in conversation.messages for call in message.calls if call.id}
+        ledger = Ledger(Interaction(call, ToolResult(call.id, call.name, known)) for call in calls.values())
+    fast, slow = both(lambda: render(conversation, ledger, rules))
+    whole = _as_a_whole(conversation, Composer(rules, DEFAULT, ledger))
+    assert fast.steps == slow.steps == whole.steps
+    assert sorted(map(str, fast.repairs)) == sorted(map(str, slow.repairs)) == sorted(map(str, whole.repairs))
+
+
+def decoded(name: str, field: str, messages: list[dict[str, Any]]) -> object:
+    """The request, or the error that it is refused with."""
+    try:
+        return DIALECTS[name].decode_request({"model": "m", field: messages})
+    except TranscriptError as error:
+        return error.as_dict()
+
+
+@given(st.lists(anthropic_messages(), max_size=3))
+def test_messages_of_anthropic_are_decoded_alike(messages: list[dict[str, Any]]) -> None:
+    fast, slow = both(lambda: decoded("anthropic", "messages", messages))
+    assert fast == slow
+
+
+@given(st.lists(gemini_contents(), max_size=3))
+def test_contents_of_gemini_are_decoded_alike(contents: list[dict[str, Any]]) -> None:
+    fast, slow = both(lambda: decoded("gemini", "contents", contents))
+    assert fast == slow
+
+
+@given(st.lists(chat_messages(), max_size=3))
+def test_messages_of_the_chat_wire_are_decoded_alike(messages: list[dict[str, Any]]) -> None:
+    fast, slow = both(lambda: decoded("openai_chat", "messages", messages))
+    assert fast == slow

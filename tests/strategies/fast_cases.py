@@ -1,0 +1,187 @@
+"""Histories and requests nearly as the fast paths take them: in good order, with a fault here and there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from segue.conversation.blocks import Block, Code, Media, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.message import Conversation, Message, model, tool, user
+from segue.transcript.rules import Rules
+from strategies.histories import FOREIGN, values
+
+SEAL = Seal(FOREIGN, "SEALED")
+raw_ids = st.sampled_from(("", "a", "b", "call_1", "c0"))
+tool_names = st.sampled_from(("read", "write", ""))
+SHOWN: tuple[Block, ...] = (
+    Text("hello"),
+    Text("", SEAL),
+    Media("image", url="https://x.invalid"),
+    Code("1"),
+)
+shown = st.sampled_from(SHOWN)
+THOUGHT: Block = Reasoning("hm", SEAL)
+
+
+@st.composite
+def answered_replies(draw: st.DrawFn) -> list[Message]:
+    """A model's message and results for some of its calls from the first on, in one message or in several."""
+    calls = [
+        ToolCall(
+            draw(raw_ids),
+            draw(tool_names),
+            draw(values),
+            "{}",
+            draw(raw_ids),
+            draw(st.sampled_from((None, SEAL))),
+        )
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    blocks: list[Block] = [*draw(st.lists(st.sampled_from((*SHOWN, THOUGHT)), max_size=2)), *calls]
+    messages = [
+        Message("model", tuple(draw(st.permutations(blocks))), draw(st.sampled_from((None, FOREIGN))))
+    ]
+    results = []
+    for call in messages[0].calls[: draw(st.integers(0, 3))]:
+        name = draw(st.sampled_from((call.name, call.name, "", "read")))
+        output = draw(values)
+        complete = draw(st.sampled_from((None, True)))
+        results.append(ToolResult(call.id, name, output, complete=complete, native_id=call.native_id))
+    cut = draw(st.integers(0, len(results)))
+    return messages + [tool(*part) for part in (results[:cut], results[cut:]) if part]
+
+
+@st.composite
+def foreign_histories(draw: st.DrawFn) -> list[Message]:
+    """Histories in good order, whose ids are used again or missing, and in which at most two messages changed place."""
+    messages: list[Message] = []
+    for _ in range(draw(st.integers(1, 5))):
+        if draw(st.integers(0, 4)):
+            blocks = tuple(draw(st.lists(shown, min_size=1, max_size=2)))
+            messages.append(Message("user", blocks, instruction=draw(st.booleans())))
+        messages += draw(answered_replies())
+    if draw(st.integers(0, 3)) == 0:
+        one, other = (draw(st.integers(0, len(messages) - 1)) for _ in "ab")
+        messages[one], messages[other] = messages[other], messages[one]
+    return messages
+
+
+texts = st.sampled_from(["a", "b c", "", " ", "é", "\ud800"])
+outputs = st.sampled_from(["x", "x", "x", "", " ", "é", "\ud800", 5, None])
+call_ids = st.sampled_from(["c0", "c1", "c2", "c3", "c4", ""])
+names = st.sampled_from(["read", "read", "read", "write", "no good"])
+raws = st.sampled_from(["{}", "{}", '{"a": 1}', "", "[]"])
+
+
+@st.composite
+def own_histories(draw: st.DrawFn, rules: Rules) -> Conversation:
+    made: list[Message] = [user("a")]
+    for _ in range(draw(st.integers(1, 5))):
+        if draw(st.integers(0, 5)) == 0:
+            instruction = draw(st.sampled_from([False, False, True]))
+            made.append(Message("user", (Text(draw(texts)),), instruction=instruction))
+        if draw(st.integers(0, 2)) == 0:
+            made.append(model(draw(texts), origin=draw(st.sampled_from([None, rules.target]))))
+            continue
+        calls = [
+            ToolCall(
+                draw(call_ids), draw(names), None, draw(raws), draw(st.sampled_from(["", "own", "abcDEF123"]))
+            )
+            for _ in range(draw(st.integers(1, 3)))
+        ]
+        blocks = [Text(draw(texts)) for _ in range(draw(st.integers(0, 1)))]
+        made.append(model(*blocks, *calls, origin=draw(st.sampled_from([None, rules.target]))))
+        media = draw(st.sampled_from([(), (), (), (Media("image", "image/png", "eA=="),)]))
+        made.append(tool(*(ToolResult(call.id, call.name, draw(outputs), media=media) for call in calls)))
+    return Conversation(tuple(made))
+
+
+def anthropic_messages() -> st.SearchStrategy[dict[str, Any]]:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}
+    text = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}
+    thought = {"type": "thinking", "thinking": "hm", "signature": "SEALED"}
+    strings = st.sampled_from(("", " ", "hello", "\ud800"))
+    odd: st.SearchStrategy[Any] = st.sampled_from(
+        (None, 1, True, [], {}, ["x"], [{"type": "text", "text": "x"}])
+    )
+    parts = st.sampled_from((call, result, text, thought)) | st.fixed_dictionaries(
+        {"type": st.sampled_from(("text", "tool_use", "tool_result", "thinking", "other"))},
+        optional={
+            "text": strings | odd,
+            "id": strings | odd,
+            "name": strings | odd,
+            "input": strings | odd,
+            "tool_use_id": strings | odd,
+            "content": strings | odd,
+            "is_error": st.booleans(),
+            "thinking": strings | odd,
+            "signature": strings | odd,
+        },
+    )
+    return st.fixed_dictionaries(
+        {"role": st.sampled_from(("user", "assistant", "system"))},
+        optional={"content": strings | odd | st.lists(parts, max_size=3), "unknown": odd},
+    )
+
+
+def gemini_contents() -> st.SearchStrategy[dict[str, Any]]:
+    call = {"functionCall": {"id": "1", "name": "read", "args": {"path": "a"}}}
+    result = {"functionResponse": {"name": "read", "response": {"output": "done"}}}
+    text = {"text": "hello"}
+    strings = st.sampled_from(("", " ", "hello", "skip_thought_signature_validator", "\ud800"))
+    odd: st.SearchStrategy[Any] = st.sampled_from((None, 1, True, [], {}, ["x"], {"a": 1}))
+
+    def sometimes(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+        return st.fixed_dictionaries({}, optional={**fields, "unknown": odd})
+
+    responses = odd | sometimes(output=strings | odd) | sometimes(error=strings)
+    parts = st.sampled_from((call, result, text)) | sometimes(
+        text=strings | odd,
+        thought=st.booleans(),
+        thoughtSignature=strings,
+        thought_signature=strings,
+        functionCall=sometimes(id=strings | odd, name=strings | odd, args=odd | strings),
+        function_call=sometimes(name=strings),
+        functionResponse=sometimes(id=strings, name=strings | odd, response=responses, parts=st.just([])),
+        inlineData=st.just({"mimeType": "image/png", "data": "aGVsbG8="}),
+    )
+    return st.fixed_dictionaries(
+        {"parts": strings | odd | st.lists(parts, max_size=3)},
+        optional={"role": st.sampled_from(("user", "model", "function", "system", "")), "unknown": odd},
+    )
+
+
+def chat_messages() -> st.SearchStrategy[dict[str, Any]]:
+    call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}
+    strings = st.sampled_from(("", " ", "hello", "\ud800"))
+    odd = st.sampled_from((None, 1, True, [], {}, ["x"], {"type": "text", "text": "x"}))
+    arguments = st.sampled_from(
+        ("", " ", "{}", '{"a": 1}', "[1]", '{"cut": "o', '{"a": "\ud800"}', {"a": 1}, None)
+    )
+
+    def sometimes(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+        """Objects in which any of these fields may be missing, and one that nobody knows may be there."""
+        return st.fixed_dictionaries({}, optional={**fields, "unknown": odd})
+
+    functions = sometimes(name=strings | odd, arguments=arguments)
+    calls = st.just(call) | sometimes(
+        id=strings | odd,
+        type=st.sampled_from(("function", "custom")),
+        function=functions,
+        custom=sometimes(name=strings, input=strings),
+        extra_content=st.just({"google": {"thought_signature": "SEALED"}}),
+    )
+    return st.fixed_dictionaries(
+        {"role": st.sampled_from(("user", "assistant", "tool", "function", "system"))},
+        optional={
+            "content": strings | odd,
+            "name": strings,
+            "tool_call_id": strings | odd,
+            "tool_calls": st.lists(calls, max_size=2) | odd,
+            "function_call": functions,
+            "refusal": strings,
+            "reasoning_content": strings,
+        },
+    )
