@@ -81,7 +81,6 @@ NAMES_TO_TELL_APART = {
     "Ask",
     "Context",
     "Entry",
-    "Finish",
     "Kind",
     "Line",
     "Message",

@@ -1,6 +1,6 @@
-"""What a chat tells while it works, in the order in which it happens.
+"""What a chat reports while it works, in the order in which it happens.
 
-Every event has a `type`, the word that scripts and JSON output know it by. A turn has exactly one `finish`.
+Every event has a `type`, the word for it in JSON output. A turn has exactly one `finish`.
 """
 
 from __future__ import annotations
@@ -38,82 +38,82 @@ __all__ = [
 ]
 
 
-class _Told(Struct, frozen=True, gc=False):
+class _Event(Struct, frozen=True, gc=False):
     @property
     def type(self) -> str:
         return str(self.__struct_config__.tag)
 
 
 @final
-class TextChunk(_Told, frozen=True, gc=False, tag="text"):
+class TextChunk(_Event, frozen=True, gc=False, tag="text"):
     """More of the answer."""
 
     text: str
 
 
 @final
-class ReasoningChunk(_Told, frozen=True, gc=False, tag="reasoning"):
+class ReasoningChunk(_Event, frozen=True, gc=False, tag="reasoning"):
     """More of what the model thinks."""
 
     text: str
 
 
 @final
-class MediaChunk(_Told, frozen=True, gc=False, tag="media"):
+class MediaChunk(_Event, frozen=True, gc=False, tag="media"):
     """An image or a sound that the model made."""
 
     media: Media
 
 
 @final
-class ToolCallStart(_Told, frozen=True, gc=False, tag="tool_call_start"):
+class ToolCallStart(_Event, frozen=True, gc=False, tag="tool_call_start"):
     """A call was taken over by the scheduler, under its canonical id."""
 
     call: ToolCall
 
 
 @final
-class ToolProgress(_Told, frozen=True, gc=False, tag="tool_progress"):
-    """A call is still running: what it says of itself."""
+class ToolProgress(_Event, frozen=True, gc=False, tag="tool_progress"):
+    """A call is still running, and reports how far it is."""
 
     call: ToolCall
     message: str
 
 
 @final
-class ToolCallResult(_Told, frozen=True, gc=False, tag="tool_call_result"):
-    """A call has ended. Told as soon as it has; in the conversation results stand in call order."""
+class ToolCallResult(_Event, frozen=True, gc=False, tag="tool_call_result"):
+    """A call has ended. Reported at once; in the conversation results stand in call order."""
 
     call: ToolCall
     result: ToolResult
     usage: Usage = Usage()
-    """Of models that the tool asked."""
+    """Of models that the tool used."""
     cost: float | None = None
 
 
 @final
-class Repaired(_Told, frozen=True, gc=False, tag="repair"):
-    """What the request about to be sent took to be sayable, where that is new."""
+class Repaired(_Event, frozen=True, gc=False, tag="repair"):
+    """What was changed so that the provider accepts the request about to be sent, where that is new."""
 
     repairs: tuple[Repair, ...]
     model: str = ""
 
 
 @final
-class Switch(_Told, frozen=True, gc=False, tag="switch"):
+class Switch(_Event, frozen=True, gc=False, tag="switch"):
     """Another model answers from now on."""
 
     previous: str
     model: str
     reason: str
     losses: tuple[Repair, ...] = ()
-    """What the new one cannot be told, or only in other words."""
+    """What the new model does not see, or sees in another form."""
     error: SegueError | None = None
     """Why the previous one did not answer."""
 
 
 @final
-class Retrying(_Told, frozen=True, gc=False, tag="retry"):
+class Retrying(_Event, frozen=True, gc=False, tag="retry"):
     """A request failed and is sent again, after a pause."""
 
     model: str
@@ -122,7 +122,7 @@ class Retrying(_Told, frozen=True, gc=False, tag="retry"):
 
 
 @final
-class Compaction(_Told, frozen=True, gc=False, tag="compaction"):
+class Compaction(_Event, frozen=True, gc=False, tag="compaction"):
     """The conversation was made shorter."""
 
     strategy: str
@@ -135,7 +135,7 @@ class Compaction(_Told, frozen=True, gc=False, tag="compaction"):
 
 
 @final
-class Warned(_Told, frozen=True, gc=False, tag="warning"):
+class Warned(_Event, frozen=True, gc=False, tag="warning"):
     """Something the user should know; nothing stops."""
 
     message: str
@@ -143,7 +143,7 @@ class Warned(_Told, frozen=True, gc=False, tag="warning"):
 
 
 @final
-class TurnComplete(_Told, frozen=True, gc=False, tag="turn_complete"):
+class TurnComplete(_Event, frozen=True, gc=False, tag="turn_complete"):
     """One exchange with the model is over, its calls included. Counted from 1 within the turn."""
 
     number: int
@@ -153,7 +153,7 @@ class TurnComplete(_Told, frozen=True, gc=False, tag="turn_complete"):
 
 
 @final
-class Finish(_Told, frozen=True, gc=False, tag="finish"):
+class Finish(_Event, frozen=True, gc=False, tag="finish"):
     """The turn is over: the last event of every turn, also after an error."""
 
     reason: TurnFinish
@@ -163,8 +163,8 @@ class Finish(_Told, frozen=True, gc=False, tag="finish"):
 
 
 @final
-class Error(_Told, frozen=True, gc=False, tag="error"):
-    """The turn cannot go on. The chat can: the next message starts a new turn."""
+class Error(_Event, frozen=True, gc=False, tag="error"):
+    """The turn failed. The chat can be used further: the next message starts a new turn."""
 
     error: SegueError
 
@@ -187,9 +187,9 @@ ChatEvent: TypeAlias = (
 )
 """Everything that a chat reports. A `match` over it can be exhaustive."""
 Emit: TypeAlias = Callable[[ChatEvent], None]
-"""Who is told of the events of a turn."""
+"""Receives the events of a turn."""
 Decision: TypeAlias = Literal["once", "always", "no"]
-"""What somebody who was asked about a call answers."""
+"""The answer to the question whether a call may run."""
 
 
 def as_dict(event: ChatEvent) -> dict[str, Any]:
@@ -199,5 +199,5 @@ def as_dict(event: ChatEvent) -> dict[str, Any]:
     def plain(value: object) -> object:
         return value.as_dict() if isinstance(value, SegueError) else str(value)
 
-    told: dict[str, Any] = msgspec.to_builtins(event, enc_hook=plain)
-    return {"type": event.type, **told}
+    fields: dict[str, Any] = msgspec.to_builtins(event, enc_hook=plain)
+    return {"type": event.type, **fields}

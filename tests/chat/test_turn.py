@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from segue.chat.turn import Ask, Intent, Outcome, RunTools, drive, take_turn
 from segue.conversation.blocks import Block, Reason, Text, ToolCall, ToolResult
-from segue.conversation.events import Finish, Reply
+from segue.conversation.events import FinishReason, Reply
 from segue.conversation.message import Message
 
 
-def reply(*ids: str, finish: Finish = "stop", text: str = "") -> Reply:
+def reply(*ids: str, finish: FinishReason = "stop", text: str = "") -> Reply:
     blocks: tuple[Block, ...] = (Text(text), *(ToolCall(call_id, "look", {}) for call_id in ids))
     return Reply(Message("model", blocks), finish)
 
@@ -59,7 +59,7 @@ def test_a_turn_that_would_go_on_for_ever_ends_once_at_its_limit(limit: int) -> 
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter", "error", "cancelled"])
-def test_calls_of_a_reply_that_broke_off_are_closed_and_never_run(finish: Finish) -> None:
+def test_calls_of_a_reply_that_broke_off_are_closed_and_never_run(finish: FinishReason) -> None:
     cut = reply("c0", finish=finish)
     seen, end = intents([cut, results("c0")])
     reason: Reason = "cancelled_by_user" if finish == "cancelled" else "provider_error"

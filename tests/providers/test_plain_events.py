@@ -12,8 +12,8 @@ from segue.conversation.events import (
     CallStarted,
     Event,
     Failed,
-    Finish,
     Finished,
+    FinishReason,
     MediaArrived,
     ReasoningDelta,
     ReplyStarted,
@@ -68,7 +68,7 @@ def test_arguments_that_cannot_be_parsed_are_neither_dropped_nor_made_up() -> No
     assert told[0]["value"] == {"id": "a", "name": "look", "args": None, "raw": '{"x": '}
 
 
-@pytest.mark.parametrize("reason", get_args(Finish))
+@pytest.mark.parametrize("reason", get_args(FinishReason))
 def test_every_reason_has_its_word(reason: Any) -> None:
     assert plain(Finished(reason)) == [
         {"type": "finish", "reason": "tool" if reason == "tool_calls" else reason}

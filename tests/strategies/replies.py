@@ -11,8 +11,8 @@ from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
     Event,
-    Finish,
     Finished,
+    FinishReason,
     ReasoningDelta,
     ReplyStarted,
     TextDelta,
@@ -59,7 +59,7 @@ def replies(draw: st.DrawFn, *, thinks: bool = True) -> list[Event]:
         if not parts:
             waiting.pop(position)
     events.append(UsageReported(draw(usages)))
-    reason: Finish = "tool_calls" if calls else draw(st.sampled_from(("stop", "length")))
+    reason: FinishReason = "tool_calls" if calls else draw(st.sampled_from(("stop", "length")))
     events.append(Finished(reason))
     return events
 

@@ -17,7 +17,7 @@ from segue.chat.attempt import unexpected
 from segue.chat.budget import OVER_BUDGET
 from segue.chat.exchange import Exchanges
 from segue.conversation.blocks import Reason, Text, ToolCall, ToolResult
-from segue.conversation.events import Finish, Reply
+from segue.conversation.events import FinishReason, Reply
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import SegueError
@@ -61,7 +61,7 @@ Outcome: TypeAlias = Reply | Message
 """What came of an intent: the reply that was asked for, or the message of the results."""
 Intents: TypeAlias = Generator[Intent, Outcome, TurnFinish]
 
-_ENDS: Mapping[Finish, TurnFinish] = {
+_ENDS: Mapping[FinishReason, TurnFinish] = {
     "stop": "complete",
     "tool_calls": "complete",
     "length": "length",
@@ -69,7 +69,7 @@ _ENDS: Mapping[Finish, TurnFinish] = {
     "cancelled": "cancelled",
     "error": "error",
 }
-_CUT: Mapping[Finish, Reason] = {
+_CUT: Mapping[FinishReason, Reason] = {
     "length": "provider_error",
     "content_filter": "provider_error",
     "error": "provider_error",
@@ -192,7 +192,7 @@ class Turn:
     # What it does
 
     async def run(self, message: Message | None) -> None:
-        """Everything up to `answer`, whatever happens; all events but `Finish`. None: resume the last turn."""
+        """Everything up to `answer`, whatever happens; all events but `FinishReason`. None: resume the last turn."""
         finish: TurnFinish = "error"
         error: SegueError | None = None
         try:

@@ -19,7 +19,7 @@ from segue.errors import SegueError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Finish: TypeAlias = Literal["stop", "length", "tool_calls", "cancelled", "content_filter", "error"]
+FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "cancelled", "content_filter", "error"]
 
 
 @final
@@ -96,7 +96,7 @@ class UsageReported(Struct, frozen=True, gc=False, tag="usage_reported"):
 class Finished(Struct, frozen=True, gc=False, tag="finished"):
     """The reply is over. `raw` is the provider's own word for why."""
 
-    reason: Finish
+    reason: FinishReason
     raw: str = ""
 
 
@@ -127,7 +127,7 @@ class Reply(Struct, frozen=True):
     """A whole reply: what was said, why it ended, what it cost."""
 
     message: Message
-    finish: Finish = "stop"
+    finish: FinishReason = "stop"
     usage: Usage = Usage()
     id: str = ""
     model: str = ""
@@ -194,7 +194,7 @@ class _Folding:
     def reply(self) -> Reply:
         blocks = tuple(block.finish() for block in self.blocks.values())
         message = Message("model", blocks, self._origin)
-        finish: Finish = "error"
+        finish: FinishReason = "error"
         if self._error is None and self._finished is not None:
             finish = self._finished.reason
         elif self._error is None:

@@ -30,7 +30,7 @@ from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent, S
 from segue.providers.capabilities import Capabilities, ModelInfo
 
 if TYPE_CHECKING:
-    from segue.conversation.events import Finish
+    from segue.conversation.events import FinishReason
     from segue.conversation.usage import Usage
 
 
@@ -46,7 +46,7 @@ Script: TypeAlias = Sequence[Line]
 
 
 def says(
-    text: str, *, reasoning: str = "", finish: Finish = "stop", usage: Usage | None = None
+    text: str, *, reasoning: str = "", finish: FinishReason = "stop", usage: Usage | None = None
 ) -> list[Line]:
     """A reply in words."""
     lines: list[Line] = [ReasoningDelta(0, reasoning)] if reasoning else []
@@ -63,7 +63,7 @@ def calls(*wishes: tuple[str, dict[str, Any]], text: str = "", usage: Usage | No
     return [*lines, *_end("tool_calls", usage)]
 
 
-def _end(finish: Finish, usage: Usage | None) -> list[Line]:
+def _end(finish: FinishReason, usage: Usage | None) -> list[Line]:
     counted: list[Line] = [] if usage is None else [UsageReported(usage)]
     return [*counted, Finished(finish)]
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, final
 from msgspec import Struct
 
 from segue.conversation.blocks import ToolCall, ToolResult
-from segue.conversation.events import Finish
+from segue.conversation.events import FinishReason
 from segue.conversation.interaction import Interaction
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
@@ -73,7 +73,7 @@ class ModelReplied(Struct, frozen=True, omit_defaults=True, tag="model_replied")
     """A reply is whole, or is all that came before it was cut off. Its calls bear their canonical ids."""
 
     message: Message
-    finish: Finish = "stop"
+    finish: FinishReason = "stop"
     usage: Usage = Usage()
     cost: float | None = None
     """Dollars, where prices are known."""

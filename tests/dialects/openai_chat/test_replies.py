@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall
-from segue.conversation.events import Event, Failed, Finish, Finished, Reply, fold
+from segue.conversation.events import Event, Failed, Finished, FinishReason, Reply, fold
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.dialects.openai_chat import DIALECTS
@@ -304,7 +304,9 @@ def replies(draw: st.DrawFn, name: str) -> Reply:
         blocks.append(Text(draw(texts)))
     blocks += draw(st.lists(calls, max_size=3))
     called = any(isinstance(block, ToolCall) for block in blocks)
-    finish: Finish = "tool_calls" if called else draw(st.sampled_from(["stop", "length", "content_filter"]))
+    finish: FinishReason = (
+        "tool_calls" if called else draw(st.sampled_from(["stop", "length", "content_filter"]))
+    )
     usage = draw(usages)
     if usage.reasoning_tokens and usage.output_tokens:  # reasoning is a part of the output
         usage = Usage(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens)

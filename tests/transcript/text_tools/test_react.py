@@ -16,8 +16,8 @@ from segue.conversation.events import (
     CallStarted,
     Event,
     Failed,
-    Finish,
     Finished,
+    FinishReason,
     ReasoningDelta,
     Reply,
     ReplyStarted,
@@ -68,7 +68,9 @@ def texts_of(transcript: Transcript) -> list[str]:
     return [message.text for message in transcript.conversation().messages]
 
 
-def read(text: str, *, reason: Finish = "stop", sizes: list[int] | None = None) -> tuple[Reply, ParsedReply]:
+def read(
+    text: str, *, reason: FinishReason = "stop", sizes: list[int] | None = None
+) -> tuple[Reply, ParsedReply]:
     """A reply as the reader tells it, fed in portions of these sizes."""
     reader = TextToolReader(ReActScanner())
     events: list[Event] = []

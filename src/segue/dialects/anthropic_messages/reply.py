@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from segue.conversation.blocks import Block
-    from segue.conversation.events import Event, Finish, Reply
+    from segue.conversation.events import Event, FinishReason, Reply
 
-FINISHES: Mapping[str, Finish] = {  # ANT-74
+FINISHES: Mapping[str, FinishReason] = {  # ANT-74
     "end_turn": "stop",
     "stop_sequence": "stop",
     "pause_turn": "stop",
@@ -44,7 +44,7 @@ FINISHES: Mapping[str, Finish] = {  # ANT-74
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
 }
-STOP_REASONS: Mapping[Finish, str] = {
+STOP_REASONS: Mapping[FinishReason, str] = {
     "stop": "end_turn",
     "length": "max_tokens",
     "tool_calls": "tool_use",
@@ -141,7 +141,7 @@ def encode_reply(reply: Reply) -> bytes:
     )
 
 
-def stop_reason(finish: Finish, raw: str) -> str:
+def stop_reason(finish: FinishReason, raw: str) -> str:
     """This wire's own word, if it was one; else its word for the same end."""
     return raw if FINISHES.get(raw) == finish else STOP_REASONS[finish]
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.conversation.blocks import Block, Seal
-    from segue.conversation.events import Event, Finish, Reply
+    from segue.conversation.events import Event, FinishReason, Reply
 
-FINISHES: Mapping[str, Finish] = {  # GEM-54
+FINISHES: Mapping[str, FinishReason] = {  # GEM-54
     "STOP": "stop",
     "MAX_TOKENS": "length",
     "CONTINUATION": "length",
@@ -70,7 +70,7 @@ _NUMBERED: Mapping[str | int, str] = {
     9: "MALFORMED_FUNCTION_CALL",
 }
 """Reasons by number, as servers with generated code may tell them."""
-FINISH_REASONS: Mapping[Finish, str] = {
+FINISH_REASONS: Mapping[FinishReason, str] = {
     "stop": "STOP",
     "tool_calls": "STOP",  # GEM-53
     "length": "MAX_TOKENS",
@@ -225,7 +225,7 @@ class ReplyReader:
         elif signature:
             events.append(Sealed(self._index, signature, "thought", "text"))
 
-    def _finish(self, reason: str, events: list[Event], default: Finish = "stop") -> None:
+    def _finish(self, reason: str, events: list[Event], default: FinishReason = "stop") -> None:
         if self.over:
             return
         self._close_call(events)
@@ -310,7 +310,7 @@ def encode_reply(reply: Reply) -> bytes:
     )
 
 
-def finish_reason(finish: Finish, raw: str) -> str:
+def finish_reason(finish: FinishReason, raw: str) -> str:
     """This wire's own word, if it was one; else its word for the same end."""
     known = FINISHES.get(raw)
     return raw if known == finish or (known == "stop" and finish == "tool_calls") else FINISH_REASONS[finish]

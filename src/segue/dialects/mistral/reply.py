@@ -33,10 +33,10 @@ from segue.transcript.value_text import arguments_of, json_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.conversation.events import Event, Finish, Reply
+    from segue.conversation.events import Event, FinishReason, Reply
     from segue.conversation.message import Message
 
-FINISHES: Mapping[str, Finish] = {  # MIS-23
+FINISHES: Mapping[str, FinishReason] = {  # MIS-23
     "stop": "stop",
     "length": "length",
     "model_length": "length",
@@ -44,7 +44,7 @@ FINISHES: Mapping[str, Finish] = {  # MIS-23
     "content_filter": "content_filter",
     "error": "error",
 }
-FINISH_REASONS: Mapping[Finish, str] = {
+FINISH_REASONS: Mapping[FinishReason, str] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
@@ -243,7 +243,7 @@ def encode_reply(reply: Reply) -> bytes:
     )
 
 
-def finish_reason(finish: Finish, raw: str) -> str:
+def finish_reason(finish: FinishReason, raw: str) -> str:
     """This wire's own word, if it was one; else its word for the same end."""
     return raw if FINISHES.get(raw) == finish else FINISH_REASONS[finish]
 

@@ -30,16 +30,16 @@ from segue.transcript.value_text import arguments_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.conversation.events import Event, Finish, Reply
+    from segue.conversation.events import Event, FinishReason, Reply
     from segue.conversation.message import Message
 
-FINISHES: Mapping[str, Finish] = {
+FINISHES: Mapping[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
     "load": "stop",
     "unload": "stop",
 }  # OLL-22
-DONE_REASONS: Mapping[Finish, str] = {"length": "length"}
+DONE_REASONS: Mapping[FinishReason, str] = {"length": "length"}
 NEVER = "1970-01-01T00:00:00Z"
 """The time a reply was made is not told: nothing here knows a clock."""
 
@@ -160,7 +160,9 @@ def encode_reply(reply: Reply) -> bytes:
     return wire.ENCODER.encode(last_line(reply.model, message, reply.finish, reply.raw_finish, reply.usage))
 
 
-def last_line(model: str, message: dict[str, Any], finish: Finish, raw: str, usage: Usage) -> dict[str, Any]:
+def last_line(
+    model: str, message: dict[str, Any], finish: FinishReason, raw: str, usage: Usage
+) -> dict[str, Any]:
     own = raw in FINISHES and (finish == "tool_calls" or FINISHES[raw] == finish)
     line: dict[str, Any] = {
         "model": model,

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.conversation.blocks import ToolCall
-    from segue.conversation.events import Event, Finish, Reply
+    from segue.conversation.events import Event, FinishReason, Reply
     from segue.dialects.openai_chat.wire import Variant
 
 _ENCODER = msgspec.json.Encoder()
-OWN_WORDS: Mapping[str, Finish] = {
+OWN_WORDS: Mapping[str, FinishReason] = {
     word: FINISHES[word] for word in ("stop", "length", "tool_calls", "content_filter", "function_call")
 }
-FINISH_WORDS: Mapping[Finish, str] = {
+FINISH_WORDS: Mapping[FinishReason, str] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
@@ -128,7 +128,7 @@ def image_of(media: Media) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url_of(media)}}
 
 
-def finish_word(reason: Finish, raw: str) -> str:
+def finish_word(reason: FinishReason, raw: str) -> str:
     """This wire's own word if the reply ended with one, else the one that comes nearest."""
     if raw == "refusal":
         return "stop"

@@ -29,11 +29,11 @@ from segue.errors import OverloadError, ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.conversation.events import Event, Finish
+    from segue.conversation.events import Event, FinishReason
     from segue.dialects.openai_chat.wire import Chunk, Counts, Piece, Portion, Variant
     from segue.errors import SegueError
 
-FINISHES: Mapping[str, Finish] = {
+FINISHES: Mapping[str, FinishReason] = {
     "stop": "stop",
     "eos": "stop",
     "end_turn": "stop",

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from segue.conversation.blocks import Block
-    from segue.conversation.events import Event, Finish, Reply
+    from segue.conversation.events import Event, FinishReason, Reply
 
-_INCOMPLETE: Mapping[Any, Finish] = {  # RESP-62
+_INCOMPLETE: Mapping[Any, FinishReason] = {  # RESP-62
     "max_output_tokens": "length",
     "max_messages": "length",
     "content_filter": "content_filter",
@@ -257,7 +257,7 @@ def item_id(reply_id: str, index: int) -> str:
     return f"{reply_id.removeprefix('resp_')}_{index}"
 
 
-def status_of(finish: Finish, raw: str) -> tuple[str, dict[str, str] | None]:
+def status_of(finish: FinishReason, raw: str) -> tuple[str, dict[str, str] | None]:
     """The status of a response that ended so, and the details if it is incomplete."""
     if finish == "cancelled":
         return "cancelled", None

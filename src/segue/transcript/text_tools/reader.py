@@ -20,7 +20,7 @@ from segue.conversation.events import (
 )
 
 if TYPE_CHECKING:
-    from segue.conversation.events import Finish
+    from segue.conversation.events import FinishReason
     from segue.transcript.text_tools.form import ParsedReply, ReplyScanner, Section
 
 _CALL_ID = 9
@@ -73,7 +73,7 @@ class TextToolReader:
         """The events still missing; none after a `Finished` or `Failed` was fed."""
         return [] if self._over else self._finish("stop", "")
 
-    def _finish(self, reason: Finish, raw: str) -> list[Event]:
+    def _finish(self, reason: FinishReason, raw: str) -> list[Event]:
         self._over = True
         self._cut_off = reason not in ("stop", "tool_calls")
         events = self._section_events(self._scanner.close())
