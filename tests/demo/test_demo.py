@@ -195,9 +195,9 @@ def test_what_happens_is_told_turn_by_turn(text: str) -> None:
     assert "→ Mistral · " in text
     assert "503 The model is overloaded." in text
     assert text.count("→ interrupted by the user") == 4
-    assert "2 signatures of its own, byte for byte; the prefix they are bound to is unbroken" in text
-    assert re.search(r"compacts \d+ tokens into \d+, which fit here: claude-opus-5-5 sums up", text)
-    assert re.search(r"wire     1 request accepted · \d+ of \d+ tokens from its cache", text)
+    assert "2 signatures of its own, byte for byte; the signed prefix is unchanged" in text
+    assert re.search(r"compacts \d+ tokens to \d+, to fit this model: claude-opus-5-5 wrote a summary", text)
+    assert re.search(r"provider 1 request accepted · \d+ of \d+ tokens cached", text)
 
 
 def test_what_is_written_fits_on_a_page_and_ends_with_two_lines(text: str) -> None:
@@ -207,8 +207,8 @@ def test_what_is_written_fits_on_a_page_and_ends_with_two_lines(text: str) -> No
     assert not any(line != line.rstrip() for line in lines)
     assert lines[-3:] == [
         "",
-        "With segue: 18 of 18 requests accepted, on 7 of 7 wires.",
-        "Without it: 6 of 7 wires refused the same history.",
+        "With segue: 18 of 18 requests accepted, on 7 of 7 wire formats.",
+        "Without it: 6 of 7 refused the same history.",
     ]
 
 
@@ -248,7 +248,7 @@ def test_a_provider_that_is_overloaded_for_a_moment_is_asked_again(
 ) -> None:
     assert show(spoilt(refusal(503)), fast=True) == 0
     told = capsys.readouterr().out
-    assert re.search(r"answers  503 .* It is asked\s+again\.", told)
+    assert re.search(r"error    503 .*\s+Retrying\.", told)
     assert "With segue: 18 of 18" in told
 
 
@@ -271,7 +271,7 @@ def test_the_command_ends_well_and_by_itself_and_is_plain_when_piped() -> None:
     assert time.monotonic() - started < 30
     assert "\x1b" not in ended.stdout
     assert ended.stderr == ""
-    assert ended.stdout.endswith("Without it: 6 of 7 wires refused the same history.\n")
+    assert ended.stdout.endswith("Without it: 6 of 7 refused the same history.\n")
 
 
 def test_a_terminal_without_arrows_does_not_end_the_demo() -> None:

@@ -1,4 +1,4 @@
-"""The whole demo: the emulators on loopback, one chat through all of them, then its history unrepaired."""
+"""Runs the demo: the emulators on loopback, one chat through all of them, then its history unrepaired."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ if TYPE_CHECKING:
     from segue.providers.provider import Provider
 
 _BREATH = 20
-"""So many delays make the pause after a turn."""
+"""The pause after a turn, in delays."""
 _AT_ONCE = RetrySettings(attempts=1)
-"""Of a router that has somebody else to ask: readers need not wait for a second refusal."""
+"""A router with another provider to ask: readers need not wait for a retry."""
 
 
 @final
 class DemoResult(Struct, frozen=True):
-    """How it went, told by the emulators' own log: one entry for each request, with its verdict."""
+    """The log of the emulators: one entry for each request, with its verdict."""
 
     all_wires: int
     rendered: tuple[Entry, ...]
-    """What was asked in the story."""
+    """Requests of the story."""
     unrepaired: tuple[Entry, ...]
-    """What was asked afterwards."""
+    """Requests with the unrepaired history."""
     broken: bool
-    """Whether the story came to a stop."""
+    """Whether a turn of the story failed."""
     conversation: Conversation
-    """All that was said until it was summed up."""
+    """The conversation before it was compacted."""
 
     @property
     def well(self) -> bool:
@@ -62,7 +62,7 @@ class DemoResult(Struct, frozen=True):
 
     @property
     def sent(self) -> int:
-        """Requests of the story that were judged; what broke it counts, whoever is to blame."""
+        """Requests of the story with a verdict; a failure counts, whatever its cause."""
         return self.accepted + max(count(self.rendered, "refused"), int(self.broken))
 
     @property
@@ -71,7 +71,7 @@ class DemoResult(Struct, frozen=True):
 
     @property
     def wires(self) -> int:
-        """How many accepted something."""
+        """Wire formats that accepted a request."""
         return len({(entry.provider, entry.path) for entry in self.rendered if entry.verdict == "accepted"})
 
     @property
@@ -103,14 +103,14 @@ class _Play:
             wire.provider: LoggedProvider(_connect(served, wire.provider), self._log)
             for wire in story.wires.values()
         }
-        self._said = Conversation()
+        self._conversation = Conversation()
 
     async def run(self) -> DemoResult:
         story = self._story
         async with Chat(
             self._model(story.turns[0]), tools=Shop().tools, system=story.system, providers=self._providers
         ) as chat:
-            broken = await self._tell(chat)
+            broken = await self._run_turns(chat)
             rendered = tuple(self._emulator.log)
             if not broken:
                 await self._send_unrepaired(chat)
@@ -119,15 +119,15 @@ class _Play:
             rendered=rendered,
             unrepaired=tuple(self._emulator.log)[len(rendered) :],
             broken=broken,
-            conversation=self._said,
+            conversation=self._conversation,
         )
 
-    async def _tell(self, chat: Chat) -> bool:
-        """The turns until the end, or until one is refused. Whether one was."""
+    async def _run_turns(self, chat: Chat) -> bool:
+        """Run all turns, or until one is refused; returns whether one was."""
         for number, turn in enumerate(self._story.turns, 1):
             if number > 1:
                 await chat.switch(self._model(turn))
-            error = await self._take(number, turn, chat)
+            error = await self._run_turn(number, turn, chat)
             if error is not None:
                 self._screen.refused(error)
                 return True
@@ -143,12 +143,12 @@ class _Play:
         profile = Profile(name=" or ".join(turn.wires), members=tuple(members), retry=_AT_ONCE)
         return build_router(profile, facts_from(self._providers), resolve=members.__getitem__)
 
-    async def _take(self, number: int, turn: StoryTurn, chat: Chat) -> SegueError | None:
-        """One turn, shown while it happens; why it failed, if it did."""
+    async def _run_turn(self, number: int, turn: StoryTurn, chat: Chat) -> SegueError | None:
+        """One turn, shown while it happens; returns its error, if any."""
         replies = tuple(structs.replace(reply, delay=self._delay) for reply in turn.replies)
         perform(Script(replies=replies, faults=turn.faults), self._emulator)
         before = len(self._emulator.log)
-        self._screen.asked(number, self._story.wires[turn.wires[0]], turn)
+        self._screen.begin_turn(number, self._story.wires[turn.wires[0]], turn)
         ended, usage, whole = 0, Usage(), True
         async for event in chat.stream(turn.user, *turn.shown):
             self._show(event)
@@ -159,17 +159,17 @@ class _Play:
             elif ended == turn.cancel_after:
                 chat.cancel()
         if whole:
-            self._said = chat.conversation
+            self._conversation = chat.conversation
         if chat.answer is not None and chat.answer.error is not None:
             return chat.answer.error
         accepted = count(tuple(self._emulator.log)[before:], "accepted")
-        if self._log.asked is not None:
-            self._screen.arrived(self._log.asked, usage, accepted)
+        if self._log.last is not None:
+            self._screen.arrived(self._log.last, usage, accepted)
         return None
 
     def _show(self, event: ChatEvent) -> None:
         log, screen = self._log, self._screen
-        # A chat has no words for a thought without words. The wire knew of it before what follows was told.
+        # A chat has no event for reasoning without text; the log has it before the next event is shown.
         if log.take_sealed():
             screen.sealed()
         if type(event) is Switch and log.error is not None:
@@ -180,15 +180,15 @@ class _Play:
             screen.event(event)
 
     async def _send_unrepaired(self, chat: Chat) -> None:
-        """The history as it is, to every wire."""
+        """Send the history as it is to every wire format."""
         self._screen.unrepaired()
         for wire in self._story.wires.values():
-            body = unrepaired.body(self._said, chat.ledger, wire)
+            body = unrepaired.body(self._conversation, chat.ledger, wire)
             self._screen.judged(wire, await _refusal(self._providers[wire.provider].provider, wire, body))
 
 
 def _connect(served: Served, provider: str) -> Provider:
-    """The provider as everybody has it, at another address: the emulators have the paths of the real ones."""
+    """The provider as configured by default, at the address of its emulator, which has the same paths."""
     path = urlsplit(addresses().providers[provider].base_url).path
     config = ProviderConfig(base_url=served.url(provider) + path, api_key=Secret("demo"))
     return connect(provider, config, environ={}, keyring=False)

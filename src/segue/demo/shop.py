@@ -1,4 +1,4 @@
-"""The shop of the story and its tools: tiny functions of little state, so that every run tells the same."""
+"""The tools of the story: an online shop in tiny functions with little state, so that every run is the same."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _QUERIES = {"orders": [{"query": "SELECT total FROM cart_rows", "per_order": 40}
 _CHANGES = {841: ["9c1e read totals row by row", "77d0 new button"], 840: ["51ab faster images"]}
 _REGIONS = {"frankfurt": 2390, "dublin": 2410, "virginia": 2380, "oregon": 2405, "singapore": 2440}
 _ORDER_SECONDS = 10.0
-"""Longer than anybody in the story waits for."""
+"""Longer than the user of the story waits."""
 
 
 @final
 class Shop:
-    """An online shop in trouble. Its tools are coroutines: they end in an order that no thread decides."""
+    """An online shop in trouble. Its tools are coroutines: they end in a fixed order, whatever threads do."""
 
     def __init__(self) -> None:
         self._live = 841

@@ -1,4 +1,4 @@
-"""The story as data: the wires, and turn by turn who is asked what, what is answered and what goes wrong."""
+"""The story as data: the wire formats, and for each turn the model, the prompt, the replies and the faults."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CHART: Final = (
     "iVBORw0KGgoAAAANSUhEUgAAAGAAAAAoAQAAAAAp6MKUAAAAS0lEQVR42mP4jwQYaMH5dzt32+1cKOeXp8okTxUo5wcDGEA4H3ByHuDkHMDJ"
     "acDJYcDF+YeT8wcn5wdOzgecnAc4OQdwchqwcagKAIVjAO6FSnRpAAAAAElFTkSuQmCC"
 )
-"""A latency that rises and stays: a picture of 96 by 40 points."""
+"""A chart of a latency that rises and stays: 96 by 40 pixels."""
 
 
 @final
 class Wire(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a turn can go: a model at an emulated provider, and the dialect that is spoken there."""
+    """A model at an emulated provider, and its dialect."""
 
     title: str
     dialect: str
@@ -35,19 +35,19 @@ class Wire(Struct, frozen=True, forbid_unknown_fields=True):
 
 @final
 class StoryTurn(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the user says, who is asked, and what the model is going to answer."""
+    """The prompt of the user, the models to ask, and their replies."""
 
     wires: tuple[str, ...]
     """In the order in which they are tried."""
     user: str
     replies: tuple[Reply, ...]
     image: str = ""
-    """The name of a picture that the user shows."""
+    """The name of an image that the user attaches."""
     cancel_after: int | None = None
-    """The user loses patience when so many calls of the turn have ended."""
+    """The user cancels when this many calls of the turn have ended."""
     faults: tuple[Fault, ...] = ()
     context: int | None = None
-    """Tokens that fit, where the machine is smaller than the model."""
+    """The context window, if the machine allows less than the model."""
 
     @property
     def shown(self) -> tuple[Media, ...]:
@@ -63,7 +63,7 @@ class Story(Struct, frozen=True, forbid_unknown_fields=True):
     turns: tuple[StoryTurn, ...]
 
     def routes(self, turn: StoryTurn) -> tuple[Route, ...]:
-        """Where a turn may go."""
+        """The routes of a turn, in the order in which they are tried."""
         return tuple(
             Route(provider=wire.provider, model=wire.model, options=wire.options, context=turn.context)
             for wire in (self.wires[name] for name in turn.wires)

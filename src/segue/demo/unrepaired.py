@@ -1,7 +1,7 @@
-"""The same history without segue: spelled for each wire as its schema says, and nothing else looked after.
+"""The same history without segue: encoded for each wire format as its schema says, without repairs.
 
-Ids stay as their makers gave them, calls that were never answered stay so, thoughts and signatures go along to
-whoever is asked next. It is what a program sends that keeps a list of messages and changes the base URL.
+Ids stay as they were issued, unanswered calls stay unanswered, reasoning and signatures go to every model. This is
+what a program sends that keeps a list of messages and changes the base URL.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _TOOLS: Final = Shop().specs
 
 
 def body(conversation: Conversation, ledger: Mapping[str, Interaction], wire: Wire) -> bytes:
-    """The request as the wire spells it."""
+    """The request body for a wire format."""
     conversation = structs.replace(conversation, messages=tuple(_unanswered(conversation)))
     ids = {call_id: interaction.call.native_id for call_id, interaction in ledger.items()}
-    spelled = _SPELLINGS[wire.dialect](conversation, ids)
+    fields = _ENCODERS[wire.dialect](conversation, ids)
     if wire.dialect != "gemini":
-        spelled["model"] = wire.model
-    return json.dumps(spelled).encode()
+        fields["model"] = wire.model
+    return json.dumps(fields).encode()
 
 
 def _unanswered(conversation: Conversation) -> Iterator[Message]:
-    """What was said without the results that no tool gave: nobody else writes down that a call was interrupted."""
+    """The messages without synthetic results: only segue records that a call was interrupted."""
     for message in conversation.messages:
         kept = (block for block in message.blocks if type(block) is not ToolResult or block.reason is None)
         yield structs.replace(message, blocks=tuple(kept))
@@ -47,7 +47,7 @@ def _of(message: Message, kind: type[Block]) -> list[Any]:
     return [block for block in message.blocks if type(block) is kind]
 
 
-def _said(result: ToolResult) -> str:
+def _output_text(result: ToolResult) -> str:
     return json.dumps(result.output) if result.error is None else result.error
 
 
@@ -76,7 +76,7 @@ def _chat_messages(message: Message, ids: Mapping[str, str]) -> Iterator[Fields]
             yield {
                 "role": "tool",
                 "tool_call_id": ids[result.call_id],
-                "content": _said(result),
+                "content": _output_text(result),
             }
     elif message.speaker == "user":
         content: list[Fields] = [{"type": "text", "text": message.text}]
@@ -105,8 +105,8 @@ def _chat_reply(message: Message) -> Fields:
 
 
 def _ollama(conversation: Conversation, ids: Mapping[str, str]) -> Fields:
-    spelled = _chat(conversation, ids)
-    for message, source in zip(spelled["messages"], _sources(conversation), strict=True):
+    fields = _chat(conversation, ids)
+    for message, source in zip(fields["messages"], _sources(conversation), strict=True):
         if "reasoning_content" in message:
             message["thinking"] = message.pop("reasoning_content")
         for call in message.get("tool_calls", ()):
@@ -114,7 +114,7 @@ def _ollama(conversation: Conversation, ids: Mapping[str, str]) -> Fields:
         if isinstance(message["content"], list) and source is not None:
             message["content"] = source.text
             message["images"] = [media.data for media in _of(source, Media)]
-    return {**spelled, "stream": False}
+    return {**fields, "stream": False}
 
 
 def _sources(conversation: Conversation) -> Iterator[Message | None]:
@@ -158,7 +158,7 @@ def _anthropic_block(block: Block, ids: Mapping[str, str]) -> Fields:
             return {
                 "type": "tool_result",
                 "tool_use_id": ids[block.call_id],
-                "content": _said(block),
+                "content": _output_text(block),
             }
         case Media():
             source = {"type": "base64", "media_type": block.mime, "data": block.data}
@@ -235,7 +235,7 @@ def _items(message: Message, ids: Mapping[str, str]) -> Iterator[Fields]:
                 }
             case ToolResult():
                 call_id = ids[block.call_id]
-                yield {"type": "function_call_output", "call_id": call_id, "output": _said(block)}
+                yield {"type": "function_call_output", "call_id": call_id, "output": _output_text(block)}
             case Media():
                 image = {"type": "input_image", "image_url": f"data:{block.mime};base64,{block.data}"}
                 yield {"type": "message", "role": role, "content": [image]}
@@ -243,7 +243,7 @@ def _items(message: Message, ids: Mapping[str, str]) -> Iterator[Fields]:
                 assert_never(block)
 
 
-_SPELLINGS: Final[Mapping[str, Callable[[Conversation, Mapping[str, str]], Fields]]] = {
+_ENCODERS: Final[Mapping[str, Callable[[Conversation, Mapping[str, str]], Fields]]] = {
     "openai_chat": _chat,
     "mistral": _chat,
     "kimi": _chat,

@@ -1,6 +1,6 @@
-"""Sees what goes over the wire: each request as it was sent, and what the chat does not tell of its reply.
+"""Records what goes over the wire: each request as it was sent, and details of its reply that a chat does not report.
 
-What is told of a request is read from its bytes, as the other side reads them, and compared with the conversation.
+A request is described from its bytes, as the provider reads them, compared with the conversation.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ if TYPE_CHECKING:
 
 @final
 class SentRequest(Struct, frozen=True):
-    """A request of the story: what was to be said, and what was sent."""
+    """A request of the story: the messages, and what was sent."""
 
     messages: tuple[Message, ...]
     sent: RequestSent
     bound: bool
-    """Whether the target's seals hold only under the exact prefix they were made under."""
+    """Whether the target's seals are valid only after the exact prefix they were made for."""
 
 
 @final
 class RequestRepairs(Struct, frozen=True):
-    """What it took to make a request sayable, and what of it is the target's own."""
+    """What was repaired in a request, and what the target gets back."""
 
     repairs: tuple[Repair, ...]
     closed: int
-    """Calls that were interrupted: nobody but the scheduler gave them a result."""
-    respelled: tuple[tuple[str, str], ...]
-    """Ids of calls: as their makers gave them, and as the target is told them."""
+    """Interrupted calls, which have a synthetic result."""
+    converted: tuple[tuple[str, str], ...]
+    """Call ids: as issued, and as sent to the target."""
     replayed: tuple[Seal, ...]
-    """What the target sealed itself and now gets back, byte for byte."""
+    """The target's own seals, which it gets back byte for byte."""
 
 
-def request_repairs(asked: SentRequest) -> RequestRepairs:
-    dialect = DIALECTS[asked.sent.origin.dialect]
-    told = dialect.decode_request(msgspec.json.decode(asked.sent.body)).messages
-    own = {seal.payload: seal for seal in _seals(asked.messages) if seal.origin == asked.sent.origin}
-    results = [block for message in asked.messages for block in message.blocks if type(block) is ToolResult]
-    ids = zip(_ids(asked.messages), _ids(told), strict=True)
+def request_repairs(request: SentRequest) -> RequestRepairs:
+    dialect = DIALECTS[request.sent.origin.dialect]
+    sent = dialect.decode_request(msgspec.json.decode(request.sent.body)).messages
+    own = {seal.payload: seal for seal in _seals(request.messages) if seal.origin == request.sent.origin}
+    results = [block for message in request.messages for block in message.blocks if type(block) is ToolResult]
+    ids = zip(_ids(request.messages), _ids(sent), strict=True)
     return RequestRepairs(
-        repairs=asked.sent.repairs,
+        repairs=request.sent.repairs,
         closed=sum(result.reason is not None for result in results),
-        respelled=tuple((made, spelled) for made, spelled in ids if made != spelled),
-        replayed=tuple(own[seal.payload] for seal in _seals(told) if seal.payload in own),
+        converted=tuple((issued, sent_id) for issued, sent_id in ids if issued != sent_id),
+        replayed=tuple(own[seal.payload] for seal in _seals(sent) if seal.payload in own),
     )
 
 
@@ -77,18 +77,18 @@ def _seals(messages: Iterable[Message]) -> Iterator[Seal]:
 
 @final
 class WireLog:
-    """What was seen of late, at all wires."""
+    """The latest request and reply, of all providers."""
 
     def __init__(self) -> None:
-        self.asked: SentRequest | None = None
+        self.last: SentRequest | None = None
         self.narrator = ""
-        """The model that was last asked for a summary."""
+        """The model that wrote the last summary."""
         self.error: SegueError | None = None
         self._thought = False
         self._sealed = False
 
-    def request(self, asked: SentRequest) -> None:
-        self.asked, self._thought = asked, False
+    def request(self, request: SentRequest) -> None:
+        self.last, self._thought = request, False
 
     def event(self, event: Event) -> None:
         if type(event) is ReasoningDelta:
@@ -99,13 +99,13 @@ class WireLog:
             self.error = event.error
 
     def take_sealed(self) -> bool:
-        """Whether there was a thought without words since this was last asked."""
+        """Whether there was reasoning without text since the last call of this method."""
         sealed, self._sealed = self._sealed, False
         return sealed
 
 
 class LoggedProvider(ProviderAdapter):
-    """A provider that lets somebody listen, and is otherwise the one behind it."""
+    """A provider that records its requests and replies, and otherwise is the one it wraps."""
 
     def __init__(self, provider: Provider, log: WireLog) -> None:
         self.name = provider.name
@@ -115,7 +115,7 @@ class LoggedProvider(ProviderAdapter):
 
     async def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
         log = self._log
-        # Who is asked to sum up is offered no tools; what it thinks is no part of the story.
+        # A request for a summary has no tools; its reasoning is not part of the story.
         in_story = bool(request.tools)
         async with aclosing(self.provider.chat_stream(request)) as events:
             async for event in events:
