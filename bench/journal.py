@@ -16,7 +16,7 @@ from time import perf_counter
 
 from bench.histories import agent_like
 from segue.sessions.entries import CallEnded, CallsScheduled, Entry, ModelReplied, SessionStarted, UserSaid
-from segue.sessions.entry_codec import encode_entry
+from segue.sessions.entry_codec import EncodedEntry, encode_entry
 from segue.sessions.journal import Journal
 from segue.sessions.stores.jsonl import JsonlStore
 from segue.sessions.stores.memory import MemoryStore
@@ -97,7 +97,7 @@ async def _append_to_store(store: Store, entries: list[Entry]) -> float:
     lease = journal._lease
     start = perf_counter()
     for entry in entries:
-        await store.append(lease, (entry,))
+        await store.append(lease, (EncodedEntry.of(entry),))
     taken = perf_counter() - start
     await journal.close()
     return taken
@@ -116,7 +116,7 @@ async def _append_to_journal(store: Store, entries: list[Entry]) -> float:
 async def _lists(place: Path) -> None:
     store = SQLiteStore(place / "many.db")
     lease = (await Journal.start(store, SessionStarted(), "first"))._lease
-    await store.append(lease, _entries()[:60])
+    await store.append(lease, [EncodedEntry.of(entry) for entry in _entries()[:60]])
     await store.close()
     _multiply(place / "many.db", 10_000)
     again = SQLiteStore(place / "many.db")

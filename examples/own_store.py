@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from segue import Chat, MemoryStore, ScriptedProvider
 from segue.providers import says
-from segue.stores import Entry, Lease, Owner, Record, SessionInfo, SessionStarted, Store
+from segue.stores import EncodedEntry, Entry, Lease, Owner, Record, SessionInfo, SessionStarted, Store
 from segue.testing import check_store
 
 
@@ -21,14 +21,14 @@ class AuditedStore:
         self.store = store
         self.audit: list[str] = []
 
-    async def create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
+    async def create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
         lease = await self.store.create(session, started, owner)
         self.audit.append(f"{session}: SessionStarted")
         return lease
 
-    async def append(self, lease: Lease, entries: Sequence[Entry]) -> int:
+    async def append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
         last = await self.store.append(lease, entries)
-        self.audit += [f"{lease.session}: {type(entry).__name__}" for entry in entries]
+        self.audit += [f"{lease.session}: {type(encoded.entry).__name__}" for encoded in entries]
         return last
 
     async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:

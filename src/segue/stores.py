@@ -9,7 +9,7 @@ _HOMES = {
         "Adopted CallBegun CallEnded CallsScheduled Compacted Entry Link ModelReplied NoteAdded Record Rewound "
         "SessionStarted SettingsChanged Switched ToolsAnswered TurnEnded TurnResumed UserSaid"
     ),
-    "segue.sessions.entry_codec": "decode_entry encode_entry",
+    "segue.sessions.entry_codec": "EncodedEntry decode_entry encode_entry",
     "segue.sessions.journal": "Journal fork",
     "segue.sessions.leases.owners": "Owner",
     "segue.sessions.stores.jsonl": "JsonlStore",

@@ -1,7 +1,7 @@
 # Written by python -m scripts.namespaces --write
 
 from segue.sessions.entries import Adopted, CallBegun, CallEnded, CallsScheduled, Compacted, Entry, Link, ModelReplied, NoteAdded, Record, Rewound, SessionStarted, SettingsChanged, Switched, ToolsAnswered, TurnEnded, TurnResumed, UserSaid
-from segue.sessions.entry_codec import decode_entry, encode_entry
+from segue.sessions.entry_codec import EncodedEntry, decode_entry, encode_entry
 from segue.sessions.journal import Journal, fork
 from segue.sessions.leases.owners import Owner
 from segue.sessions.stores.jsonl import JsonlStore
@@ -15,6 +15,7 @@ __all__ = [
     "CallEnded",
     "CallsScheduled",
     "Compacted",
+    "EncodedEntry",
     "Entry",
     "Journal",
     "JsonlStore",

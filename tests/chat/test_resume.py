@@ -16,6 +16,7 @@ from segue.events import Finish, ToolCallStart
 from segue.providers.adapter import ChatRequest
 from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
 from segue.sessions.entries import CallBegun, Record, TurnEnded, TurnResumed
+from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.leases.owners import this_process
 from segue.sessions.stores.memory import MemoryStore
 
@@ -63,8 +64,9 @@ def test_after_a_crash_anywhere_a_turn_goes_on_to_its_end_and_repeats_nothing_th
 ) -> None:
     async def main() -> None:
         store, world = MemoryStore(), World()
-        lease = await store.create("s", RECORDS[0].entry, this_process())  # type: ignore[arg-type]
-        await store.append(lease, [record.entry for record in RECORDS[1:kept]])
+        encoded = [EncodedEntry.of(record.entry) for record in RECORDS]
+        lease = await store.create("s", encoded[0], this_process())  # type: ignore[arg-type]
+        await store.append(lease, encoded[1:kept])
         await store.release(lease)
         begun = [record for record in RECORDS[:kept] if isinstance(record.entry, CallBegun)]
         async with world.chat(store) as chat:

@@ -34,7 +34,7 @@ from segue.sessions.entries import (
     TurnEnded,
     UserSaid,
 )
-from segue.sessions.entry_codec import encode_entry
+from segue.sessions.entry_codec import EncodedEntry, encode_entry
 from segue.sessions.journal import Journal, replay, this_process
 from sessions.stores_under_test import DURABLE, open_store
 
@@ -173,7 +173,7 @@ def write_and_stall(kind: str, place: Path, writer: int, lease_seconds: float) -
                 lease = await store.claim(SESSION, this_process())
                 for _ in range(dice.randint(1, 5)):
                     said = UserSaid(user(f"{lease.epoch} {writer}"))
-                    acknowledged.append((await store.append(lease, [said]), lease.epoch))
+                    acknowledged.append((await store.append(lease, [EncodedEntry.of(said)]), lease.epoch))
                     if dice.random() < 0.25:
                         time.sleep(lease_seconds * 2)  # the whole process stalls
                 if dice.random() < 0.5:

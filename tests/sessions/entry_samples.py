@@ -29,7 +29,7 @@ from segue.sessions.entries import (
     TurnResumed,
     UserSaid,
 )
-from segue.sessions.entry_codec import settled
+from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.state import State
 from segue.sessions.validation import refuse_misfits
 from strategies.histories import FOREIGN, strange_values
@@ -50,7 +50,7 @@ class Telling:
         self.entries: list[Entry] = []
 
     def write(self, entry: Entry) -> None:
-        kept = settled(entry)
+        kept = EncodedEntry.of(entry).entry
         refuse_misfits(self.state, (kept,))
         self.entries.append(kept)
         self.state.apply(len(self.entries), kept)

@@ -10,7 +10,7 @@ from segue.conversation.blocks import ToolResult
 from segue.conversation.options import Options
 from segue.errors import JournalError
 from segue.sessions.entries import CallEnded, SessionStarted, SettingsChanged, TurnEnded
-from segue.sessions.entry_codec import decode_entry, encode_entry, settled
+from segue.sessions.entry_codec import EncodedEntry, decode_entry, encode_entry
 from strategies.histories import CYCLE
 
 
@@ -27,10 +27,10 @@ from strategies.histories import CYCLE
     ],
 )
 def test_any_value_is_kept_in_a_form_that_can_be_read(output: object, kept: object) -> None:
-    entry = settled(CallEnded(ToolResult("c0", "read", output)))
+    entry = EncodedEntry.of(CallEnded(ToolResult("c0", "read", output))).entry
     assert isinstance(entry, CallEnded)
     assert entry.result.output == kept
-    assert settled(entry) == entry
+    assert EncodedEntry.of(entry).entry == entry
 
 
 def test_an_entry_is_one_line_of_json_with_its_kind() -> None:

@@ -27,6 +27,7 @@ from segue.sessions.entries import (
     TurnEnded,
     UserSaid,
 )
+from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.journal import Journal, fork, replay
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.sqlite import SQLiteStore
@@ -224,7 +225,7 @@ class Flaky(MemoryStore):
 
     failing = False
 
-    async def append(self, lease: Lease, entries: Sequence[Entry]) -> int:
+    async def append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
         last = await super().append(lease, entries)
         if self.failing:
             raise JournalError("The disk said so.", code="store_failed")
@@ -364,7 +365,7 @@ def test_a_session_that_cannot_be_read_is_not_kept_busy(tmp_path: Path) -> None:
     async def main() -> None:
         store = MemoryStore()
         journal = await Journal.start(store, SessionStarted(), "s")
-        await store.append(journal._lease, [CallBegun("never scheduled")])
+        await store.append(journal._lease, [EncodedEntry.of(CallBegun("never scheduled"))])
         await journal.close()
         for _ in range(2):
             with pytest.raises(JournalError) as refused:

@@ -13,10 +13,12 @@ import pytest
 from segue.conversation.message import user
 from segue.errors import JournalError
 from segue.sessions.entries import SessionStarted, TurnEnded, UserSaid
+from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.journal import Journal, this_process
 from segue.sessions.stores.jsonl import JsonlStore
 
 SAID = UserSaid(user("hello ✓"))
+ENCODED = EncodedEntry.of(SAID)
 
 
 async def made(place: Path) -> Path:
@@ -59,7 +61,7 @@ def test_a_file_that_was_cut_anywhere_keeps_all_that_was_whole(
             assert len(await store.read("s")) == whole
             assert file.stat().st_size == cut  # a reader changes nothing
             lease = await store.claim("s", this_process())
-            assert await store.append(lease, [SAID]) == whole + 1
+            assert await store.append(lease, [ENCODED]) == whole + 1
             assert [record.seq for record in await store.read("s")] == list(range(1, whole + 2))
             await store.release(lease)
         await store.close()
@@ -133,13 +135,13 @@ def test_a_lost_fence_file_lets_no_old_epoch_come_back(tmp_path: Path) -> None:
         await made(tmp_path)
         store = JsonlStore(tmp_path)
         stale = await store.claim("s", this_process())
-        await store.append(stale, [SAID])
+        await store.append(stale, [ENCODED])
         (tmp_path / "s.lock").unlink()
         with pytest.raises(JournalError, match="taken over"):
-            await store.append(stale, [SAID])
+            await store.append(stale, [ENCODED])
         lease = await store.claim("s", this_process())
         assert lease.epoch > stale.epoch
-        assert await store.append(lease, [SAID]) == 7
+        assert await store.append(lease, [ENCODED]) == 7
         await store.close()
 
     asyncio.run(main())
@@ -164,7 +166,7 @@ def test_no_id_leads_out_of_the_directory(session: str, tmp_path: Path) -> None:
     async def main() -> None:
         store = JsonlStore(tmp_path / "in")
         for doing in (
-            store.create(session, SessionStarted(), this_process()),
+            store.create(session, EncodedEntry.of(SessionStarted()), this_process()),
             store.claim(session, this_process()),
             store.read(session),
             store.delete(session),
@@ -191,13 +193,13 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 50, limits[1]))
         try:
             with pytest.raises(JournalError) as refused:
-                await store.append(lease, [SAID])
+                await store.append(lease, [ENCODED])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
             signal.signal(signal.SIGXFSZ, ignored)
         assert refused.value.code == "store_failed"
         assert file.read_bytes() == before
-        assert await store.append(lease, [SAID]) == 6
+        assert await store.append(lease, [ENCODED]) == 6
         await store.close()
 
     asyncio.run(main())

@@ -13,11 +13,13 @@ import pytest
 from segue.conversation.message import user
 from segue.errors import JournalError, UsageError
 from segue.sessions.entries import SessionStarted, UserSaid
+from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.journal import Journal, this_process
 from segue.sessions.stores.migrations import known_steps, migrate
 from segue.sessions.stores.sqlite import SQLiteStore
 
 SAID = UserSaid(user("hello"))
+ENCODED = EncodedEntry.of(SAID)
 
 
 def test_files_are_for_their_owner_alone_and_safe_against_a_power_cut(tmp_path: Path) -> None:
@@ -134,14 +136,14 @@ def test_the_epoch_is_compared_inside_the_transaction_that_writes(tmp_path: Path
     async def main() -> None:
         file = tmp_path / "sessions.db"
         slow, other = SQLiteStore(file), SQLiteStore(file)
-        stale = await slow.create("s", SessionStarted(), this_process())
+        stale = await slow.create("s", EncodedEntry.of(SessionStarted()), this_process())
         entered, resume = threading.Event(), threading.Event()
 
         def stall() -> int:
             # The stale owner is about to write, and waits outside any transaction.
             entered.set()
             resume.wait(5)
-            return slow._append(stale, [SAID])
+            return slow._append(stale, [ENCODED])
 
         writing = asyncio.ensure_future(slow._run(stall))
         await asyncio.to_thread(entered.wait, 5)
@@ -149,7 +151,7 @@ def test_the_epoch_is_compared_inside_the_transaction_that_writes(tmp_path: Path
         resume.set()
         with pytest.raises(JournalError, match="taken over"):
             await writing
-        assert await other.append(lease, [SAID]) == 2
+        assert await other.append(lease, [ENCODED]) == 2
         await slow.close()
         await other.close()
 

@@ -39,6 +39,7 @@ from segue.sessions.entries import (
     TurnEnded,
     UserSaid,
 )
+from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.journal import replay, this_process
 from segue.sessions.stores.memory import MemoryStore
 from stories.machine_plans import Turn, When, quiet_turns, turns, whens
@@ -161,15 +162,15 @@ class ChatMachine(RuleBasedStateMachine):
         lost, session = self.chat, self.chat.id
         dying = asyncio.ensure_future(play(self.world, lost, turn, self.world.word("asked")))
         await ticks(count)
-        entries = [record.entry for record in await self.store.read(session)]
+        encoded = [EncodedEntry.of(record.entry) for record in await self.store.read(session)]
         deeds = self.world.deeds.copy()
         lost.cancel()
         await dying
         await lost.close()
         self.store = MemoryStore()
-        lease = await self.store.create(session, entries[0], this_process())  # type: ignore[arg-type]
-        if entries[1:]:
-            await self.store.append(lease, entries[1:])
+        lease = await self.store.create(session, encoded[0], this_process())  # type: ignore[arg-type]
+        if encoded[1:]:
+            await self.store.append(lease, encoded[1:])
         await self.store.release(lease)
         self.world.deeds = deeds
         self.judged = None

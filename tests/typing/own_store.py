@@ -7,6 +7,7 @@ from typing import assert_type
 
 from segue import Chat
 from segue.stores import (
+    EncodedEntry,
     Entry,
     Journal,
     JsonlStore,
@@ -29,7 +30,7 @@ class Counting:
         self.store = store
         self.written = 0
 
-    async def create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
+    async def create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
         return await self.store.create(session, started, owner)
 
     async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:
@@ -41,7 +42,7 @@ class Counting:
     async def release(self, lease: Lease) -> None:
         await self.store.release(lease)
 
-    async def append(self, lease: Lease, entries: Sequence[Entry]) -> int:
+    async def append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
         self.written += len(entries)
         return await self.store.append(lease, entries)
 

@@ -7,10 +7,10 @@ Headers and keys in a request's own fields belong to the provider, not to the se
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final, get_args
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from segue.conversation.document import (
     plain_call,
@@ -40,14 +40,28 @@ from segue.sessions.entries import (
 if TYPE_CHECKING:
     from segue.conversation.message import Conversation
 
-_E = TypeVar("_E", bound=Entry)
+E_co = TypeVar("E_co", bound=Entry, covariant=True)
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 
 
+@final
+class EncodedEntry(Struct, Generic[E_co], frozen=True):
+    """An entry as it will be read back, and its JSON: encoded once, for the state of a journal and for its store."""
+
+    entry: E_co
+    body: bytes
+
+    @classmethod
+    def of(cls, entry: E_co) -> EncodedEntry[E_co]:  # type: ignore[misc]  # a constructor may take what it is generic in
+        """Raises JournalError `damaged` for an entry that could not be read back."""
+        body = encode_entry(entry)
+        return cls(cast("E_co", decode_entry(body)), body)
+
+
 def encode_entry(entry: Entry) -> bytes:
-    """An entry as a line of JSON, for a store to keep."""
+    """An entry as one line of JSON."""
     sayable = _sayable(entry)
     try:
         return _ENCODER.encode(sayable)
@@ -62,11 +76,6 @@ def decode_entry(body: bytes | str) -> Entry:
         return _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _decode_slowly(body)
-
-
-def settled(entry: _E) -> _E:
-    """The entry as it will be read back, so that what is remembered now is what is remembered after a crash."""
-    return cast("_E", decode_entry(encode_entry(entry)))
 
 
 def _decode_slowly(body: bytes | str) -> Entry:

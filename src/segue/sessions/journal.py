@@ -10,7 +10,7 @@ from uuid import uuid4
 from segue.errors import JournalError, UsageError
 from segue.sessions import errors
 from segue.sessions.entries import Adopted, Entry, Link, Rewound, SessionStarted, SettingsChanged
-from segue.sessions.entry_codec import settled
+from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.leases.owners import this_process
 from segue.sessions.recovery import closing_entries
 from segue.sessions.state import State, replay
@@ -39,10 +39,10 @@ class Journal:
     @classmethod
     async def start(cls, store: Store, started: SessionStarted, session: str = "") -> Self:
         """A new session."""
-        started = settled(started)
-        lease = await store.create(session or new_session_id(), started, this_process())
+        encoded = EncodedEntry.of(started)
+        lease = await store.create(session or new_session_id(), encoded, this_process())
         state = State()
-        state.apply(1, started)
+        state.apply(1, encoded.entry)
         return cls(store, lease, state)
 
     @classmethod
@@ -125,21 +125,21 @@ class Journal:
         async with self._one_at_a_time():
             if self.fenced:
                 raise errors.fenced(self.session)
-            kept = [settled(entry) for entry in entries]
-            refuse_misfits(self.state, kept)
+            encoded = [EncodedEntry.of(entry) for entry in entries]
+            refuse_misfits(self.state, [one.entry for one in encoded])
             try:
-                last = await self.store.append(self._lease, kept)
+                last = await self.store.append(self._lease, encoded)
             except JournalError as error:
                 self.fenced = error.code == "fenced"
                 raise
             except asyncio.CancelledError:
                 await _outlast(asyncio.ensure_future(self._catch_up()))
                 raise
-            if last - len(kept) != self.state.last_seq:
+            if last - len(encoded) != self.state.last_seq:
                 await self._catch_up()  # a write that was reported as failed had reached the disk after all
                 return
-            for seq, entry in enumerate(kept, last - len(kept) + 1):
-                self.state.apply(seq, entry)
+            for seq, one in enumerate(encoded, last - len(encoded) + 1):
+                self.state.apply(seq, one.entry)
 
     async def _append_in_turn(self, entries: Sequence[Entry]) -> None:
         """Others are writing, and the wait for our turn must not be cut short either."""

@@ -30,6 +30,7 @@ from segue.sessions.entries import (
     SettingsChanged,
     UserSaid,
 )
+from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.journal import new_session_id, this_process
 from segue.sessions.leases.owners import Owner
 from segue.sessions.stores.store import Store
@@ -82,7 +83,7 @@ async def what_is_appended_is_read_back_in_order(stores: Stores) -> None:
     store = await stores.open()
     lease = await _new(store)
     for number in range(1, 21):
-        last = await store.append(lease, [_said(number)])
+        last = await _append(store, lease, _said(number))
         _same(last, number + 1, "the number of the last entry")
     records = await store.read(lease.session)
     _same([record.seq for record in records], list(range(1, 22)), "the numbers of the entries")
@@ -97,13 +98,13 @@ async def what_is_appended_is_read_back_in_order(stores: Stores) -> None:
 async def what_was_acknowledged_is_there_after_reopening(stores: Stores) -> None:
     store = await stores.open()
     lease = await _new(store)
-    await store.append(lease, [_said(1), _said(2)])
+    await _append(store, lease, _said(1), _said(2))
     await store.release(lease)
     again = await stores.open()
     records = await again.read(lease.session)
     _same([record.entry for record in records[1:]], [_said(1), _said(2)], "the entries after reopening")
     claimed = await again.claim(lease.session, this_process())
-    _same(await again.append(claimed, [_said(3)]), 4, "the next number after reopening")
+    _same(await _append(again, claimed, _said(3)), 4, "the next number after reopening")
 
 
 async def an_unknown_session_is_told_as_such(stores: Stores) -> None:
@@ -117,7 +118,9 @@ async def an_unknown_session_is_told_as_such(stores: Stores) -> None:
 async def an_id_is_given_once(stores: Stores) -> None:
     store = await stores.open()
     lease = await _new(store)
-    await _refused("session_exists", store.create(lease.session, SessionStarted(), this_process()))
+    await _refused(
+        "session_exists", store.create(lease.session, EncodedEntry.of(SessionStarted()), this_process())
+    )
     _same(len(await store.read(lease.session)), 1, "the first session unchanged")
 
 
@@ -127,12 +130,12 @@ async def several_entries_are_written_all_or_none(stores: Stores) -> None:
     nonsense: Any = object()
     refused = False
     try:
-        await store.append(lease, [_said(1), CallEnded(ToolResult("c0", "read", error=nonsense))])
+        await store.append(lease, [EncodedEntry.of(_said(1)), EncodedEntry(_said(2), nonsense)])
     except Exception:  # whatever the store says about it: what counts is what it kept
         refused = True
     _true(refused, "an entry that cannot be written is refused")
     _same(len(await store.read(lease.session)), 1, "nothing of the refused entries")
-    _same(await store.append(lease, [_said(1), _said(2), _said(3)]), 4, "the next number after a refusal")
+    _same(await _append(store, lease, _said(1), _said(2), _said(3)), 4, "the next number after a refusal")
     _same(len(await store.read(lease.session)), 4, "all of the accepted entries")
 
 
@@ -159,19 +162,19 @@ async def a_session_of_a_dead_process_is_free_at_once(stores: Stores) -> None:
     lease = await _new(store, owner=dead)
     claimed = await store.claim(lease.session, alive)
     _true(claimed.epoch > lease.epoch, "a later epoch for the next owner")
-    await _refused("fenced", store.append(lease, [_said(1)]))
+    await _refused("fenced", _append(store, lease, _said(1)))
 
 
 async def a_stale_owner_is_fenced_off(stores: Stores) -> None:
     store, other = await stores.open(), await stores.open()
     stale = await _new(store, owner=_somebody(1))
-    await store.append(stale, [_said(1)])
+    await _append(store, stale, _said(1))
     lease = await other.claim(stale.session, _somebody(2), take_over=True)
-    await _refused("fenced", store.append(stale, [_said(2)]))
+    await _refused("fenced", _append(store, stale, _said(2)))
     await _refused("fenced", store.renew(stale))
     await store.release(stale)  # harmless: it is no longer its to give
-    _same(await other.append(lease, [_said(3)]), 3, "the next number of the new owner")
-    await _refused("fenced", store.append(stale, [_said(4)]))
+    _same(await _append(other, lease, _said(3)), 3, "the next number of the new owner")
+    await _refused("fenced", _append(store, stale, _said(4)))
     entries = [record.entry for record in await store.read(stale.session)]
     _same(entries[1:], [_said(1), _said(3)], "only what owners wrote")
 
@@ -181,7 +184,7 @@ async def a_released_lease_is_worth_nothing(stores: Stores) -> None:
     lease = await _new(store)
     await store.release(lease)
     await store.release(lease)
-    await _refused("fenced", store.append(lease, [_said(1)]))
+    await _refused("fenced", _append(store, lease, _said(1)))
     await _refused("fenced", store.renew(lease))
 
 
@@ -198,7 +201,7 @@ async def owners_who_take_over_from_each_other_leave_no_gaps(stores: Stores) -> 
             epochs.append(lease.epoch)
             try:
                 for number in range(3):
-                    acknowledged.append(await store.append(lease, [_said(number)]))
+                    acknowledged.append(await _append(store, lease, _said(number)))
                     await asyncio.sleep(0)
             except JournalError as error:
                 _same(error.code, "fenced", "the only reason to refuse")
@@ -214,7 +217,7 @@ async def tasks_may_write_at_the_same_time(stores: Stores) -> None:
     store = await stores.open()
     leases = [await _new(store) for _ in range(4)]
     numbers = await asyncio.gather(
-        *(store.append(lease, [_said(number)]) for number in range(10) for lease in leases)
+        *(_append(store, lease, _said(number)) for number in range(10) for lease in leases)
     )
     _same(sorted(numbers), sorted(number for number in range(2, 12) for _ in leases), "each number once")
     for lease in leases:
@@ -226,7 +229,7 @@ async def big_entries_are_kept_whole(stores: Stores) -> None:
     store = await stores.open()
     lease = await _new(store)
     big = CallEnded(ToolResult("c0", "read", "x" * BIG + "é"))
-    await store.append(lease, [CallsScheduled((ToolCall("c0", "read", {}),)), big])
+    await _append(store, lease, CallsScheduled((ToolCall("c0", "read", {}),)), big)
     records = await store.read(lease.session)
     _true(records[-1].entry == big, "a result of 5 MB comes back as it was")
 
@@ -244,7 +247,7 @@ async def any_text_is_kept(stores: Stores) -> None:
     ]
     entries: list[Entry] = [UserSaid(Message("user", (Text(text),))) for text in texts]
     entries.append(NoteAdded(Message("user", tuple(Text(text) for text in texts))))
-    await store.append(lease, entries)
+    await _append(store, lease, *entries)
     records = await store.read(lease.session)
     for record, entry in zip(records[1:], entries, strict=True):
         _same(record.entry, entry, "the text as it was said")
@@ -257,10 +260,10 @@ async def the_list_tells_what_sessions_are(stores: Stores) -> None:
     start = SessionStarted(model="one/a", title="", directory="/somewhere", system="Be brief.")
     lease = await _new(store, start)
     other = await _new(store)
-    await store.append(other, [_said(1)])
+    await _append(store, other, _said(1))
     question = UserSaid(Message("user", (Text("  How does the\nFOX jump?  "),)), "two/b")
-    await store.append(lease, [question, ModelReplied(Message("model", (Text("Very HIGHLY."),)))])
-    await store.append(lease, [SettingsChanged(title="Foxes & ÖLE")])
+    await _append(store, lease, question, ModelReplied(Message("model", (Text("Very HIGHLY."),))))
+    await _append(store, lease, SettingsChanged(title="Foxes & ÖLE"))
     infos = await store.find(limit=1000)
     mine = [info for info in infos if info.id in (lease.session, other.session)]
     _same([info.id for info in mine], [lease.session, other.session], "the last used first")
@@ -286,7 +289,7 @@ async def an_adopted_history_is_listed_and_found(stores: Stores) -> None:
     store = await stores.open()
     lease = await _new(store)
     said = (Message("user", (Text("Where is Quito?"),)), Message("model", (Text("In Ecuador."),)))
-    await store.append(lease, [Adopted(conversation=Conversation(said), source="a file")])
+    await _append(store, lease, Adopted(conversation=Conversation(said), source="a file"))
     (info,) = await store.find(text="ecuador")
     _same((info.id, info.first_words, info.turns), (lease.session, "Where is Quito?", 1), "what is shown")
 
@@ -317,16 +320,16 @@ async def subagents_belong_to_their_parents(stores: Stores) -> None:
 async def a_deleted_session_is_gone(stores: Stores) -> None:
     store, other = await stores.open(), await stores.open()
     lease = await _new(store)
-    await store.append(lease, [UserSaid(Message("user", (Text("zanzibar"),)))])
+    await _append(store, lease, UserSaid(Message("user", (Text("zanzibar"),))))
     await store.release(lease)
     await other.delete(lease.session)
     await _refused("unknown_session", store.read(lease.session))
-    await _refused("fenced", store.append(lease, [_said(1)]))
+    await _refused("fenced", _append(store, lease, _said(1)))
     await store.release(lease)
     _same(await store.find(text="zanzibar"), [], "nothing of it in the search")
-    again = await store.create(lease.session, SessionStarted(), this_process())
-    await _refused("fenced", other.append(lease, [_said(1)]))
-    _same(await store.append(again, [_said(1)]), 2, "a new session under the old id")
+    again = await store.create(lease.session, EncodedEntry.of(SessionStarted()), this_process())
+    await _refused("fenced", _append(other, lease, _said(1)))
+    _same(await _append(store, again, _said(1)), 2, "a new session under the old id")
 
 
 CHECKS: Final[tuple[Check, ...]] = (
@@ -351,7 +354,12 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 
 async def _new(store: Store, started: SessionStarted | None = None, *, owner: Owner | None = None) -> Lease:
-    return await store.create(new_session_id(), started or SessionStarted(), owner or this_process())
+    encoded = EncodedEntry.of(started or SessionStarted())
+    return await store.create(new_session_id(), encoded, owner or this_process())
+
+
+async def _append(store: Store, lease: Lease, *entries: Entry) -> int:
+    return await store.append(lease, [EncodedEntry.of(entry) for entry in entries])
 
 
 def _somebody(pid: int) -> Owner:

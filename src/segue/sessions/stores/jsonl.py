@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from segue.errors import JournalError
 from segue.sessions import errors
 from segue.sessions.entries import Entry, Record, SessionStarted
-from segue.sessions.entry_codec import decode_entry
+from segue.sessions.entry_codec import EncodedEntry, decode_entry
 from segue.sessions.leases.claims import Hold, check_session_id, refuse_busy
 from segue.sessions.leases.lock_file import Fence, locked
 from segue.sessions.listing import fold_text, is_shown, news_in, told
@@ -48,7 +48,7 @@ class JsonlStore:
         self._ends: dict[str, tuple[int, int]] = {}
         """The last entry and the size of files we write to, so that an append need not read them."""
 
-    async def create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
+    async def create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
         check_session_id(session)
         return await self._run(self._create, session, started, owner)
 
@@ -61,7 +61,7 @@ class JsonlStore:
     async def release(self, lease: Lease) -> None:
         await self._run(self._release, lease)
 
-    async def append(self, lease: Lease, entries: Sequence[Entry]) -> int:
+    async def append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
         return await self._run(self._append, lease, entries)
 
     async def read(self, session: str, *, after: int = 0) -> list[Record]:
@@ -88,7 +88,7 @@ class JsonlStore:
 
     # Everything below runs in a worker's thread; the searcher's changes nothing.
 
-    def _create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
+    def _create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(self._lock_file(session)) as fence:
             if self._file(session).exists() and read_lines(self._file(session)).lines:
@@ -123,11 +123,11 @@ class JsonlStore:
                 if fence.belongs_to(lease):
                     fence.put(lease.epoch, None, durably=False)
 
-    def _append(self, lease: Lease, entries: Sequence[Entry]) -> int:
+    def _append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
         with self._held(lease) as (fence, _):
             return self._write(lease, entries, fence.clock())
 
-    def _write(self, lease: Lease, entries: Sequence[Entry], at: float) -> int:
+    def _write(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]], at: float) -> int:
         """Add lines behind what is known to be whole. Called under the lock, by its holder."""
         file = self._file(lease.session)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)

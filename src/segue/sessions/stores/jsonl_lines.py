@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct
 
 from segue.sessions import errors
-from segue.sessions.entry_codec import encode_entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from segue.errors import JournalError
     from segue.sessions.entries import Entry
+    from segue.sessions.entry_codec import EncodedEntry
 
 _LOG = logging.getLogger("segue.sessions")
 
@@ -49,15 +49,15 @@ class Lines(Struct, frozen=True):
 _DECODER = msgspec.json.Decoder(Line)
 
 
-def written(entries: Sequence[Entry], *, first: int, at: float, epoch: int) -> bytes:
+def written(entries: Sequence[EncodedEntry[Entry]], *, first: int, at: float, epoch: int) -> bytes:
     lines = []
-    for index, entry in enumerate(entries):
+    for index, encoded in enumerate(entries):
         more = len(entries) - index - 1
         together = b'"more":%d,' % more if more else b""
         moment = f"{at:.6f}".encode()
         lines.append(
             b'{"seq":%d,"at":%b,"epoch":%d,%b"entry":%b}\n'
-            % (first + index, moment, epoch, together, encode_entry(entry))
+            % (first + index, moment, epoch, together, encoded.body)
         )
     return b"".join(lines)
 

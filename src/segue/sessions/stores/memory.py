@@ -10,7 +10,7 @@ from msgspec import structs
 
 from segue.sessions import errors
 from segue.sessions.entries import Entry, Record, SessionStarted
-from segue.sessions.entry_codec import decode_entry, encode_entry
+from segue.sessions.entry_codec import EncodedEntry, decode_entry
 from segue.sessions.leases.claims import Hold, check_session_id, refuse_busy
 from segue.sessions.listing import fold_text, is_shown, news_in, told
 from segue.sessions.stores.store import LEASE_SECONDS, Lease, SessionInfo
@@ -36,9 +36,9 @@ class _Kept:
             self.hold is not None and self.epoch == lease.epoch and self.hold.owner.token == lease.owner.token
         )
 
-    def write(self, entries: Sequence[Entry], now: float) -> int:
-        bodies = [(now, encode_entry(entry)) for entry in entries]
-        news = news_in(entries)
+    def write(self, entries: Sequence[EncodedEntry[Entry]], now: float) -> int:
+        bodies = [(now, bytes(encoded.body)) for encoded in entries]
+        news = news_in(encoded.entry for encoded in entries)
         self.bodies += bodies
         self.said += news.said
         self.info = told(self.info, news, entries=len(self.bodies), updated=now)
@@ -60,13 +60,14 @@ class MemoryStore:
         self._clock = clock
         self._lock = Lock()  # several threads, each with a loop of its own, may share the store
 
-    async def create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
+    async def create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
         check_session_id(session)
         with self._lock:
             if session in self._sessions:
                 raise errors.session_exists(session)
             now = self._clock()
-            info = SessionInfo(id=session, directory=started.directory, created=now, parent=started.parent)
+            first = started.entry
+            info = SessionInfo(id=session, directory=first.directory, created=now, parent=first.parent)
             kept = _Kept(info)
             kept.write((started,), now)
             self._sessions[session] = kept
@@ -91,7 +92,7 @@ class MemoryStore:
             if kept is not None and kept.holds(lease):
                 kept.hold = None
 
-    async def append(self, lease: Lease, entries: Sequence[Entry]) -> int:
+    async def append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
         with self._lock:
             return self._held(lease).write(entries, self._clock())
 

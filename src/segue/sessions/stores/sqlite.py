@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from segue.sessions import errors
 from segue.sessions.entries import Entry, Link, Record, SessionStarted
-from segue.sessions.entry_codec import decode_entry, encode_entry
+from segue.sessions.entry_codec import EncodedEntry, decode_entry
 from segue.sessions.leases.claims import Hold, check_session_id, refuse_busy
 from segue.sessions.leases.owners import Owner
 from segue.sessions.listing import News, fold_text, news_in
@@ -62,7 +62,7 @@ class SQLiteStore:
         self._slow_until = 0.0
         self._slow_writes = 0
 
-    async def create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
+    async def create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
         check_session_id(session)
         return await self._run(self._create, session, started, owner)
 
@@ -75,7 +75,7 @@ class SQLiteStore:
     async def release(self, lease: Lease) -> None:
         await self._run(self._release, lease)
 
-    async def append(self, lease: Lease, entries: Sequence[Entry]) -> int:
+    async def append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
         done = self._at_once(lease, entries)
         return await self._run(self._append, lease, entries) if done is None else done
 
@@ -97,7 +97,7 @@ class SQLiteStore:
         except (sqlite3.Error, OSError) as error:
             raise errors.store_failed(str(self._path), str(error)) from error
 
-    def _at_once(self, lease: Lease, entries: Sequence[Entry]) -> int | None:
+    def _at_once(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int | None:
         """Append without the worker, which takes as long to hand over to as a disk to write; nothing where that might
         keep the loop waiting: for another process, another thread, or a disk that was slow of late."""
         began = time.monotonic()
@@ -132,14 +132,15 @@ class SQLiteStore:
                     connection.close()
             self._opened = self._impatient = None
 
-    def _create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
-        link = started.parent or Link("")
+    def _create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
+        first = started.entry
+        link = first.parent or Link("")
         with _writing(self._connection) as connection:
             try:
                 connection.execute(
                     f"""INSERT INTO sessions (id, directory, parent, parent_call, parent_seq, created, updated)
                     VALUES (?, ?, ?, ?, ?, {_NOW}, {_NOW})""",  # noqa: S608 - a constant
-                    (session, started.directory, link.session, link.call, link.seq),
+                    (session, first.directory, link.session, link.call, link.seq),
                 )
             except sqlite3.IntegrityError as error:
                 raise errors.session_exists(session) from error
@@ -179,11 +180,13 @@ class SQLiteStore:
                 (lease.session, lease.epoch, lease.owner.token),
             )
 
-    def _append(self, lease: Lease, entries: Sequence[Entry]) -> int:
+    def _append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
         with _writing(self._connection) as connection:
             return self._write(connection, lease, entries)
 
-    def _write(self, connection: sqlite3.Connection, lease: Lease, entries: Sequence[Entry]) -> int:
+    def _write(
+        self, connection: sqlite3.Connection, lease: Lease, entries: Sequence[EncodedEntry[Entry]]
+    ) -> int:
         # The fence. The transaction has the only right to write, so what is read here stays true until its end.
         row = connection.execute(
             f"""SELECT number, {_NOW}, (SELECT max(place) FROM entries WHERE {_OWN_PLACES}) FROM sessions
@@ -196,12 +199,9 @@ class SQLiteStore:
         first = (number << _SEQ_BITS if last is None else last) + 1
         connection.executemany(
             "INSERT INTO entries (place, at, epoch, body) VALUES (?, ?, ?, ?)",
-            [
-                (place, at, lease.epoch, encode_entry(entry).decode())
-                for place, entry in enumerate(entries, first)
-            ],
+            [(place, at, lease.epoch, encoded.body.decode()) for place, encoded in enumerate(entries, first)],
         )
-        news = news_in(entries)
+        news = news_in(encoded.entry for encoded in entries)
         if news != _NO_NEWS:
             self._tell(connection, number, at, news)
         return int(first + len(entries) - 1) & _SEQ_MASK

@@ -16,6 +16,8 @@ from segue.sessions.leases.owners import Owner
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segue.sessions.entry_codec import EncodedEntry
+
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 10.0
 
@@ -51,7 +53,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Store(Protocol):
     """Keeps journals. All methods may be called from several tasks; a session is written by its owner alone."""
 
-    async def create(self, session: str, started: SessionStarted, owner: Owner) -> Lease:
+    async def create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
         """A new session, claimed for its creator; its first entry is `started`. Refuses an id that is taken."""
         ...
 
@@ -68,8 +70,8 @@ class Store(Protocol):
         """The owner is done. Harmless when the lease was lost."""
         ...
 
-    async def append(self, lease: Lease, entries: Sequence[Entry]) -> int:
-        """Write entries, all or none, durably; the sequence number of the last. Raises JournalError `fenced`.
+    async def append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
+        """Write the bodies of entries, all or none, durably; the sequence number of the last. Raises JournalError `fenced`.
 
         A caller that is cancelled meanwhile cannot know whether they were written; `read` tells.
         """
