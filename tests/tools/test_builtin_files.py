@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from segue.errors import UsageError
 from segue.tools.builtin import builtin_tools
-from segue.tools.builtin.gitignore import is_ignored, read_rules
+from segue.tools.builtin.gitignore import is_ignored, read_gitignore
 from segue.tools.builtin.output_limit import Outputs
 from segue.tools.builtin.search import looking_tools
 from segue.tools.builtin.workspace import Workspace
@@ -266,11 +266,11 @@ def test_a_cancelled_search_leaves_nothing_running(tmp_path: Path) -> None:
     ],
 )
 def test_git_ignores_what_it_should(rules: str, path: str, is_directory: bool, ignored: bool) -> None:
-    assert is_ignored(path, read_rules(rules, ""), is_directory=is_directory) is ignored
+    assert is_ignored(path, read_gitignore(rules, ""), is_directory=is_directory) is ignored
 
 
 def test_the_rules_of_a_directory_hold_below_it_only() -> None:
-    rules = read_rules("/x\n*.o", "sub")
+    rules = read_gitignore("/x\n*.o", "sub")
     assert is_ignored("sub/x", rules, is_directory=False)
     assert is_ignored("sub/deep/a.o", rules, is_directory=False)
     assert not is_ignored("x", rules, is_directory=False)
@@ -279,4 +279,4 @@ def test_the_rules_of_a_directory_hold_below_it_only() -> None:
 
 @given(st.text(), st.text())
 def test_no_line_of_a_gitignore_breaks_a_walk(line: str, path: str) -> None:
-    is_ignored(path, read_rules(line, ""), is_directory=True)
+    is_ignored(path, read_gitignore(line, ""), is_directory=True)

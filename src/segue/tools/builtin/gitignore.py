@@ -1,89 +1,74 @@
-"""The patterns of .gitignore files, as far as it takes to leave out what nobody wants to search."""
+"""Which entries of a directory git ignores, by the patterns of all .gitignore files above them."""
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+import warnings
+from contextlib import suppress
 from typing import Final, TypeAlias, final
 
 from msgspec import Struct
 
 ALWAYS: Final = frozenset({".git", ".hg", ".svn", "__pycache__", "node_modules"})
+_OTHER_CHARACTERS: Final = re.compile(r"(?<!\\)\[\^(?!/)")
+_DIRECTORY: Final = "ps_d"
+"""Name of the group in which an expression of pathspec matches the slash behind a directory."""
 
 
 @final
-class Ignored(Struct, frozen=True):
-    """One line: a pattern that holds below the directory of its file."""
+class IgnoreFile(Struct, frozen=True):
+    """One .gitignore file, whose patterns hold below its directory."""
 
     below: str
     """The directory, with a slash at its end; empty for the root."""
-    matching: re.Pattern[str]
-    directories_only: bool
-    again: bool
-    """It takes back what an earlier line said."""
+    patterns: tuple[tuple[re.Pattern[str], bool], ...]
+    """Each with whether it ignores or takes back; the last line first, because it wins."""
 
 
-Rules: TypeAlias = tuple[Ignored, ...]
+IgnoreFiles: TypeAlias = tuple[IgnoreFile, ...]
 
 
-def read_rules(text: str, directory: str) -> Rules:
-    """The lines of the .gitignore file of a directory, named relative to the root."""
+def read_gitignore(text: str, directory: str) -> IgnoreFiles:
+    """The .gitignore file of a directory, named relative to the root; lines that git cannot read are skipped."""
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern  # noqa: PLC0415 - many have no such file
+
+    patterns: list[tuple[re.Pattern[str], bool]] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of the re module, about sets such as [[ab]
+        for line in text.removeprefix("\ufeff").split("\n"):
+            with suppress(ValueError, re.error):
+                pattern = GitIgnoreSpecPattern(line.removesuffix("\r"))
+                # A slash alone means nothing to git, and everything to pathspec.
+                if (
+                    pattern.regex is not None
+                    and pattern.include is not None
+                    and line.strip() not in ("/", "!/")
+                ):
+                    # A set of characters never holds the slash.
+                    expression = re.compile(_OTHER_CHARACTERS.sub("[^/", pattern.regex.pattern))
+                    patterns.append((expression, pattern.include))
     below = f"{directory}/" if directory not in ("", ".") else ""
-    rules: list[Ignored] = []
-    for written in text.splitlines():
-        line = written.rstrip()
-        if not line or line.startswith("#"):
-            continue
-        again = line.startswith("!")
-        pattern = line.removeprefix("!").removeprefix("\\")
-        rules.append(Ignored(below, _compiled(pattern.rstrip("/")), pattern.endswith("/"), again))
-    return tuple(rules)
+    return (IgnoreFile(below, tuple(reversed(patterns))),)
 
 
-def is_ignored(path: str, rules: Rules, *, is_directory: bool) -> bool:
-    """Whether the last line that speaks of a path leaves it out."""
+def is_ignored(path: str, files: IgnoreFiles, *, is_directory: bool) -> bool:
+    """Whether git ignores an entry of a directory that it does not ignore."""
     if path.rpartition("/")[2] in ALWAYS:
         return True
-    for rule in reversed(rules):
-        if rule.directories_only and not is_directory:
-            continue
-        if path.startswith(rule.below) and rule.matching.fullmatch(path[len(rule.below) :]):
-            return not rule.again
+    for file in reversed(files):
+        if path.startswith(file.below):
+            inside = path[len(file.below) :]
+            for expression, ignores in file.patterns:
+                if _matches(expression, inside, is_directory=is_directory):
+                    return ignores
     return False
 
 
-@lru_cache(4096)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    # A slash before the end ties a pattern to its directory; else it holds at any depth.
-    tied = "/" in pattern
-    return re.compile(("" if tied else "(?:.*/)?") + glob_expression(pattern.lstrip("/")), re.DOTALL)
-
-
-def glob_expression(pattern: str) -> str:
-    """A glob as a regular expression: * and ? stay within a name, ** crosses them."""
-    made: list[str] = []
-    at = 0
-    while at < len(pattern):
-        letter = pattern[at]
-        if pattern.startswith("**/", at):
-            made.append("(?:[^/]+/)*")
-            at += 3
-            continue
-        if pattern.startswith("**", at):
-            made.append(".*")
-            at += 2
-            continue
-        end = pattern.find("]", at + 2) if letter == "[" else -1
-        if end > 0:
-            inside = pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
-            made.append(f"[{'^' + inside[1:] if inside[0] in '!^' else inside}]")
-            at = end + 1
-            continue
-        made.append({"*": "[^/]*", "?": "[^/]"}.get(letter) or re.escape(letter))
-        at += 1
-    expression = "".join(made)
-    try:
-        re.compile(expression)
-    except re.error:
-        return re.escape(pattern)
-    return expression
+def _matches(expression: re.Pattern[str], path: str, *, is_directory: bool) -> bool:
+    """Whether a pattern means this very entry: pathspec also matches all that is below a directory it means."""
+    if _DIRECTORY not in expression.groupindex:
+        return expression.search(path) is not None
+    if any(found.end(_DIRECTORY) == -1 for found in expression.finditer(path)):
+        return True
+    whole = f"{path}/"
+    return is_directory and any(found.end(_DIRECTORY) == len(whole) for found in expression.finditer(whole))

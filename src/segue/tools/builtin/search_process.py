@@ -16,12 +16,11 @@ from msgspec import Struct
 from segue.conversation.json_safe import encodable
 from segue.errors import UsageError
 from segue.tools.builtin.file_walk import walk
-from segue.tools.builtin.gitignore import glob_expression
 from segue.tools.builtin.text_files import read_text
 from segue.tools.builtin.workspace import Steps, Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 MAX_BYTES: Final = 5_000_000
 MAX_WIDTH: Final = 400
@@ -42,12 +41,12 @@ class Question(Struct, frozen=True):
 def find(question: Question) -> Iterator[str]:
     """The lines that match, as path:line: text; the last one says if there are more."""
     expression = re.compile(question.pattern, re.IGNORECASE if question.ignore_case else 0)
-    named = _names(question.files)
+    named = _name_filter(question.files)
     workspace = Workspace(question.root)
     found = 0
     for steps in _files(workspace, workspace.steps(question.start)):
         path = "/".join(steps)
-        if not named.fullmatch(path):
+        if not named(path):
             continue
         for number, line in _lines(workspace, steps):
             if expression.search(line):
@@ -58,10 +57,16 @@ def find(question: Question) -> Iterator[str]:
                 yield f"{path}:{number}: {line[:MAX_WIDTH]}{'…' if len(line) > MAX_WIDTH else ''}"
 
 
-def _names(files: str) -> re.Pattern[str]:
-    if not files:
-        return re.compile(".*", re.DOTALL)
-    return re.compile(("" if "/" in files else "(?:.*/)?") + glob_expression(files), re.DOTALL)
+def _name_filter(glob: str) -> Callable[[str], bool]:
+    """Whether a path matches a glob, read like a line of a .gitignore file."""
+    if not glob:
+        return lambda _: True
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - most searches name no files
+
+    try:
+        return GitIgnoreSpec.from_lines([glob]).match_file
+    except ValueError as error:
+        raise UsageError(f'"{glob}" is no glob: {error}.', code="bad_pattern") from error
 
 
 def _files(workspace: Workspace, start: Steps) -> Iterator[Steps]:
