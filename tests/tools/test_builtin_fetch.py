@@ -80,7 +80,7 @@ def test_pages_are_told_by_their_kind(site: str, tmp_path: Path) -> None:
     assert run_tool(fetch, {"url": f"{site}/image"}).media[0].mime == "image/png"
     assert run_tool(fetch, {"url": f"{site}/once"}).value == "né"
     assert run_tool(fetch, {"url": f"{site}/empty"}).value == "(the page is empty)"
-    assert "left out" in run_tool(fetch, {"url": f"{site}/long"}).value
+    assert "omitted" in run_tool(fetch, {"url": f"{site}/long"}).value
     assert "neither text" in str(run_tool(fetch, {"url": f"{site}/bytes"}).error)
     missing = run_tool(fetch, {"url": f"{site}/missing"}).error
     assert missing is not None

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from segue.errors import UsageError
 from segue.tools.builtin import builtin_tools
 from segue.tools.builtin.gitignore import is_ignored, read_gitignore
-from segue.tools.builtin.output_limit import Outputs
-from segue.tools.builtin.search import looking_tools
+from segue.tools.builtin.output_limit import OutputLimit
+from segue.tools.builtin.search import search_tools
 from segue.tools.builtin.workspace import Workspace
 from segue.tools.definition import Output, Tool
 from tools.tool_runs import perform, run_tool
@@ -224,7 +224,7 @@ def test_a_search_imports_nothing_from_the_workspace(desk: Desk) -> None:
 
 def test_a_pattern_that_never_ends_is_ended(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("found a\n" + "a" * 64 + "!\n")
-    _, search = looking_tools(Workspace(tmp_path), Outputs(tmp_path / "out"), seconds=1.0)
+    _, search = search_tools(Workspace(tmp_path), OutputLimit(tmp_path / "out"), seconds=1.0)
     began = time.monotonic()
     output = run_tool(search, {"pattern": "^found|(a+)+$"})
     assert time.monotonic() - began < 5
@@ -233,7 +233,7 @@ def test_a_pattern_that_never_ends_is_ended(tmp_path: Path) -> None:
 
 def test_a_cancelled_search_leaves_nothing_running(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a" * 64 + "!\n")
-    _, search = looking_tools(Workspace(tmp_path), Outputs(tmp_path / "out"))
+    _, search = search_tools(Workspace(tmp_path), OutputLimit(tmp_path / "out"))
 
     async def main() -> None:
         with pytest.raises(TimeoutError):

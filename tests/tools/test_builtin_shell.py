@@ -88,7 +88,7 @@ def test_long_output_is_cropped_and_kept(shell: Tool, tmp_path: Path) -> None:
     assert value.startswith("1\n2\n")
     assert value.endswith("19999\n20000\n")
     assert len(value) < 1_300
-    told = re.search(r"(\d+) characters left out; all of it is in (\S+),", value)
+    told = re.search(r"(\d+) characters omitted; all of it is in (\S+),", value)
     assert told is not None
     whole = Path(told[2]).read_text()
     assert whole == "".join(f"{number}\n" for number in range(1, 20001))

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from segue.errors import SegueError, TransportError, UsageError
 from segue.tools.definition import Output, Tool
-from segue.tools.mcp.config import Http, Stdio, read_servers
-from segue.tools.mcp.servers import McpServers, tool_name
+from segue.tools.mcp.config import HttpAddress, StdioAddress, read_servers
+from segue.tools.mcp.servers import McpServers, mcp_tool_name
 from tools.tool_runs import perform
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
@@ -95,7 +95,7 @@ async def _every_kind_of_answer(tools: dict[str, Tool], servers: McpServers) -> 
     assert [(media.kind, media.name) for media in mixed.media] == [("audio", ""), ("document", "c.pdf")]
     long = await perform(tools["mcp__s__long"], {})
     assert len(long.value) < 31_000
-    assert "left out" in long.value
+    assert "omitted" in long.value
     unknown = await servers._connections[0].call("no_such_tool", {}, _context())
     assert "no_such_tool" in str(unknown.error)
     told: list[str] = []
@@ -209,7 +209,7 @@ def test_what_is_broken_is_told_and_takes_nobody_else_down(tmp_path: Path) -> No
         told = {name: str(problem) for name, problem in servers.problems.items()}
         assert set(told) == {"missing", "broken", "silent", "gone", "unset", "empty"}
         assert "No such file" in told["missing"]
-        assert "It said: cannot start with [redacted]: no disk" in told["broken"]
+        assert "It wrote: cannot start with [redacted]: no disk" in told["broken"]
         assert "did not answer within 1 seconds" in told["silent"]
         assert "connection attempts failed" in told["gone"]
         assert "SEGUE_NOT_SET" in told["unset"]
@@ -274,7 +274,7 @@ ENVIRONMENT = {"TOKEN": "sesame", "HOME": "/home/me"}
     [
         (
             {"mcpServers": {"s": {"command": "npx", "args": ["-y", "x"], "env": {"A": "${TOKEN}", "N": 3}}}},
-            Stdio(command="npx", args=("-y", "x"), env={"A": "sesame", "N": "3"}),
+            StdioAddress(command="npx", args=("-y", "x"), env={"A": "sesame", "N": "3"}),
         ),
         (
             {
@@ -282,7 +282,7 @@ ENVIRONMENT = {"TOKEN": "sesame", "HOME": "/home/me"}
                     "s": {"command": "${HOME}/run", "args": ["${PORT:-80}", "${NONE:-}"], "cwd": "${HOME}"}
                 }
             },
-            Stdio(command="/home/me/run", args=("80", ""), cwd="/home/me"),
+            StdioAddress(command="/home/me/run", args=("80", ""), cwd="/home/me"),
         ),
         (
             {
@@ -290,12 +290,12 @@ ENVIRONMENT = {"TOKEN": "sesame", "HOME": "/home/me"}
                     "s": {"type": "http", "url": "https://x/mcp", "headers": {"A": "Bearer ${TOKEN}"}}
                 }
             },
-            Http(url="https://x/mcp", headers={"A": "Bearer sesame"}),
+            HttpAddress(url="https://x/mcp", headers={"A": "Bearer sesame"}),
         ),
-        ({"mcpServers": {"s": {"httpUrl": "https://x/mcp"}}}, Http(url="https://x/mcp")),
+        ({"mcpServers": {"s": {"httpUrl": "https://x/mcp"}}}, HttpAddress(url="https://x/mcp")),
         (
             {"mcpServers": {"s": {"type": "sse", "url": "https://x/sse"}}},
-            Http(url="https://x/sse", is_old=True),
+            HttpAddress(url="https://x/sse", is_old=True),
         ),
         (
             {
@@ -303,13 +303,18 @@ ENVIRONMENT = {"TOKEN": "sesame", "HOME": "/home/me"}
                     "s": {"type": "local", "command": ["bun", "x", "y"], "environment": {"A": "{env:TOKEN}"}}
                 }
             },
-            Stdio(command="bun", args=("x", "y"), env={"A": "sesame"}),
+            StdioAddress(command="bun", args=("x", "y"), env={"A": "sesame"}),
         ),
-        ({"mcp": {"s": {"type": "remote", "url": "https://x", "enabled": True}}}, Http(url="https://x")),
-        ({"servers": {"s": {"type": "stdio", "command": "x"}}}, Stdio(command="x")),
+        (
+            {"mcp": {"s": {"type": "remote", "url": "https://x", "enabled": True}}},
+            HttpAddress(url="https://x"),
+        ),
+        ({"servers": {"s": {"type": "stdio", "command": "x"}}}, StdioAddress(command="x")),
     ],
 )
-def test_the_files_of_other_programs_are_read(source: dict[str, Any], address: Stdio | Http) -> None:
+def test_the_files_of_other_programs_are_read(
+    source: dict[str, Any], address: StdioAddress | HttpAddress
+) -> None:
     (server,), problems = read_servers(source, ENVIRONMENT)
     assert problems == {}
     assert server.address == address
@@ -320,7 +325,7 @@ def test_files_are_read_as_json_or_toml_and_a_bad_one_is_named(tmp_path: Path) -
     toml = tmp_path / "config.toml"
     toml.write_text('[mcp_servers.s]\ncommand = "x"\ntool_timeout_sec = 5\nstartup_timeout_sec = 7\n')
     (server,), _ = read_servers(toml, {})
-    assert (server.address, server.call_seconds, server.start_seconds) == (Stdio(command="x"), 5, 7)
+    assert (server.address, server.call_seconds, server.start_seconds) == (StdioAddress(command="x"), 5, 7)
     plain = tmp_path / ".mcp.json"
     plain.write_text('{"mcpServers": {"s": {"command": "x", "timeout": 1500}}}')
     assert read_servers(str(plain), {})[0][0].call_seconds == 1.5
@@ -360,7 +365,7 @@ _names = st.text(st.sampled_from("ab_-./ é\ud800"), min_size=1, max_size=80)
 def test_names_are_legal_everywhere_and_stay_distinct(
     server: str, tool: str, server2: str, tool2: str
 ) -> None:
-    first, second = tool_name(server, tool), tool_name(server2, tool2)
+    first, second = mcp_tool_name(server, tool), mcp_tool_name(server2, tool2)
     assert len(first) <= 64
     assert first.isascii()
     assert first.replace("_", "").replace("-", "").isalnum() or first.strip("_-mcp") == ""

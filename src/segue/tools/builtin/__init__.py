@@ -18,21 +18,21 @@ def builtin_tools(
 ) -> tuple[Tool, ...]:
     """read_file, write_file, edit_file, list_dir, search, run_shell and fetch_url for the workspace at `root`.
 
-    What a tool says beyond `max_characters` is kept under `outputs`, by default in the user's data directory.
+    Output beyond `max_characters` is kept under `outputs`, by default in the user's data directory.
     `allow_private` lets fetch_url reach this machine and its own network.
     """
     from segue.tools.builtin.fetch import fetch_tool  # noqa: PLC0415
     from segue.tools.builtin.files import file_tools  # noqa: PLC0415
-    from segue.tools.builtin.output_limit import Outputs  # noqa: PLC0415 - a chat without these tools pays nothing
-    from segue.tools.builtin.search import looking_tools  # noqa: PLC0415
+    from segue.tools.builtin.output_limit import OutputLimit  # noqa: PLC0415 - a chat without these tools pays nothing
+    from segue.tools.builtin.search import search_tools  # noqa: PLC0415
     from segue.tools.builtin.shell import shell_tool  # noqa: PLC0415
     from segue.tools.builtin.workspace import Workspace  # noqa: PLC0415
 
     workspace = Workspace(root)
-    kept = Outputs(None if outputs is None else Path(outputs), max_characters)
+    kept = OutputLimit(None if outputs is None else Path(outputs), max_characters)
     return (
         *file_tools(workspace, kept),
-        *looking_tools(workspace, kept),
+        *search_tools(workspace, kept),
         shell_tool(workspace, kept),
         fetch_tool(kept, allow_private=allow_private),
     )

@@ -18,7 +18,7 @@ from segue.tools.threads import in_thread
 if TYPE_CHECKING:
     import aiohttp
 
-    from segue.tools.builtin.output_limit import Outputs
+    from segue.tools.builtin.output_limit import OutputLimit
 
 MAX_BYTES: Final = 5_000_000
 MAX_REDIRECTS: Final = 5
@@ -42,7 +42,7 @@ class _Page(Struct, frozen=True):
     is_whole: bool
 
 
-def fetch_tool(outputs: Outputs, *, allow_private: bool = False) -> Tool:
+def fetch_tool(outputs: OutputLimit, *, allow_private: bool = False) -> Tool:
     """fetch_url. `allow_private`: also what is not on the public network, this machine included."""
 
     @tool(effect="fetch", timeout=SECONDS + 15)
@@ -65,7 +65,7 @@ def fetch_tool(outputs: Outputs, *, allow_private: bool = False) -> Tool:
                 f"The page cannot be read: {error}.", code="fetch_failed", hint="Check the address."
             ) from error
         # Reading a large page takes a while, and the loop has other things to do.
-        return await in_thread(lambda: _told(page, outputs, context))
+        return await in_thread(lambda: _output_of(page, outputs, context))
 
     return as_tool(fetch_url)
 
@@ -115,7 +115,7 @@ def _check(url: str, *, allow_private: bool) -> None:
             f'"{url[:300]}" is no http or https address.', code="bad_url", hint="Only the web can be fetched."
         )
     if _has_credentials(parts):
-        raise UsageError("The address holds a user or a password.", code="bad_url", hint="Leave them out.")
+        raise UsageError("The address holds a user or a password.", code="bad_url", hint="Remove them.")
     if not allow_private and _is_private_literal(host):
         raise UsageError(
             f"{host} is not on the public network.",
@@ -155,16 +155,14 @@ async def _read(answer: aiohttp.ClientResponse) -> _Page:
     )
 
 
-def _told(page: _Page, outputs: Outputs, context: Context) -> Output:
+def _output_of(page: _Page, outputs: OutputLimit, context: Context) -> Output:
     media = media_of(page.body) if page.is_whole else None
     value: Any = f"{page.url}: {page.mime}, {len(page.body)} bytes."
     if media is None:
         text = _text(page)
         if text is None:
             return Output(error=f"{value} It is neither text nor an image nor a PDF document.")
-        value = outputs.fitted(
-            text if page.is_whole else f"{text}\n(only the first {MAX_BYTES} bytes)", context
-        )
+        value = outputs.fit(text if page.is_whole else f"{text}\n(only the first {MAX_BYTES} bytes)", context)
     if page.status >= 400:
         return Output(error=f"{page.url} answered with status {page.status}:\n{value}")
     return Output(value or "(the page is empty)", () if media is None else (media,))

@@ -10,13 +10,15 @@ from segue.tools.builtin.gitignore import IgnoreFiles, is_ignored, read_gitignor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.tools.builtin.workspace import Entry, Steps, Workspace
+    from segue.tools.builtin.workspace import DirectoryEntry, Steps, Workspace
 
 MAX_DEPTH: Final = 50
 _MAX_BYTES: Final = 200_000
 
 
-def walk(workspace: Workspace, start: Steps, *, depth: int = MAX_DEPTH) -> Iterator[tuple[Steps, Entry]]:
+def walk(
+    workspace: Workspace, start: Steps, *, depth: int = MAX_DEPTH
+) -> Iterator[tuple[Steps, DirectoryEntry]]:
     """Every entry below a directory that git would not ignore. Links are named, never followed."""
     files: IgnoreFiles = ()
     for above in range(len(start)):
@@ -26,7 +28,7 @@ def walk(workspace: Workspace, start: Steps, *, depth: int = MAX_DEPTH) -> Itera
 
 def _below(
     workspace: Workspace, steps: Steps, files: IgnoreFiles, depth: int
-) -> Iterator[tuple[Steps, Entry]]:
+) -> Iterator[tuple[Steps, DirectoryEntry]]:
     with workspace.directory(steps) as descriptor:
         entries = workspace.entries(descriptor)
     if any(entry.name == ".gitignore" for entry in entries):

@@ -21,14 +21,14 @@ from segue.tools.outputs import media_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segue.tools.builtin.output_limit import Outputs
+    from segue.tools.builtin.output_limit import OutputLimit
 
 MAX_BYTES: Final = 20_000_000
 MAX_LINES: Final = 2_000
 FilePath = Annotated[str, Meta(min_length=1, description="Path of the file, relative to the workspace root.")]
 
 
-def file_tools(workspace: Workspace, outputs: Outputs) -> tuple[Tool, ...]:
+def file_tools(workspace: Workspace, outputs: OutputLimit) -> tuple[Tool, ...]:
     """read_file, write_file and edit_file."""
 
     @tool(effect="read")
@@ -44,13 +44,13 @@ def file_tools(workspace: Workspace, outputs: Outputs) -> tuple[Tool, ...]:
         if media is not None:
             return Output(f"{name}: {media.mime}, {len(data)} bytes.", (media,))
         found = _text_of(data, name)
-        return Output(outputs.fitted(_portion(found, first_line, lines), context))
+        return Output(outputs.fit(_portion(found, first_line, lines), context))
 
     @tool(effect="edit", writes=_written(workspace))
     def write_file(path: FilePath, content: str) -> str:
         """Write a file of the workspace, whole. Directories on the way are made; a file that is there is replaced."""
         steps = workspace.steps(path)
-        data = FileText("").encode(_sayable(content))
+        data = FileText("").encode(_encodable(content))
         is_new = workspace.write(steps, data)
         return f"{'Made' if is_new else 'Replaced'} {workspace.name_of(steps)}, {len(data)} bytes."
 
@@ -69,14 +69,14 @@ def file_tools(workspace: Workspace, outputs: Outputs) -> tuple[Tool, ...]:
         steps = workspace.steps(path)
         data, name = _read(workspace, path)
         found = _text_of(data, name)
-        changed, count = _replaced(found.text, _sayable(old), _sayable(new), every=every, name=name)
+        changed, count = _replaced(found.text, _encodable(old), _encodable(new), every=every, name=name)
         workspace.write(steps, found.encode(changed))
         return f"Replaced {count} occurrence{'s' if count > 1 else ''} in {name}."
 
     return as_tool(read_file), as_tool(write_file), as_tool(edit_file)
 
 
-def _home(workspace: Workspace, outputs: Outputs, path: str) -> Workspace:
+def _home(workspace: Workspace, outputs: OutputLimit, path: str) -> Workspace:
     """Where a path is to be read: long outputs are kept outside the workspace, and may be read as well."""
     if Path(path).is_absolute() and outputs.directory.is_dir():
         kept = Workspace(outputs.directory)
@@ -148,7 +148,7 @@ def _replaced(text: str, old: str, new: str, *, every: bool, name: str) -> tuple
         raise UsageError(
             "Both texts are the same.", code="nothing_to_replace", hint="Nothing needs to be done."
         )
-    # A model sees and writes plain newlines. In a file that ends its lines the long way both texts are meant that way.
+    # A model sees and writes plain newlines; in a file with CRLF both texts are meant to have them too.
     if "\r\n" in text and with_returns(old) in text:
         old, new = with_returns(old), with_returns(new)
     count = text.count(old)
@@ -176,7 +176,7 @@ def _lines_of(text: str, wanted: str) -> list[int]:
     return lines
 
 
-def _sayable(text: str) -> str:
+def _encodable(text: str) -> str:
     if not is_encodable(text):
         raise UsageError(
             "The text holds half of a character (a lone surrogate).",

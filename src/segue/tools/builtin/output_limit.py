@@ -18,8 +18,8 @@ MAX_KEPT: Final = 50_000_000
 """Bytes of one output that are kept on disk."""
 
 
-class Outputs:
-    """A directory for outputs that were too long to be told, made when the first one comes."""
+class OutputLimit:
+    """How much of an output a model gets, and the directory for the rest, made when the first one comes."""
 
     def __init__(self, directory: Path | None = None, limit: int = MAX_CHARACTERS) -> None:
         self._directory = None if directory is None else directory.resolve()
@@ -33,17 +33,17 @@ class Outputs:
             self._directory = (platformdirs.user_data_path("segue") / "outputs").resolve()
         return self._directory
 
-    def fitted(self, text: str, context: Context) -> str:
+    def fit(self, text: str, context: Context) -> str:
         """The text if it is short; else its two ends, and where all of it is."""
         if len(text) <= self.limit:
             return text
-        path, file = self.begin(context)
+        path, file = self.open_file(context)
         with file:
             file.write(encodable(text).encode()[:MAX_KEPT])
         half = self.limit // 2
-        return f"{text[:half]}{left_out(len(text) - 2 * half, path)}{text[-half:]}"
+        return f"{text[:half]}{omission_note(len(text) - 2 * half, path)}{text[-half:]}"
 
-    def begin(self, context: Context) -> tuple[Path, BinaryIO]:
+    def open_file(self, context: Context) -> tuple[Path, BinaryIO]:
         """A new file for the output of a call, for nobody else to read."""
         folder = self.directory / _file_name(context.session or "session")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -58,9 +58,9 @@ class Outputs:
         raise FileExistsError(f"{folder} holds too many outputs of one call")
 
 
-def left_out(characters: int, path: Path) -> str:
+def omission_note(characters: int, path: Path) -> str:
     """What stands in the middle of a cropped text."""
-    return f"\n\n[… {characters} characters left out; all of it is in {path}, which read_file can read …]\n\n"
+    return f"\n\n[… {characters} characters omitted; all of it is in {path}, which read_file can read …]\n\n"
 
 
 def _file_name(text: str) -> str:

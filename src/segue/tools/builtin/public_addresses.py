@@ -13,20 +13,20 @@ from typing import TypeAlias
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 
 
 def is_public(text: str) -> bool:
     """Whether an address, as digits, belongs to the public network."""
     try:
-        address: Address = ipaddress.ip_address(text.partition("%")[0])
+        address: IpAddress = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return False
     return all(one.is_global and not one.is_multicast for one in _meanings(address))
 
 
-def _meanings(address: Address) -> list[Address]:
+def _meanings(address: IpAddress) -> list[IpAddress]:
     """The address, or the older one that it carries inside: routers along the way unwrap it."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]

@@ -1,4 +1,4 @@
-"""Tools that look around in a workspace: what is there, and where something stands."""
+"""Tools that list and search a workspace."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from msgspec import Meta
 from segue.conversation.json_safe import is_encodable
 from segue.errors import UsageError
 from segue.tools.builtin.file_walk import walk
-from segue.tools.builtin.search_process import Question
+from segue.tools.builtin.search_process import SearchRequest
 from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
 
 if TYPE_CHECKING:
-    from segue.tools.builtin.output_limit import Outputs
+    from segue.tools.builtin.output_limit import OutputLimit
     from segue.tools.builtin.workspace import Workspace
 
 SEARCH_SECONDS: Final = 20.0
@@ -30,8 +30,8 @@ _SEARCH: Final = (
 Directory = Annotated[str, Meta(min_length=1, description="Relative to the workspace root.")]
 
 
-def looking_tools(
-    workspace: Workspace, outputs: Outputs, seconds: float = SEARCH_SECONDS
+def search_tools(
+    workspace: Workspace, outputs: OutputLimit, seconds: float = SEARCH_SECONDS
 ) -> tuple[Tool, ...]:
     """list_dir and search."""
 
@@ -49,7 +49,7 @@ def looking_tools(
                 break
             mark = {"directory": "/", "link": "@", "file": f"  {entry.size} bytes"}.get(entry.kind, "")
             lines.append(f"{workspace.name_of(steps)}{mark}")
-        return outputs.fitted("\n".join(lines) or "(empty)", context)
+        return outputs.fit("\n".join(lines) or "(empty)", context)
 
     @tool(effect="read", timeout=seconds + 10)
     async def search(
@@ -67,19 +67,21 @@ def looking_tools(
     ) -> Output:
         """Search the text files of the workspace, without what git ignores. Answers with path:line: text."""
         if not all(is_encodable(text) for text in (pattern, path, files)):
-            raise UsageError("The pattern is no text.", code="bad_pattern", hint="Leave out lone surrogates.")
+            raise UsageError(
+                "The pattern is not valid text.", code="bad_pattern", hint="Remove lone surrogates."
+            )
         workspace.steps(path)
-        question = Question(str(workspace.root), path, pattern, files, ignore_case, limit)
-        found = await _found(question, seconds)
-        return Output(outputs.fitted(found, context))
+        request = SearchRequest(str(workspace.root), path, pattern, files, ignore_case, limit)
+        found = await _run_search(request, seconds)
+        return Output(outputs.fit(found, context))
 
     return as_tool(list_dir), as_tool(search)
 
 
-async def _found(question: Question, seconds: float) -> str:
+async def _run_search(request: SearchRequest, seconds: float) -> str:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        # Neither the working directory nor the environment says what is imported: both may be the workspace's.
+        # Neither the working directory nor the environment decides what is imported: both may be the workspace's.
         *("-I", "-c", _SEARCH, *(entry for entry in sys.path if Path(entry).is_absolute())),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -89,7 +91,7 @@ async def _found(question: Question, seconds: float) -> str:
     note = ""
     try:
         async with asyncio.timeout(seconds):
-            await _listen(process, question, answer)
+            await _send_and_read(process, request, answer)
             await process.wait()
     except TimeoutError:
         note = f"(the search was ended after {seconds:g} seconds and is not complete)"
@@ -103,10 +105,12 @@ async def _found(question: Question, seconds: float) -> str:
     return f"{found}{note}" or "(nothing found)"
 
 
-async def _listen(process: asyncio.subprocess.Process, question: Question, answer: bytearray) -> None:
+async def _send_and_read(
+    process: asyncio.subprocess.Process, request: SearchRequest, answer: bytearray
+) -> None:
     if process.stdin is None or process.stdout is None:
         return
-    process.stdin.write(msgspec.json.encode(question))
+    process.stdin.write(msgspec.json.encode(request))
     with suppress(ConnectionError):
         await process.stdin.drain()
     process.stdin.close()

@@ -1,7 +1,7 @@
 """The search itself, as it runs in a process of its own.
 
 A regular expression from a model may take for ever, and Python cannot interrupt one; a process can be ended. The
-question comes as JSON on the standard input, the answer goes line by line to the standard output.
+request comes as JSON on the standard input, the matches go line by line to the standard output.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MAX_WIDTH: Final = 400
 
 
 @final
-class Question(Struct, frozen=True):
-    """What is looked for, and where."""
+class SearchRequest(Struct, frozen=True):
+    """What to search for, and where."""
 
     root: str
     start: str
@@ -38,19 +38,19 @@ class Question(Struct, frozen=True):
     limit: int
 
 
-def find(question: Question) -> Iterator[str]:
-    """The lines that match, as path:line: text; the last one says if there are more."""
-    expression = re.compile(question.pattern, re.IGNORECASE if question.ignore_case else 0)
-    named = _name_filter(question.files)
-    workspace = Workspace(question.root)
+def find(request: SearchRequest) -> Iterator[str]:
+    """The lines that match, as path:line: text; the last one notes if there are more."""
+    expression = re.compile(request.pattern, re.IGNORECASE if request.ignore_case else 0)
+    named = _name_filter(request.files)
+    workspace = Workspace(request.root)
     found = 0
-    for steps in _files(workspace, workspace.steps(question.start)):
+    for steps in _files(workspace, workspace.steps(request.start)):
         path = "/".join(steps)
         if not named(path):
             continue
         for number, line in _lines(workspace, steps):
             if expression.search(line):
-                if found == question.limit:
+                if found == request.limit:
                     yield f"(there are more than these {found}: search for something narrower)"
                     return
                 found += 1
@@ -94,11 +94,11 @@ def _lines(workspace: Workspace, steps: Steps) -> Iterator[tuple[int, str]]:
 
 
 def main() -> None:
-    """Answer the question on the standard input; what is wrong with it is an answer too, with exit code 2."""
-    question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
+    """Serve the request on the standard input; what is wrong with it goes to the output, with exit code 2."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=SearchRequest)
     out = sys.stdout.buffer
     try:
-        for line in find(question):
+        for line in find(request):
             out.write(f"{encodable(line)}\n".encode())
             out.flush()
     except re.error as error:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from msgspec import Meta
 
 from segue.redaction import redact_environment
-from segue.tools.builtin.output_limit import MAX_KEPT, left_out
+from segue.tools.builtin.output_limit import MAX_KEPT, omission_note
 from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from segue.tools.builtin.output_limit import Outputs
+    from segue.tools.builtin.output_limit import OutputLimit
     from segue.tools.builtin.workspace import Workspace
 
 MAX_SECONDS: Final = 600
@@ -34,13 +34,13 @@ GRACE: Final = 1.0
 """Seconds to end by itself after being asked to."""
 TRAILING: Final = 0.2
 """Seconds for output that is still under way when the command is over."""
-_TOLD_EVERY: Final = 0.1
-_MAX_TOLD: Final = 2_000
+_REPORT_SECONDS: Final = 0.1
+_MAX_REPORTED: Final = 2_000
 _QUIET: Final = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
-"""Nobody sits at this terminal."""
+"""No person reads this terminal."""
 
 
-def shell_tool(workspace: Workspace, outputs: Outputs) -> Tool:
+def shell_tool(workspace: Workspace, outputs: OutputLimit) -> Tool:
     """run_shell."""
 
     @tool(effect="run", timeout=MAX_SECONDS + 30.0)
@@ -51,30 +51,30 @@ def shell_tool(workspace: Workspace, outputs: Outputs) -> Tool:
             float, Meta(gt=0, le=MAX_SECONDS, description="When to end it at the latest.")
         ] = 120,
     ) -> Output:
-        """Run a command line in the workspace root and tell its output and exit code.
+        """Run a command line in the workspace root and return its output and exit code.
 
         There is no terminal and no input. What it starts in the background ends with it.
         """
-        hearing = _Hearing(outputs, context)
+        captured = _CommandOutput(outputs, context)
         try:
-            code = await _run(command, workspace.root, hearing, seconds)
+            code = await _run(command, workspace.root, captured, seconds)
         finally:
-            hearing.close()
-        said = hearing.text()
+            captured.close()
+        text = captured.text()
         if code is None:
             return Output(
-                error=f"The command was ended after {seconds:g} seconds. Its output until then:\n{said}"
+                error=f"The command was ended after {seconds:g} seconds. Its output until then:\n{text}"
             )
         return Output(
-            said
-            if code == 0 and said
-            else f"{said}{'' if not said or said[-1] == chr(10) else chr(10)}(exit code {code})"
+            text
+            if code == 0 and text
+            else f"{text}{'' if not text or text[-1] == chr(10) else chr(10)}(exit code {code})"
         )
 
     return as_tool(run_shell)
 
 
-async def _run(command: str, root: Path, hearing: _Hearing, seconds: float) -> int | None:
+async def _run(command: str, root: Path, captured: _CommandOutput, seconds: float) -> int | None:
     """The exit code; None when the time was up."""
     # Not asyncio's own pipe: with that, waiting for a process waits for whoever inherited its output, too.
     ours, theirs = os.pipe()
@@ -85,11 +85,11 @@ async def _run(command: str, root: Path, hearing: _Hearing, seconds: float) -> i
         raise
     finally:
         os.close(theirs)
-    listening = asyncio.ensure_future(_listen(ours, hearing))
+    reading = asyncio.ensure_future(_read_output(ours, captured))
     try:
         async with asyncio.timeout(seconds):
             code = await process.wait()
-        await asyncio.wait([listening], timeout=TRAILING)
+        await asyncio.wait([reading], timeout=TRAILING)
     except TimeoutError:
         _signal(process.pid, signal.SIGTERM)
         with suppress(TimeoutError):
@@ -99,9 +99,9 @@ async def _run(command: str, root: Path, hearing: _Hearing, seconds: float) -> i
         return code
     finally:
         _signal(process.pid, signal.SIGKILL)
-        listening.cancel()
+        reading.cancel()
         # The process is dead: both are over within a moment, also when this task is being cancelled.
-        await asyncio.wait([listening, asyncio.ensure_future(process.wait())], timeout=GRACE)
+        await asyncio.wait([reading, asyncio.ensure_future(process.wait())], timeout=GRACE)
 
 
 async def _start(command: str, root: Path, output: int) -> asyncio.subprocess.Process:
@@ -132,22 +132,22 @@ def _signal(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-async def _listen(descriptor: int, hearing: _Hearing) -> None:
+async def _read_output(descriptor: int, captured: _CommandOutput) -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     pipe = os.fdopen(descriptor, "rb", buffering=0)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     try:
         while portion := await reader.read(65_536):
-            hearing.feed(portion)
+            captured.feed(portion)
     finally:
         transport.close()
 
 
-class _Hearing:
-    """What a command says: told as progress, the ends kept for the model, the whole written to disk when it is long."""
+class _CommandOutput:
+    """What a command prints: reported as progress, its two ends kept for the model, all of it on disk if it is long."""
 
-    def __init__(self, outputs: Outputs, context: Context) -> None:
+    def __init__(self, outputs: OutputLimit, context: Context) -> None:
         self._outputs = outputs
         self._context = context
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -155,17 +155,17 @@ class _Hearing:
         self._head = ""
         self._tail = ""
         self._characters = 0
-        self._untold = ""
-        self._told_at = 0.0
+        self._unreported = ""
+        self._reported_at = 0.0
         self._file: BinaryIO | None = None
         self._path: Path | None = None
         self._written = 0
 
     def feed(self, data: bytes) -> None:
-        self._take(self._decoder.decode(data))
+        self._add(self._decoder.decode(data))
 
     def close(self) -> None:
-        self._take(self._decoder.decode(b"", final=True), last=True)
+        self._add(self._decoder.decode(b"", final=True), last=True)
         if self._file is not None:
             self._file.close()
 
@@ -173,29 +173,29 @@ class _Hearing:
         missing = self._characters - len(self._head) - len(self._tail)
         if self._path is None or missing <= 0:
             return self._head + self._tail
-        return f"{self._head}{left_out(missing, self._path)}{self._tail}"
+        return f"{self._head}{omission_note(missing, self._path)}{self._tail}"
 
-    def _take(self, text: str, *, last: bool = False) -> None:
+    def _add(self, text: str, *, last: bool = False) -> None:
         self._characters += len(text)
         room = self._half - len(self._head)
         self._head += text[:room] if room > 0 else ""
         held = self._tail + text[max(room, 0) :]
         if self._file is None and len(held) > self._half:
-            self._path, self._file = self._outputs.begin(self._context)
+            self._path, self._file = self._outputs.open_file(self._context)
             self._write(self._head + held)
         elif self._file is not None:
             self._write(text)
         self._tail = held[-self._half :]
-        self._tell(text, last=last)
+        self._report(text, last=last)
 
     def _write(self, text: str) -> None:
         data = text.encode()[: MAX_KEPT - self._written]
         if self._file is not None and data:
             self._written += self._file.write(data)
 
-    def _tell(self, text: str, *, last: bool) -> None:
-        self._untold = (self._untold + text)[-_MAX_TOLD:]
+    def _report(self, text: str, *, last: bool) -> None:
+        self._unreported = (self._unreported + text)[-_MAX_REPORTED:]
         now = time.monotonic()
-        if self._untold and (last or now - self._told_at >= _TOLD_EVERY):
-            self._context.progress(self._untold)
-            self._untold, self._told_at = "", now
+        if self._unreported and (last or now - self._reported_at >= _REPORT_SECONDS):
+            self._context.progress(self._unreported)
+            self._unreported, self._reported_at = "", now

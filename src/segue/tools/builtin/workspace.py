@@ -32,7 +32,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0
 
 
 @final
-class Entry(Struct, frozen=True):
+class DirectoryEntry(Struct, frozen=True):
     """What a directory holds under one name."""
 
     name: str
@@ -147,7 +147,7 @@ class Workspace:
                 raise
             return mode is None
 
-    def entries(self, descriptor: int) -> list[Entry]:
+    def entries(self, descriptor: int) -> list[DirectoryEntry]:
         """What an open directory holds, by name. Links are named, never followed."""
         with os.scandir(descriptor) as found:
             return sorted((_entry(held) for held in found), key=lambda entry: entry.name)
@@ -204,17 +204,17 @@ def _refusing_others(descriptor: int, name: str) -> Iterator[None]:
     yield
 
 
-def _entry(held: os.DirEntry[str]) -> Entry:
+def _entry(held: os.DirEntry[str]) -> DirectoryEntry:
     if held.is_symlink():
-        return Entry(held.name, "link")
+        return DirectoryEntry(held.name, "link")
     if held.is_dir(follow_symlinks=False):
-        return Entry(held.name, "directory")
+        return DirectoryEntry(held.name, "directory")
     if not held.is_file(follow_symlinks=False):
-        return Entry(held.name, "other")
+        return DirectoryEntry(held.name, "other")
     try:
-        return Entry(held.name, "file", held.stat(follow_symlinks=False).st_size)
+        return DirectoryEntry(held.name, "file", held.stat(follow_symlinks=False).st_size)
     except OSError:
-        return Entry(held.name, "file")
+        return DirectoryEntry(held.name, "file")
 
 
 def _refused(path: str, what: str, hint: str) -> UsageError:

@@ -29,7 +29,7 @@ _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}|\{env:(\w+)\}
 
 
 @final
-class Stdio(Struct, frozen=True, kw_only=True):
+class StdioAddress(Struct, frozen=True, kw_only=True):
     """A server that is started as a child and spoken to over its standard input and output."""
 
     command: str
@@ -39,11 +39,11 @@ class Stdio(Struct, frozen=True, kw_only=True):
     cwd: str | None = None
 
     def __repr__(self) -> str:
-        return f"Stdio({self.command})"
+        return f"StdioAddress({self.command})"
 
 
 @final
-class Http(Struct, frozen=True, kw_only=True):
+class HttpAddress(Struct, frozen=True, kw_only=True):
     """A server at an address."""
 
     url: str
@@ -52,40 +52,40 @@ class Http(Struct, frozen=True, kw_only=True):
     """It speaks the transport of before 2025: events and requests on two addresses."""
 
     def __repr__(self) -> str:
-        return f"Http({self.url.partition('?')[0]})"
+        return f"HttpAddress({self.url.partition('?')[0]})"
 
 
-Address: TypeAlias = Stdio | Http
+ServerAddress: TypeAlias = StdioAddress | HttpAddress
 
 
 @final
-class Server(Struct, frozen=True, kw_only=True):
+class ServerConfig(Struct, frozen=True, kw_only=True):
     """One server and how long to wait for it."""
 
     name: str
-    address: Address
+    address: ServerAddress
     call_seconds: float = CALL_SECONDS
     start_seconds: float = START_SECONDS
     trusted: bool = False
-    """What it says of its own tools is believed: those that only read need no approval."""
+    """Its own description of its tools is believed: those that only read need no approval."""
 
     def secrets(self) -> tuple[str, ...]:
         """Values that must not be shown."""
-        held = self.address.env if isinstance(self.address, Stdio) else self.address.headers
+        held = self.address.env if isinstance(self.address, StdioAddress) else self.address.headers
         return tuple(held.values())
 
 
 def read_servers(
     source: str | os.PathLike[str] | Mapping[str, Any], environment: Mapping[str, str]
-) -> tuple[list[Server], dict[str, UsageError]]:
+) -> tuple[list[ServerConfig], dict[str, UsageError]]:
     """The servers that are switched on, and what is wrong with those that cannot be used."""
     where, table = _table(source)
-    servers: list[Server] = []
+    servers: list[ServerConfig] = []
     problems: dict[str, UsageError] = {}
     for name, entry in table.items():
         try:
             if not isinstance(entry, Mapping):
-                raise _bad(name, "is no object", "Give it a command or a url.")
+                raise _bad(name, "is not an object", "Give it a command or a url.")
             if entry.get("disabled") is True or entry.get("enabled") is False:
                 continue
             servers.append(_server(name, _expanded(entry, name, environment)))
@@ -126,14 +126,14 @@ def _table(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, Map
 def _expanded(value: Any, name: str, environment: Mapping[str, str]) -> Any:
     def known(found: re.Match[str]) -> str:
         variable, default = found[1] or found[3], found[2]
-        told = environment.get(variable, default)
-        if told is None:
+        value = environment.get(variable, default)
+        if value is None:
             raise _bad(
                 name,
                 f"needs the environment variable {variable}, which is not set",
                 f"Set {variable}, or disable it.",
             )
-        return str(told)
+        return str(value)
 
     if isinstance(value, str):
         return _VARIABLE.sub(known, value)
@@ -142,14 +142,14 @@ def _expanded(value: Any, name: str, environment: Mapping[str, str]) -> Any:
     return [_expanded(held, name, environment) for held in value] if isinstance(value, list) else value
 
 
-def _server(name: str, entry: dict[str, Any]) -> Server:
+def _server(name: str, entry: dict[str, Any]) -> ServerConfig:
     try:
         address = _http(entry) if _is_http(entry, name) else _stdio(entry)
     except (msgspec.ValidationError, LookupError, TypeError) as error:
         raise _bad(
-            name, f"is not described well ({error})", "Compare it with the server's own instructions."
+            name, f"has invalid settings ({error})", "Compare it with the server's own instructions."
         ) from None
-    return Server(
+    return ServerConfig(
         name=name,
         address=address,
         call_seconds=_seconds(entry, "timeout", "tool_timeout_sec") or CALL_SECONDS,
@@ -166,7 +166,7 @@ def _is_http(entry: dict[str, Any], name: str) -> bool:
     raise _bad(name, "has neither a command nor a url", "Give it one of them.")
 
 
-def _stdio(entry: dict[str, Any]) -> Stdio:
+def _stdio(entry: dict[str, Any]) -> StdioAddress:
     command, args = entry["command"], entry.get("args") or []
     if isinstance(command, list):
         command, args = command[0], [*command[1:], *args]
@@ -174,13 +174,15 @@ def _stdio(entry: dict[str, Any]) -> Stdio:
         raise TypeError("args is no list")
     env = _texts(entry.get("env") or entry.get("environment") or {})
     fields = {"command": command, "args": [_text(arg) for arg in args], "env": env, "cwd": entry.get("cwd")}
-    return msgspec.convert(fields, Stdio)
+    return msgspec.convert(fields, StdioAddress)
 
 
-def _http(entry: dict[str, Any]) -> Http:
+def _http(entry: dict[str, Any]) -> HttpAddress:
     url = entry.get("httpUrl") or entry.get("url") or entry.get("serverUrl")
     headers = _texts(entry.get("headers") or entry.get("http_headers") or {})
-    return msgspec.convert({"url": url, "headers": headers, "is_old": entry.get("type") == "sse"}, Http)
+    return msgspec.convert(
+        {"url": url, "headers": headers, "is_old": entry.get("type") == "sse"}, HttpAddress
+    )
 
 
 def _texts(values: Any) -> Any:
@@ -193,11 +195,11 @@ def _text(value: Any) -> Any:
 
 
 def _seconds(entry: dict[str, Any], milliseconds: str, seconds: str) -> float | None:
-    """Other programs count in milliseconds, except where the name says otherwise."""
+    """Other programs count in milliseconds, except where the name ends in sec."""
     for key, unit in ((seconds, 1.0), (milliseconds, 0.001)):
-        told = entry.get(key)
-        if isinstance(told, int | float) and not isinstance(told, bool) and told > 0:
-            return told * unit
+        value = entry.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            return value * unit
     return None
 
 

@@ -1,7 +1,7 @@
 """One MCP server while it is connected.
 
 The client must be entered and left by the same task, so every connection has an owner: a task that opens it, hands it
-out, and closes it when it is told to or when the server is gone. Calls are made by whoever needs them. A connection
+out, and closes it when asked to or when the server is gone. Calls are made by whoever needs them. A connection
 that was lost is made anew for the next call; a call that was under way is never sent twice.
 """
 
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from segue.errors import SegueError, TransportError, UsageError
 from segue.tools.definition import Output
-from segue.tools.mcp.config import Http, Server, Stdio
+from segue.tools.mcp.config import HttpAddress, ServerConfig, StdioAddress
 from segue.tools.mcp.results import output_of_result
-from segue.tools.mcp.stderr import LastWords
+from segue.tools.mcp.stderr import StderrTail
 from segue.tools.threads import in_thread
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ _REFUSED: Final = "Server returned an error response"
 """Any other bad status. Some servers mean an unknown session by it as well, but the call may have run."""
 
 
-class _Open:
+class _OpenConnection:
     """A connection and its owner."""
 
     def __init__(self) -> None:
         self.client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
-        self.words = LastWords()
+        self.stderr = StderrTail()
         self.owner: asyncio.Task[None] | None = None
 
     @property
@@ -56,9 +56,9 @@ class _Open:
 class Connection:
     """A server that is connected to when it is first needed, and again after it was lost."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerConfig) -> None:
         self.server = server
-        self._open: _Open | None = None
+        self._open: _OpenConnection | None = None
         self._connecting = asyncio.Lock()
 
     async def tools(self) -> list[ListedTool]:
@@ -77,11 +77,11 @@ class Connection:
                     break
                 cursors.add(cursor)
         except Exception as error:
-            raise self._failed("did not tell its tools", _why(error), opened) from error
+            raise self._failed("did not list its tools", _why(error), opened) from error
         return found
 
     async def call(self, name: str, arguments: dict[str, Any], context: Context) -> Output:
-        """Call a tool. What the server says against it is an error result; that it is gone is raised."""
+        """Call a tool. A refusal of the server is an error result; a lost connection is raised."""
         try:
             return await self._call(await self._opened(), name, arguments, context)
         except _NotRunError:
@@ -99,7 +99,9 @@ class Connection:
             opened.owner.cancel()
             await asyncio.wait([opened.owner], timeout=CLOSE_SECONDS)
 
-    async def _call(self, opened: _Open, name: str, arguments: dict[str, Any], context: Context) -> Output:
+    async def _call(
+        self, opened: _OpenConnection, name: str, arguments: dict[str, Any], context: Context
+    ) -> Output:
         seconds = self.server.call_seconds
         try:
             result = await opened.client.result().call_tool(
@@ -116,10 +118,10 @@ class Connection:
                 raise self._failed(what, _why(error), opened) from error
             if message == _REFUSED:
                 opened.over.set()
-            return Output(error=_told(error, seconds))
+            return Output(error=_call_error(error, seconds))
         return output_of_result(result)
 
-    async def _opened(self) -> _Open:
+    async def _opened(self) -> _OpenConnection:
         async with self._connecting:
             if self._open is None or not self._open.is_usable:
                 await self.close()
@@ -130,9 +132,9 @@ class Connection:
 
     async def _connect(self) -> None:
         await _import_sdk()
-        opened = self._open = _Open()
+        opened = self._open = _OpenConnection()
         opened.owner = asyncio.create_task(self._own(opened), name=f"mcp {self.server.name}")
-        # A failure to close tells nobody anything: it was looked at.
+        # A failure to close helps nobody: marked as seen.
         opened.owner.add_done_callback(lambda owner: None if owner.cancelled() else owner.exception())
         waiting: list[asyncio.Future[Any]] = [opened.owner, opened.client]
         try:
@@ -149,7 +151,7 @@ class Connection:
         late = f"it did not answer within {self.server.start_seconds:g} seconds"
         raise self._failed("cannot be reached", late if error is None else _why(error), opened)
 
-    async def _own(self, opened: _Open) -> None:
+    async def _own(self, opened: _OpenConnection) -> None:
         from mcp import Client  # noqa: PLC0415 - heavy, and loaded by now
 
         try:
@@ -161,22 +163,22 @@ class Connection:
                 await opened.over.wait()
         finally:
             opened.over.set()
-            await opened.words.settle()
-            opened.words.close()
+            await opened.stderr.settle()
+            opened.stderr.close()
 
-    async def _transport(self, opened: _Open, stack: AsyncExitStack) -> Any:
+    async def _transport(self, opened: _OpenConnection, stack: AsyncExitStack) -> Any:
         address = self.server.address
-        if isinstance(address, Http):
+        if isinstance(address, HttpAddress):
             return await _http_transport(address, self.server.call_seconds, stack)
-        return await _stdio_transport(address, opened.words, stack)
+        return await _stdio_transport(address, opened.stderr, stack)
 
-    def _failed(self, what: str, why: str, opened: _Open | None = None) -> SegueError:
-        words = opened.words.text(self.server.secrets()) if opened is not None else ""
-        said = f" (It said: {words})" if words else ""
-        is_child = isinstance(self.server.address, Stdio)
+    def _failed(self, what: str, why: str, opened: _OpenConnection | None = None) -> SegueError:
+        written = opened.stderr.text(self.server.secrets()) if opened is not None else ""
+        shown = f" (It wrote: {written})" if written else ""
+        is_child = isinstance(self.server.address, StdioAddress)
         hint = "Check its command." if is_child else "Check its url and headers, and that it runs."
         return TransportError(
-            f'The MCP server "{self.server.name}" {what}: {why}{said}.', code="mcp_connection", hint=hint
+            f'The MCP server "{self.server.name}" {what}: {why}{shown}.', code="mcp_connection", hint=hint
         )
 
 
@@ -185,7 +187,7 @@ class _NotRunError(Exception):
 
 
 class _Watched:
-    """A transport that tells when the other side is gone, before anybody tries to use it."""
+    """A transport that reports when the other side is gone, before anybody tries to use it."""
 
     def __init__(self, transport: Any, gone: Callable[[], None]) -> None:
         self._transport = transport
@@ -239,18 +241,18 @@ async def _import_sdk() -> None:
         ) from error
 
 
-async def _stdio_transport(address: Stdio, words: LastWords, stack: AsyncExitStack) -> Any:
+async def _stdio_transport(address: StdioAddress, stderr: StderrTail, stack: AsyncExitStack) -> Any:
     from mcp import StdioServerParameters  # noqa: PLC0415 - heavy, and loaded by now
     from mcp.client.stdio import stdio_client  # noqa: PLC0415
 
-    errors = stack.enter_context(await words.open())
+    errors = stack.enter_context(await stderr.open())
     parameters = StdioServerParameters(
         command=address.command, args=list(address.args), env=address.env, cwd=address.cwd
     )
     return stdio_client(parameters, errlog=errors)
 
 
-async def _http_transport(address: Http, seconds: float, stack: AsyncExitStack) -> Any:
+async def _http_transport(address: HttpAddress, seconds: float, stack: AsyncExitStack) -> Any:
     import httpx2  # noqa: PLC0415 - comes with the SDK
 
     if address.is_old:
@@ -266,15 +268,15 @@ async def _http_transport(address: Http, seconds: float, stack: AsyncExitStack) 
 
 
 def _progress(context: Context) -> ProgressFnT:
-    async def tell(progress: float, total: float | None, message: str | None) -> None:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
         share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
         with suppress(Exception):
             context.progress(f"{share} {message}" if message else share)
 
-    return tell
+    return report
 
 
-def _told(error: Exception, seconds: float) -> str:
+def _call_error(error: Exception, seconds: float) -> str:
     """What went wrong with a call, for the model to read."""
     if getattr(error, "code", None) == _TIMED_OUT:
         return f"The tool did not answer within {seconds:g} seconds and was cancelled."

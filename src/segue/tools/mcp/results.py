@@ -1,4 +1,4 @@
-"""What an MCP server answers, in our own words."""
+"""The result of an MCP call as the output of a tool."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 
 def output_of_result(result: CallToolResult) -> Output:
-    """Texts as one text, pictures and sounds as media; data that no text says stands behind it."""
+    """Texts as one text, pictures and sounds as media; structured data that no text holds follows."""
     texts: list[str] = []
     media: list[Media] = []
     for block in result.content:
-        said = _said(block)
-        if isinstance(said, Media):
-            media.append(said)
+        content = _content_of(block)
+        if isinstance(content, Media):
+            media.append(content)
         else:
-            texts.append(encodable(said))
+            texts.append(encodable(content))
     text = "\n".join(texts)
     if result.is_error:
-        return Output(media=tuple(media), error=text or "The tool failed and did not say why.")
-    if result.structured_content is None or _is_said(texts, result.structured_content):
+        return Output(media=tuple(media), error=text or "The tool failed without a message.")
+    if result.structured_content is None or _texts_hold(texts, result.structured_content):
         return Output(text, tuple(media))
     data = json_of(result.structured_content)
     return Output(f"{text}\n\n{data}" if text else result.structured_content, tuple(media))
 
 
-def _said(block: ContentBlock) -> str | Media:
+def _content_of(block: ContentBlock) -> str | Media:
     if block.type == "text":
         return block.text
     if block.type == "image":
@@ -68,8 +68,8 @@ def _known(parts: Iterable[str | None]) -> list[str]:
     return [part for part in parts if part]
 
 
-def _is_said(texts: list[str], data: Any) -> bool:
-    """Whether the texts already say the data: most servers tell both, a list as one text for each of its members."""
+def _texts_hold(texts: list[str], data: Any) -> bool:
+    """Whether the texts hold the data already: most servers send both, a list as one text for each of its members."""
     bare = next(iter(data.values())) if isinstance(data, dict) and len(data) == 1 else data
     if len(texts) == 1 and (_means(texts[0], data) or _means(texts[0], bare)):
         return True

@@ -13,9 +13,9 @@ from msgspec import structs
 
 from segue.conversation.tools import ToolSpec
 from segue.errors import SegueError
-from segue.tools.builtin.output_limit import Outputs
+from segue.tools.builtin.output_limit import OutputLimit
 from segue.tools.definition import Tool
-from segue.tools.mcp.config import Server, read_servers
+from segue.tools.mcp.config import ServerConfig, read_servers
 from segue.tools.mcp.connection import Connection
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ MAX_NAME: Final = 64
 class McpServers:
     """Nothing is started before `tools` asks for it. Leaving the context ends what was started."""
 
-    def __init__(self, servers: Iterable[Server], *, outputs: str | Path | None = None) -> None:
+    def __init__(self, servers: Iterable[ServerConfig], *, outputs: str | Path | None = None) -> None:
         self.problems: dict[str, SegueError] = {}
         """Why a server has no tools, by its name."""
         self.offers: dict[str, int] = {}
         """How many tools each server has that answered, by its name."""
-        self._outputs = Outputs(None if outputs is None else Path(outputs))
+        self._outputs = OutputLimit(None if outputs is None else Path(outputs))
         self._connections = [Connection(server) for server in servers]
         self._tools: tuple[Tool, ...] | None = None
         self._listing = asyncio.Lock()
@@ -95,13 +95,13 @@ class McpServers:
         async def run(arguments: dict[str, Any], context: Context) -> Output:
             output = await connection.call(listed.name, arguments, context)
             if isinstance(output.value, str):
-                return structs.replace(output, value=self._outputs.fitted(output.value, context))
+                return structs.replace(output, value=self._outputs.fit(output.value, context))
             return output
 
         only_reads = listed.annotations is not None and listed.annotations.read_only_hint is True
         return Tool(
             spec=ToolSpec(
-                tool_name(server.name, listed.name),
+                mcp_tool_name(server.name, listed.name),
                 listed.description or listed.title or "",
                 listed.input_schema,
             ),
@@ -114,7 +114,7 @@ class McpServers:
         )
 
 
-def tool_name(server: str, tool: str) -> str:
+def mcp_tool_name(server: str, tool: str) -> str:
     """`mcp__server__tool`, in letters that every provider takes; what had to be changed stays distinct."""
     name = f"mcp__{server}__{tool}"
     fitting = re.sub(r"[^a-zA-Z0-9_-]", "_", name)

@@ -1,4 +1,4 @@
-"""The last words of a child process: what it wrote to its standard error, for when it fails."""
+"""The end of what a child process wrote to its standard error, to report when it fails."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from segue.redaction import redact_values
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-KEPT: Final = 4_000
-TOLD: Final = 1_000
+MAX_KEPT: Final = 4_000
+MAX_SHOWN: Final = 1_000
 
 
-class LastWords:
+class StderrTail:
     """A pipe to hand to a child, whose end is always read so that the child never waits for it."""
 
     def __init__(self) -> None:
-        self._said = bytearray()
+        self._kept = bytearray()
         self._transport: asyncio.ReadTransport | None = None
         self._reading: asyncio.Future[None] | None = None
 
@@ -36,11 +36,11 @@ class LastWords:
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         while portion := await reader.read(65_536):
-            self._said += portion
-            del self._said[:-KEPT]
+            self._kept += portion
+            del self._kept[:-MAX_KEPT]
 
     async def settle(self) -> None:
-        """Wait a moment for words that are still under way."""
+        """Wait a moment for output that is still on its way."""
         if self._reading is not None:
             await asyncio.wait([self._reading], timeout=0.3)
 
@@ -51,6 +51,6 @@ class LastWords:
             self._reading.cancel()
 
     def text(self, secrets: Iterable[str] = ()) -> str:
-        """What was said last, without the secrets that the child was given."""
-        said = self._said.decode(errors="replace").strip()
-        return redact_values(said, secrets)[-TOLD:]
+        """The last lines, without the secrets that the child was given."""
+        text = self._kept.decode(errors="replace").strip()
+        return redact_values(text, secrets)[-MAX_SHOWN:]
