@@ -46,21 +46,17 @@ class Exchanges:
         """Whether a call of this turn has run: from then on it stays where it is."""
         self.latest = ModelReplied(Message("model", ()))
         self._session = session
-        self._routing = routing
+        self.routing = routing
         self._emit = emit
         self._abort = abort
         self._bill = bill
         self._shrunk = False
         self._corrections = 0
 
-    @property
-    def route(self) -> Route:
-        return self._routing.route
-
     def report_route(self, previous: str) -> None:
         """Report who answers, where the router chose another member than before, and who could not."""
         self._report_skipped()
-        route, members = self.route, self._session.router.routes
+        route, members = self.routing.route, self._session.router.routes
         if previous != route.name and any(member.name == previous for member in members):
             self._emit(Switch(previous, route.name, "routed", self._session.losses(route)))
 
@@ -68,7 +64,7 @@ class Exchanges:
         """A reply, complete or cut off, as it now stands in the conversation."""
         session = self._session
         while True:
-            route = self.route
+            route = self.routing.route
             request = structs.replace(session.request(route), session=session.journal.session)
             react = bool(request.tools) and not session.supports_tools(route)
             attempt = Attempt(self._emit, self._abort, self._report_repairs)
@@ -91,7 +87,7 @@ class Exchanges:
         return True
 
     async def _try_again(self, error: SegueError, *, shown: bool) -> bool:
-        session, route = self._session, self.route
+        session, route = self._session, self.routing.route
         # The provider may have learned it with this very request, so what it knows now does not count.
         if not shown and error.code == TOOLS_UNSUPPORTED and route.name not in session.without_tools:
             session.without_tools.add(route.name)
@@ -100,7 +96,7 @@ class Exchanges:
             self._shrunk = True
             if await session.compactor.shrink(route, None, error.code, self._emit, self._abort):
                 return True
-        step = self._routing.failed(error, shown=shown, ran=self.ran)
+        step = self.routing.failed(error, shown=shown, ran=self.ran)
         if type(step) is Retry and not shown:
             self._emit(Retrying(route.name, error, step.after))
             if step.after > 0:
@@ -126,7 +122,7 @@ class Exchanges:
             self._bill.add(reply.usage, cost)
 
     async def _keep(self, reply: Reply, attempt: Attempt, request: ChatRequest) -> Reply:
-        journal, route, usage = self._session.journal, self.route, reply.usage
+        journal, route, usage = self._session.journal, self.routing.route, reply.usage
         message = reply.message if reply.finish in ("stop", "tool_calls") else _without_halves(reply.message)
         # Minted here, so that the journal has the ids that the conversation will have.
         message = journal.state.conversation.append(message).messages[-1]
@@ -139,16 +135,16 @@ class Exchanges:
         if usage.input_tokens:
             self._session.estimator.correct(request, usage.input_tokens)
         if reply.finish == "cancelled":
-            self._routing.aborted()
+            self.routing.aborted()
         elif reply.error is None:
-            self._routing.answered(usage, attempt.first_token, seconds=attempt.seconds, cost=cost)
+            self.routing.answered(usage, attempt.first_token, seconds=attempt.seconds, cost=cost)
             if all(type(block) is Reasoning for block in message.blocks):
                 self._emit(Warned("The model said nothing.", "empty_reply"))
         return structs.replace(reply, message=message, error=self.error)
 
     def _report_skipped(self) -> None:
         """Each member once, until it can be asked again."""
-        skipped, known = self._routing.skipped, self._session.skipped
+        skipped, known = self.routing.skipped, self._session.skipped
         for member in skipped:
             if known.get(member.name) != member.code:
                 self._emit(Warned(f"{member.name} is passed over: {member.reason}", "passed_over"))
@@ -158,7 +154,7 @@ class Exchanges:
         new = tuple(repair for repair in sent.repairs if repair not in self._session.reported)
         if new:
             self._session.reported.update(new)
-            self._emit(Repaired(new, self.route.name))
+            self._emit(Repaired(new, self.routing.route.name))
 
 
 def _without_halves(message: Message) -> Message:

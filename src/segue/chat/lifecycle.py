@@ -166,7 +166,7 @@ class ChatSession:
             conversation=state.conversation,
             ledger=state.ledger,
             tools=self.tools.specs,
-            options=route.with_defaults(state.options).options,
+            options=route.options_over(state.options),
             policy=self.settings.policy,
         )
 

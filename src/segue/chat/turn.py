@@ -230,12 +230,13 @@ class Turn:
         exchanges.report_route(previous)
         finish = await drive(take_turn(session.settings.budget.max_turns), self._perform)
         if exchanges.error is None:
-            session.compactor.summariser = exchanges.route
+            session.compactor.summariser = exchanges.routing.route
         return finish
 
     async def _open_routing(self, message: Message | None) -> Routing:
         """Where the turn goes, with a conversation that fits there. Raises why it cannot go anywhere."""
         router, compactor = self._session.router, self._session.compactor
+        route = router.routes[0]
         need = await compactor.fit(router, message, self.emit, self.abort)
         try:
             return router.open(need)
@@ -243,9 +244,9 @@ class Turn:
             if error.remedy != "shrink":
                 raise
             limit = getattr(error, "limit", None)
-            if not await compactor.shrink(router.routes[0], limit, error.code, self.emit, self.abort):
+            if not await compactor.shrink(route, limit, error.code, self.emit, self.abort):
                 raise
-            return router.open(await compactor.need(router, message, self.abort))
+            return router.open(await compactor.need(route, router.context_limit, message, self.abort))
 
     def _first_entries(self, message: Message | None, model: str) -> list[Entry]:
         if message is not None:
@@ -272,7 +273,7 @@ class Turn:
 
     def _complete(self, exchanges: Exchanges) -> None:
         latest = exchanges.latest
-        self.emit(TurnComplete(self._number, exchanges.route.name, latest.usage, latest.cost))
+        self.emit(TurnComplete(self._number, exchanges.routing.route.name, latest.usage, latest.cost))
         spent = self._session.settings.budget.exceeded(self._bill)
         if spent and latest.message.calls:  # a turn that ends anyway needs no stopping
             self.emit(Warned(spent, OVER_BUDGET))
@@ -304,7 +305,7 @@ class Turn:
             finish=finish,
             usage=usage,
             cost=cost,
-            model=exchanges.route.name,
+            model=exchanges.routing.route.name,
             exchanges=self._number,
             error=error,
         )

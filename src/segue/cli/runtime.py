@@ -31,7 +31,7 @@ from segue.config.resources import (
 )
 from segue.conversation.options import Options
 from segue.errors import SegueError, TranscriptError, UsageError
-from segue.routing.route import Route, parse_route
+from segue.routing.route import Route
 from segue.sessions.journal import fork
 from segue.sessions.stores.memory import MemoryStore
 from segue.tools.approval import Approval
@@ -138,16 +138,16 @@ class Runtime:
         names = [name.strip() for name in self._arguments.fallback.split(",") if name.strip()]
         if not names:
             return chosen
-        members = tuple(dict.fromkeys((*chosen.members, *(m for name in names for m in self.members(name)))))
-        return ModelChoice(members, " or ".join(members))
+        more = [route for name in names for route in resolve_model(name, self.config).routes]
+        routes = {route.name: route for route in (*chosen.routes, *more)}
+        return ModelChoice(tuple(routes.values()), " or ".join(routes))
 
     def _open(self, chosen: ModelChoice) -> Model:
-        routes = [parse_route(member) for member in chosen.members]
-        for route in routes:
+        for route in chosen.routes:
             require_provider(route.provider, self.providers)
         if not chosen.profile:
-            return routes[0]
-        return open_router(chosen.profile, chosen.members, chosen.settings, self.providers)
+            return chosen.routes[0]
+        return open_router(chosen.profile, chosen.routes, chosen.settings, self.providers)
 
     # Chats
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from segue.config.schema import ProfileSettings
 from segue.config.validation import suggestion
 from segue.errors import UsageError
-from segue.routing.route import parse_route
+from segue.routing.route import Route, parse_route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,21 +25,25 @@ _MOST_ALIASES = 8
 class ModelChoice(Struct, frozen=True):
     """What answers: one model, or a profile of several."""
 
-    members: tuple[str, ...]
-    """provider/model each."""
+    routes: tuple[Route, ...]
     profile: str = ""
     settings: ProfileSettings | None = None
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """provider/model each."""
+        return tuple(route.name for route in self.routes)
 
 
 def resolve_model(name: str, config: Config, *, provider: str = "") -> ModelChoice:
     """What a name stands for. `provider` is the one told beside it: then the name is a model of that provider."""
     if provider:
-        return ModelChoice((parse_route(f"{provider}/{name}").name,))
+        return ModelChoice((parse_route(f"{provider}/{name}"),))
     name = _without_aliases(name, config)
     if profile := config.profiles.get(name):
-        members = tuple(parse_route(_without_aliases(member, config)).name for member in profile.members)
-        return ModelChoice(members, name, profile)
-    return ModelChoice((_route_name(name, config),))
+        routes = tuple(parse_route(_without_aliases(member, config)) for member in profile.members)
+        return ModelChoice(routes, name, profile)
+    return ModelChoice((_route(name, config),))
 
 
 def _without_aliases(name: str, config: Config) -> str:
@@ -54,9 +58,9 @@ def _without_aliases(name: str, config: Config) -> str:
     )
 
 
-def _route_name(name: str, config: Config) -> str:
+def _route(name: str, config: Config) -> Route:
     if "/" in name or ":" in name:
-        return parse_route(name).name
+        return parse_route(name)
     known = [*config.aliases, *config.profiles]
     raise UsageError(
         f'"{name}" is no alias and no profile, and names no provider.',

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from segue.config.schema import Config, ProfileSettings
     from segue.providers.adapter import ProviderAdapter
     from segue.providers.registry import KnownProviders
+    from segue.routing.route import Route
     from segue.routing.router import Router
     from segue.sessions.stores.store import Store
 
@@ -80,12 +81,13 @@ def open_store(config: Config) -> Store:
 
 
 def open_router(
-    name: str, members: tuple[str, ...], settings: ProfileSettings | None, providers: KnownProviders
+    name: str, routes: tuple[Route, ...], settings: ProfileSettings | None, providers: KnownProviders
 ) -> Router:
-    """A router over several models; `settings` is the profile, or nothing for a plain failover."""
+    """A router over several models; `settings` is the profile, None for a plain failover."""
     from segue.routing.member_facts import facts_from  # noqa: PLC0415
     from segue.routing.profiles import Profile, build_router  # noqa: PLC0415
 
+    members = tuple(route.name for route in routes)
     profile = Profile(name=name, members=members)
     if settings is not None:
         weights = {members[settings.members.index(told)]: weight for told, weight in settings.weights.items()}
@@ -96,4 +98,5 @@ def open_router(
             context=settings.context_limit,
             retry=settings.retry,
         )
-    return build_router(profile, facts_from(providers))
+    resolve = dict(zip(members, routes, strict=True)).__getitem__
+    return build_router(profile, facts_from(providers), resolve=resolve)

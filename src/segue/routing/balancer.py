@@ -1,4 +1,4 @@
-"""What all routers share: members are looked at before a turn, and left when they fail, for reasons that are kept.
+"""What all routers share: before a turn members are checked, and those that fail are left; the reasons are kept.
 
 A policy only says in which order free members are tried. One lock guards the members, so that sessions in several
 threads can share a router.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _SECOND_CHOICE: Final[tuple[SkipKind, ...]] = ("lacking", "locked_out")
-"""Better an answer from a member that hears of images and tools in words, or one that got its key since, than none."""
+"""Better a member that gets images and tools described in words, or one that may have its key by now, than none."""
 
 
 class Balancer:
@@ -43,10 +43,12 @@ class Balancer:
         now: Callable[[], float] = monotonic,
         random: Callable[[], float] | None = None,
     ) -> None:
-        if not any(member.known is not None for member in members):
-            raise _none_known(name, members)
         self.name = name
         self.members = tuple(members)
+        self.routes: tuple[Route, ...] = tuple(member.known for member in members if member.known is not None)
+        """Every member that can be reached by name."""
+        if not self.routes:
+            raise _none_known(name, members)
         self.facts = facts
         self.retry = retry or RetrySettings(attempts=2)
         self.now = now
@@ -54,10 +56,6 @@ class Balancer:
         self.lock = Lock()
         self._context = context
         self._opened = 0
-
-    @property
-    def routes(self) -> tuple[Route, ...]:
-        return tuple(member.known for member in self.members if member.known is not None)
 
     @property
     def context_limit(self) -> int | None:
@@ -120,7 +118,7 @@ class Balancer:
         """All members failed."""
 
     def none_available(self, skips: Sequence[tuple[Member, SkipReason]], now: float) -> SegueError:
-        """Why no member can even be asked."""
+        """Why no member can be asked."""
         failures = tuple((member.name, reason.error) for member, reason in skips)
         message = f'No member of "{self.name}" can take this turn: {_listed(failures)}'
         limits = [reason.limit for _, reason in skips if reason.kind == "too_small"]
@@ -161,6 +159,7 @@ class TurnRouting:
     ) -> None:
         self.ordinal = ordinal
         self.member = candidates[0]
+        self.route = self.member.route
         self.skips = skips
         self.failures: dict[Member, SegueError] = {}
         self._balancer = balancer
@@ -169,10 +168,6 @@ class TurnRouting:
         self._waited = 0.0
         self._settled = False
         self.member.begin_turn(balancer.now())
-
-    @property
-    def route(self) -> Route:
-        return self.member.route
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
@@ -210,10 +205,10 @@ class TurnRouting:
             # Other sessions may have found it failing since this turn began.
             reason = member.skip_reason(need, self._balancer.facts, now)
             if reason is None or reason.kind == "locked_out":
-                self.member = member
+                self.member, self.route = member, member.route
                 self._attempts, self._waited = 0, 0.0
                 member.begin_turn(now)
-                return GoTo(member.route)
+                return GoTo(self.route)
             self.skips.append((member, reason))
         self._balancer.exhausted(self)
         return GiveUp(self._balancer.all_failed(self, error, now))
@@ -232,8 +227,8 @@ class TurnRouting:
         cost: float | None = None,
     ) -> None:
         with self._balancer.lock:
-            self.member.counters.success(usage, first_token_seconds, seconds, cost)
-            self.member.record_success(first_token_seconds, self._balancer.now())
+            now = self._balancer.now()
+            self.member.record_success(usage, first_token_seconds, seconds, cost, now)
             self._settled = True
             self._attempts, self._waited = 0, 0.0
             self._balancer.answered(self)

@@ -1,24 +1,25 @@
-"""A member of a router: where it leads, how it fared, and what stands in the way of a turn going there."""
+"""A member of a router: its route, its record, and why a turn should not go there."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.errors import RouteBusyError, RouteError, RouteTooSmallError, SegueError, UsageError
 from segue.routing.breaker import Breaker, BreakerSettings
 from segue.routing.retry import recovery_for, retry_after_of
-from segue.routing.router import MemberFacts, Skipped
+from segue.routing.router import Skipped
 from segue.routing.statistics import MemberCounters
 
 if TYPE_CHECKING:
+    from segue.conversation.usage import Usage
     from segue.routing.route import Route
-    from segue.routing.router import Facts, Need
+    from segue.routing.router import Facts, MemberFacts, Need
 
 SkipKind: TypeAlias = Literal["unusable", "resting", "locked_out", "too_small", "lacking"]
-"""`locked_out`: it wanted another key or more money, which it may have by now. `lacking`: it cannot see or call what
-the turn has, so it would have to be told in other words."""
+"""`locked_out`: it wanted another key or more money, which it may have by now. `lacking`: it takes no images or no
+tools and the turn has some, so they would have to be described in words."""
 
 LOCKED_OUT: float = 60.0
 """Seconds for which a member that wants another key or more money is left alone."""
@@ -52,7 +53,7 @@ class Member:
         weight: float = 1.0,
         unknown: SegueError | None = None,
     ) -> None:
-        self._route = route
+        self.known = route
         self.name = name or (route.name if route is not None else "")
         self.weight = weight
         self.breaker = Breaker(breaker)
@@ -64,21 +65,19 @@ class Member:
         self._rests_because: SegueError | None = None
 
     @property
-    def known(self) -> Route | None:
-        return self._route
-
-    @property
     def route(self) -> Route:
-        if self._route is None:
+        """Raises why it leads nowhere."""
+        if self.known is None:
             raise self._unknown or UsageError(
                 f'"{self.name}" leads nowhere.', code="unknown_member", hint="Name it as provider/model."
             )
-        return self._route
+        return self.known
 
     def facts(self, facts: Facts) -> MemberFacts:
         """What is known of it; raises what makes it unusable."""
-        known = facts(self.route)
-        return known if self.route.context is None else _limited(known, self.route.context)
+        route = self.route
+        known = facts(route)
+        return known if route.context is None else structs.replace(known, context=route.context)
 
     def skip_reason(self, need: Need, facts: Facts, now: float) -> SkipReason | None:
         try:
@@ -123,7 +122,15 @@ class Member:
             self._rests_until = max(self._rests_until, now + min(asked, LONGEST_REST))
             self._rests_because = error
 
-    def record_success(self, first_token_seconds: float | None, now: float) -> None:
+    def record_success(
+        self,
+        usage: Usage,
+        first_token_seconds: float | None,
+        seconds: float | None,
+        cost: float | None,
+        now: float,
+    ) -> None:
+        self.counters.success(usage, first_token_seconds, seconds, cost)
         self.breaker.succeeded()
         if first_token_seconds is not None:
             known = self.latency(now)
@@ -144,8 +151,4 @@ class Member:
         )
 
     def skipped(self, reason: SkipReason) -> Skipped:
-        return Skipped(self.name, reason.error.message, self._route, reason.error.code)
-
-
-def _limited(known: MemberFacts, context: int) -> MemberFacts:
-    return MemberFacts(context=context, images=known.images, tools=known.tools)
+        return Skipped(self.name, reason.error.message, self.known, reason.error.code)

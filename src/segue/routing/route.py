@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from segue.conversation.options import Options
 from segue.errors import UsageError
 
-_UNSAID = Options()
+_UNSET = Options()
 
 
 @final
@@ -20,20 +20,22 @@ class Route(Struct, frozen=True, kw_only=True):
     model: str
     options: Options = Options()
     context: int | None = None
-    """Tokens that fit, where somebody said so; else the model's card or its provider tells."""
+    """Tokens that fit; None: as the model's card or its provider says."""
 
     @property
     def name(self) -> str:
         return f"{self.provider}/{self.model}"
 
-    def with_defaults(self, options: Options) -> Route:
-        """The same route with these options wherever it says nothing itself."""
+    def options_over(self, defaults: Options) -> Options:
+        """Its own options, and the defaults wherever it sets none."""
+        if self.options == _UNSET:
+            return defaults
         own = {
             field: value
             for field in Options.__struct_fields__
-            if (value := getattr(self.options, field)) != getattr(_UNSAID, field)
+            if (value := getattr(self.options, field)) != getattr(_UNSET, field)
         }
-        return structs.replace(self, options=structs.replace(options, **own))
+        return structs.replace(defaults, **own)
 
 
 def parse_route(name: str, options: Options = Options()) -> Route:  # noqa: B008 - a frozen value

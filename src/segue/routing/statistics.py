@@ -48,8 +48,8 @@ class MemberCounters:
         self.input_tokens = self.output_tokens = 0
         self.cost: float | None = None
         self.last_error: SegueError | None = None
-        self._first_token = _Average()
-        self._whole = _Average()
+        self._first_token: tuple[float, int] = (0.0, 0)
+        self._whole: tuple[float, int] = (0.0, 0)
 
     def success(
         self, usage: Usage, first_token: float | None, seconds: float | None, cost: float | None
@@ -59,8 +59,8 @@ class MemberCounters:
         self.output_tokens += usage.output_tokens or 0
         if cost is not None:
             self.cost = (self.cost or 0.0) + cost
-        self._first_token.add(first_token)
-        self._whole.add(seconds)
+        self._first_token = _added(self._first_token, first_token)
+        self._whole = _added(self._whole, seconds)
 
     def failure(self, error: SegueError) -> None:
         self.failures += 1
@@ -80,8 +80,8 @@ class MemberCounters:
             aborts=self.aborts,
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,
-            first_token_seconds=self._first_token.value,
-            seconds=self._whole.value,
+            first_token_seconds=_average(self._first_token),
+            seconds=_average(self._whole),
             cost=self.cost,
             breaker=breaker,
             last_error="" if self.last_error is None else self.last_error.message,
@@ -89,16 +89,9 @@ class MemberCounters:
         )
 
 
-class _Average:
-    def __init__(self) -> None:
-        self._sum = 0.0
-        self._count = 0
+def _added(measured: tuple[float, int], value: float | None) -> tuple[float, int]:
+    return measured if value is None else (measured[0] + value, measured[1] + 1)
 
-    def add(self, value: float | None) -> None:
-        if value is not None:
-            self._sum += value
-            self._count += 1
 
-    @property
-    def value(self) -> float | None:
-        return self._sum / self._count if self._count else None
+def _average(measured: tuple[float, int]) -> float | None:
+    return measured[0] / measured[1] if measured[1] else None

@@ -28,6 +28,7 @@ class Journal:
 
     def __init__(self, store: Store, lease: Lease, state: State) -> None:
         self.store = store
+        self.session = lease.session
         self.state = state
         self.fenced = False
         """Somebody else took the session over; nothing can be written any more."""
@@ -56,10 +57,6 @@ class Journal:
             await store.release(lease)
             raise
         return journal
-
-    @property
-    def session(self) -> str:
-        return self._lease.session
 
     async def append(self, *entries: Entry) -> None:
         """Write entries, all or none, then take them into the state.

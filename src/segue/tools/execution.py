@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import ToolCall, ToolResult
@@ -122,7 +123,7 @@ def _ignore(_message: str) -> None:
 
 
 class Progress:
-    """Tells how a call gets on, from any thread, until it is over."""
+    """Reports how far a call is, from any thread, until it is over."""
 
     def __init__(self, call: ToolCall, emit: Emit) -> None:
         self.over = False
@@ -131,9 +132,9 @@ class Progress:
         self._loop = asyncio.get_running_loop()
 
     def __call__(self, message: str) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._tell, message)
+        with suppress(RuntimeError):  # a thread may outlive the loop
+            self._loop.call_soon_threadsafe(self._report, message)
 
-    def _tell(self, message: str) -> None:
+    def _report(self, message: str) -> None:
         if not self.over:
             self._emit(ToolProgress(self._call, message))

@@ -6,16 +6,14 @@ annotated types; a parameter annotated `Context` is given by the runtime and nev
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import re
 import typing
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, TypeVar, final, overload
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from segue.conversation.json_safe import is_json_safe
 from segue.conversation.tools import ToolSpec
@@ -188,19 +186,7 @@ def _runner(function: Callable[..., Any], arguments: type[Struct], injected: tup
         known = {name: getattr(converted, name) for name in given}
         if is_async:
             return output_of(await function(**known, **dict.fromkeys(injected, context)))
-        context = _for_a_thread(context)
         value = await in_thread(lambda: function(**known, **dict.fromkeys(injected, context)))
         return output_of(await value if inspect.isawaitable(value) else value)
 
     return run
-
-
-def _for_a_thread(context: Context) -> Context:
-    """Progress told in a thread reaches the loop's side of it."""
-    loop, told = asyncio.get_running_loop(), context.progress
-
-    def progress(message: str) -> None:
-        with suppress(RuntimeError):  # a thread may outlive the loop
-            loop.call_soon_threadsafe(told, message)
-
-    return structs.replace(context, progress=progress)

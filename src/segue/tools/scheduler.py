@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, final
 
 from msgspec import Struct
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from segue.conversation.blocks import Reason
-    from segue.conversation.usage import Usage
     from segue.sessions.journal import Journal
     from segue.tools.toolset import ToolSet
 
@@ -81,7 +81,7 @@ class _Batch:
         self._emit = emit
         self._abort = abort
         self._ended: dict[str, ToolResult] = {}
-        self._bills: dict[str, Bill] = {}
+        self._bills: dict[str, Bill] = defaultdict(Bill)
 
     async def run(self, closed: Reason | None) -> Message:
         await self._journal.append(CallsScheduled(tuple(self._calls.values())))
@@ -176,12 +176,11 @@ class _Batch:
             results.put_nowait(not_run(one.call))
             return
         progress = Progress(one.call, self._emit)
-        bill = self._bills[one.call.id] = Bill()
         context = Context(
             call=one.call,
             abort=self._abort,
             progress=progress,
-            spend=bill.add,
+            spend=self._bills[one.call.id].add,
             session=self._journal.session,
             host=self._host,
         )
@@ -193,15 +192,13 @@ class _Batch:
         ended = list(results)
         if not ended:
             return
-        entries = [CallEnded(result, *self._spent(result.call_id)) for result in ended]
-        await self._journal.append(*entries)
-        for result, usage, cost in ((entry.result, entry.usage, entry.cost) for entry in entries):
+        bills = [self._bills[result.call_id] for result in ended]
+        await self._journal.append(
+            *(CallEnded(result, bill.usage, bill.cost) for result, bill in zip(ended, bills, strict=True))
+        )
+        for result, bill in zip(ended, bills, strict=True):
             self._ended[result.call_id] = result
-            self._emit(ToolCallResult(self._calls[result.call_id], result, usage, cost))
-
-    def _spent(self, call_id: str) -> tuple[Usage, float | None]:
-        bill = self._bills.get(call_id, Bill())
-        return bill.usage, bill.cost
+            self._emit(ToolCallResult(self._calls[result.call_id], result, bill.usage, bill.cost))
 
 
 def in_order_of_writing(ready: list[_Ready]) -> list[_Ready]:

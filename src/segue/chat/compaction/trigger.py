@@ -58,17 +58,21 @@ class Compactor:
 
     async def fit(self, router: Router, message: Message | None, emit: Emit, abort: asyncio.Event) -> Need:
         """What a turn that begins with this message needs, after compaction where it is too long."""
-        route, limit = router.routes[0], router.context_limit
-        need = await self.need(router, message, abort)
-        if self._is_full(route, need, limit) and await self.compact(route, limit, "full", emit, abort):
-            need = await self.need(router, message, abort)
+        settings, route, limit = self._session.settings.compaction, router.routes[0], router.context_limit
+        need = await self.need(route, limit, message, abort)
+        if limit is not None and settings.automatic:
+            full = needs_compaction(need.tokens or 0, limit, self._output(route), settings.share)
+            if full and await self.compact(route, limit, "full", emit, abort):
+                need = await self.need(route, limit, message, abort)
         if need.tokens and limit and limit >= need.tokens >= limit * WARNING_THRESHOLD:
             emit(Warned(f"The conversation fills {need.tokens} of {limit} tokens.", "near_limit"))
         return need
 
-    async def need(self, router: Router, message: Message | None, abort: asyncio.Event) -> Need:
+    async def need(
+        self, route: Route, limit: int | None, message: Message | None, abort: asyncio.Event
+    ) -> Need:
         """What the turn asks of a model. Where an estimate comes near the limit, a provider that counts is asked."""
-        session, route, limit = self._session, router.routes[0], router.context_limit
+        session = self._session
         request = session.request(route)
         if message is not None:
             request = structs.replace(request, conversation=request.conversation.append(message))
@@ -148,12 +152,6 @@ class Compactor:
         if origin is None or self._session.providers.get(origin.provider) is None:
             return None
         return Route(provider=origin.provider, model=origin.model)
-
-    def _is_full(self, route: Route, need: Need, limit: int | None) -> bool:
-        settings = self._session.settings.compaction
-        if need.tokens is None or limit is None or not settings.automatic:
-            return False
-        return needs_compaction(need.tokens, limit, self._output(route), settings.share)
 
     def _output(self, route: Route) -> int | None:
         """Tokens that the reply may take: as set, else what the model can write at most."""
