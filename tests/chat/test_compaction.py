@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from segue.chat.compaction import CompactionResult, Strategy, budget_for, compact, needs_compaction
-from segue.chat.compaction.truncation import LEFT_OUT
+from segue.chat.compaction.truncation import DROPPED_NOTE
 from segue.chat.compaction.units import units_of
 from segue.conversation.blocks import Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.document import decode_document, encode_document
@@ -132,7 +132,7 @@ def test_truncation_leaves_out_the_oldest_and_says_so() -> None:
     assert done.fits
     assert done.strategy == "truncate"
     assert (done.tokens_before, done.tokens_after) == (count(conversation), count(done.conversation))
-    assert done.conversation.messages[0].text == LEFT_OUT
+    assert done.conversation.messages[0].text == DROPPED_NOTE
     assert done.conversation.messages[0].instruction
     kept = done.conversation.messages[1:]
     assert kept == conversation.messages[-len(kept) :]
@@ -149,7 +149,7 @@ def test_middle_out_keeps_both_ends() -> None:
     assert done.strategy == "middle_out"
     assert done.conversation.messages[:2] == conversation.messages[:2]
     assert done.conversation.messages[-1] == conversation.messages[-1]
-    assert sum(message.text == LEFT_OUT for message in done.conversation.messages) == 1
+    assert sum(message.text == DROPPED_NOTE for message in done.conversation.messages) == 1
 
 
 def test_a_summary_stands_for_what_was_left_out() -> None:

@@ -94,7 +94,7 @@ def test_a_member_that_is_passed_over_is_told_with_its_reason_once() -> None:
             assert of(await hear(chat), Warned) == []
             (warned,) = of(await hear(chat), Warned)
             assert warned.code == "passed_over"
-            assert warned.message.startswith("a/m is passed over: It is left alone for")
+            assert warned.message.startswith("a/m is skipped: It is left alone for")
             assert "bad key" in warned.message
             assert of(await hear(chat), Warned) == []
 

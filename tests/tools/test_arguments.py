@@ -58,7 +58,7 @@ def test_every_problem_is_told_with_its_place() -> None:
 
 def test_many_problems_are_told_in_part() -> None:
     problem = problem_with(call({"path": "a", "ranges": ["x" * 10_000] * 50}), SPEC)
-    assert problem.count("\n- ") == arguments.MAX_TOLD + 1
+    assert problem.count("\n- ") == arguments.MAX_REPORTED + 1
     assert "and more" in problem
     assert len(problem) < 5_000
 

@@ -139,7 +139,7 @@ class Exchanges:
         elif reply.error is None:
             self.routing.answered(usage, attempt.first_token, seconds=attempt.seconds, cost=cost)
             if all(type(block) is Reasoning for block in message.blocks):
-                self._emit(Warned("The model said nothing.", "empty_reply"))
+                self._emit(Warned("The reply is empty.", "empty_reply"))
         return structs.replace(reply, message=message, error=self.error)
 
     def _report_skipped(self) -> None:
@@ -147,7 +147,7 @@ class Exchanges:
         skipped, known = self.routing.skipped, self._session.skipped
         for member in skipped:
             if known.get(member.name) != member.code:
-                self._emit(Warned(f"{member.name} is passed over: {member.reason}", "passed_over"))
+                self._emit(Warned(f"{member.name} is skipped: {member.reason}", "passed_over"))
         self._session.skipped = {member.name: member.code for member in skipped}
 
     def _report_repairs(self, sent: RequestSent) -> None:

@@ -1,7 +1,7 @@
-"""A tool that hands a task to a chat of its own: another model, other tools, and a budget.
+"""A tool that gives a task to a chat of its own: another model, other tools, and a budget.
 
-The child is a session like any other, on the same code path, with its own scheduler. Its journal says which call of
-which session it answers. Cancelling that call cancels the child, and what the child costs counts as the call's.
+The child is a session like any other, on the same code path, with its own scheduler. Its journal names the call and
+the session that it answers. Cancelling that call cancels the child, and what the child costs counts as the call's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PARAMETERS: dict[str, Any] = {
         "task": {
             "type": "string",
             "minLength": 1,
-            "description": "What is to be done, with all that must be known for it: nothing else is told.",
+            "description": "The task, with everything that must be known for it: nothing else is passed on.",
         }
     },
     "required": ["task"],
@@ -87,7 +87,7 @@ async def _work(child: Chat, task: str, context: Context) -> Output:
     if answer.finish == "complete":
         return Output(answer.text)
     why = {
-        "max_turns": f"it has made {answer.exchanges} exchanges, which is all it may",
+        "max_turns": f"it has made {answer.exchanges} exchanges, its limit",
         "cancelled": spent or "it was cancelled",
         "length": "its answer was cut off at the limit of its length",
         "content_filter": "its provider refused the content",

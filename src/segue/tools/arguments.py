@@ -1,4 +1,4 @@
-"""Whether the arguments of a call are what its tool asked for, said so that the model can correct them."""
+"""Whether the arguments of a call fit the schema of its tool, worded so that the model can correct them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall
     from segue.conversation.tools import ToolSpec
 
-MAX_TOLD: Final = 10
+MAX_REPORTED: Final = 10
 MAX_KEPT: Final = 1024
 _MAX_WIDTH: Final = 300
 
@@ -34,18 +34,18 @@ def problem_with(call: ToolCall, spec: ToolSpec) -> str:
     validator = _validator(spec.parameters) if spec.parameters else None
     if validator is None:
         return ""
-    sayable_arguments = arguments if is_json_safe(arguments) else json_safe(arguments)
-    told: list[str] = []
+    checked = arguments if is_json_safe(arguments) else json_safe(arguments)
+    problems: list[str] = []
     more = False
-    for error in validator.iter_errors(sayable_arguments):
-        if len(told) == MAX_TOLD:
+    for error in validator.iter_errors(checked):
+        if len(problems) == MAX_REPORTED:
             more = True
             break
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-        told.append(f"- {_short(place.lstrip('.') or 'arguments')}: {_short(error.message)}")
-    if not told:
+        problems.append(f"- {_short(place.lstrip('.') or 'arguments')}: {_short(error.message)}")
+    if not problems:
         return ""
-    lines = "\n".join([*told, "- and more"] if more else told)
+    lines = "\n".join([*problems, "- and more"] if more else problems)
     return f'The arguments of "{spec.name}" do not fit its schema:\n{lines}\nCorrect them and call it again.'
 
 

@@ -1,4 +1,4 @@
-"""A tool as the scheduler knows it: what the model is told, the function to run, and what it may touch."""
+"""A tool as the scheduler knows it: its description for the model, the function to run, and what it may touch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Effect: TypeAlias = Literal["read", "edit", "run", "fetch", "other"]
 
 @final
 class Output(Struct, frozen=True):
-    """What a tool gives when a plain value is not enough."""
+    """What a tool returns when a plain value is not enough."""
 
     value: Any = None
     media: tuple[Media, ...] = ()
@@ -28,10 +28,10 @@ class Output(Struct, frozen=True):
 
 
 class Approves(Protocol):
-    """Says which calls may run; see `segue.tools.approval`."""
+    """Decides which calls may run; see `segue.tools.approval`."""
 
     async def refusal(self, call: ToolCall, tool: Tool) -> str:
-        """Why the call may not run; nothing if it may."""
+        """Why the call may not run; empty if it may."""
         ...
 
 
@@ -45,7 +45,7 @@ class Host(Struct, frozen=True, kw_only=True):
 
 
 def uncounted(_usage: Usage, _cost: float | None) -> None:
-    """Nobody counts."""
+    """Costs are not counted."""
 
 
 @final
@@ -57,7 +57,7 @@ class Context(Struct, frozen=True, kw_only=True):
     """Set when the turn is cancelled; a tool that takes long should watch it."""
     progress: Callable[[str], None]
     spend: Callable[[Usage, float | None], None] = uncounted
-    """Tells what the call has cost, where its tool asks models."""
+    """Reports what the call has cost, where its tool asks models."""
     session: str = ""
     host: Host | None = None
     """For tools that begin a session of their own."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from segue.tools.definition import Host, Tool
 
 GRACE = 1.0
-"""Seconds that a tool has to stop when it is told to. Then it is left to itself, and what it says is not heard."""
+"""Seconds that a tool has to stop after it was cancelled. Then it is left to itself, and its result is ignored."""
 
 _NOT_RUN: Mapping[Reason, str] = {
     "cancelled_by_user": "No result: the user cancelled before this call began, so it did not run.",
@@ -52,7 +52,7 @@ async def run_call(tool: Tool, context: Context, stopped: asyncio.Future[Any]) -
 async def run_tool(
     tool: Tool, arguments: dict[str, Any] | None = None, *, host: Host | None = None
 ) -> ToolResult:
-    """Run one tool outside of any turn: nothing is journalled and no conversation hears of it."""
+    """Run one tool outside of any turn: it appears in no journal and in no conversation."""
     call = ToolCall("single", tool.name, arguments or {})
     if problem := problem_with(call, tool.spec):
         return ToolResult(call.id, call.name, error=problem)
@@ -74,7 +74,7 @@ async def _started(tool: Tool, context: Context) -> Any:
 
 
 def _outcome(call: ToolCall, running: asyncio.Future[Any]) -> ToolResult:
-    """What a tool gave. A failure is a result like any other: the model reads it and goes on."""
+    """What a tool returned. A failure is a result like any other, which the model reads."""
     if running.cancelled():
         return _failed(call, "it was cancelled")
     error = running.exception()
@@ -83,7 +83,7 @@ def _outcome(call: ToolCall, running: asyncio.Future[Any]) -> ToolResult:
     try:
         output = output_of(running.result())
     except Exception as error_of_value:  # values may be of any class, and do anything when they are looked at
-        return _failed(call, f"what it gave cannot be told: {_text_of(error_of_value)}")
+        return _failed(call, f"its result cannot be sent: {_text_of(error_of_value)}")
     return ToolResult(
         call.id, call.name, output.value, output.error, complete=output.error is None, media=output.media
     )
@@ -96,12 +96,12 @@ def _failed(call: ToolCall, why: str) -> ToolResult:
 def _text_of(error: BaseException) -> str:
     try:
         return encodable(str(error)) or type(error).__name__
-    except Exception:  # an error that cannot even tell itself
+    except Exception:  # an error whose own text cannot be made
         return type(error).__name__
 
 
 async def stop(running: asyncio.Future[Any]) -> None:
-    """Cancel and wait a little. What comes later is nobody's business, so it is not reported as lost either."""
+    """Cancel and wait a little. What comes later is ignored, and not reported as lost either."""
     abandon(running)
     await asyncio.wait({running}, timeout=GRACE)
 
@@ -112,14 +112,14 @@ def abandon(running: asyncio.Future[Any]) -> None:
 
 
 def not_run(call: ToolCall, reason: Reason = "cancelled_by_user") -> ToolResult:
-    """The end of a call that cannot have had effects, so that nobody need check for them."""
+    """The end of a call that cannot have had effects, so nobody need check for them."""
     return ToolResult(
         call.id, call.name, _NOT_RUN.get(reason, "No result: this call did not run."), reason=reason
     )
 
 
 def _ignore(_message: str) -> None:
-    """Nobody listens."""
+    """Without a listener."""
 
 
 class Progress:

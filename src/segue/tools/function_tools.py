@@ -1,6 +1,6 @@
 """Tools from ordinary functions.
 
-A function's annotations are its schema and its docstring is what the model is told. Arguments arrive converted to the
+A function's annotations become its schema and its docstring the description that the model reads. Arguments arrive converted to the
 annotated types; a parameter annotated `Context` is given by the runtime and never seen by the model.
 """
 
@@ -50,7 +50,7 @@ def tool(
     writes: Callable[[dict[str, Any]], tuple[str, ...]] | None = None,
 ) -> Callable[[_F], _F]: ...
 def tool(function: Any = None, /, **settings: Any) -> Any:
-    """Say that a function is a tool, and what its signature cannot tell. The function itself stays as it is."""
+    """Mark a function as a tool, with what its signature does not have. The function itself stays as it is."""
     made = _Settings(**settings)
 
     def mark(marked: _F) -> _F:
@@ -85,10 +85,10 @@ def _make(function: Callable[..., Any], settings: _Settings) -> Tool:
     explained = explain(function)
     parameters = _parameters(function, name)
     injected = tuple(parameter.name for parameter in parameters if parameter.annotation is Context)
-    told = [parameter for parameter in parameters if parameter.annotation is not Context]
-    arguments = _arguments_type(name, told)
+    offered = [parameter for parameter in parameters if parameter.annotation is not Context]
+    arguments = _arguments_type(name, offered)
     spec = ToolSpec(
-        name, settings.description or explained.summary, _schema(arguments, told, explained.parameters)
+        name, settings.description or explained.summary, _schema(arguments, offered, explained.parameters)
     )
     return Tool(
         spec=spec,
@@ -138,7 +138,7 @@ def _arguments_type(name: str, parameters: list[inspect.Parameter]) -> type[Stru
             fields.append(
                 (parameter.name, parameter.annotation)
                 if parameter.default is parameter.empty
-                # The function has its own default: this one only says that the argument may be missing.
+                # The function has its own default: this one only makes the argument optional.
                 else (parameter.name, parameter.annotation, None)
             )
         except (TypeError, ValueError, RecursionError) as error:
@@ -158,12 +158,12 @@ def _schema(
     schema: dict[str, Any] = components.pop(root["$ref"].removeprefix("#/$defs/"))
     properties = schema["properties"]
     for parameter in parameters:
-        told = properties[parameter.name]
-        told.pop("default", None)
+        described = properties[parameter.name]
+        described.pop("default", None)
         if parameter.default is not parameter.empty and parameter.default is not None:
-            told |= _default(parameter.default)
+            described |= _default(parameter.default)
         if parameter.name in explained:
-            told.setdefault("description", explained[parameter.name])
+            described.setdefault("description", explained[parameter.name])
     whole = {"type": "object", "properties": properties, "required": schema["required"]}
     return whole | {"additionalProperties": False} | ({"$defs": components} if components else {})
 

@@ -1,8 +1,8 @@
 """The scheduler: runs the calls of a reply as one batch. There is one per session.
 
-It alone writes to the ledger, by entries of the journal: a call is scheduled, begins and ends there before anybody
-hears of it. Whatever happens, each call ends exactly once and the batch comes back: a tool that fails, hangs, takes
-no notice of being cancelled or does not exist has a result that says so.
+It alone writes to the ledger, by entries of the journal: a call is scheduled, begins and ends there before it is
+reported. Whatever happens, each call ends exactly once and the batch comes back: a tool that fails, hangs, ignores
+being cancelled or does not exist has a result that says so.
 """
 
 from __future__ import annotations
@@ -218,5 +218,5 @@ def _paths(one: _Ready) -> tuple[str, ...]:
         return ()
     try:
         return tuple(os.path.realpath(path) for path in one.tool.writes(one.call.arguments))
-    except Exception:  # a tool's own function; the call itself will tell the model what is wrong
+    except Exception:  # a tool's own function; the call itself will report what is wrong
         return ()

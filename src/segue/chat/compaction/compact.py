@@ -1,4 +1,4 @@
-"""Which strategy shortens a conversation, and what stands in when it fails."""
+"""Which strategy shortens a conversation, and which one takes its place when it fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from segue.chat.compaction.summary import request_for_summary
 from segue.chat.compaction.truncation import cut, elide, truncate
-from segue.chat.compaction.units import last_prompt, recall, units_of
+from segue.chat.compaction.units import last_prompt, units_of, with_ledger_results
 from segue.conversation.message import Conversation
 from segue.limits import COMPACT_AT, COMPACT_TO
 
@@ -37,9 +37,9 @@ class CompactionResult(Struct, frozen=True, kw_only=True):
     tokens_before: int
     tokens_after: int
     dropped: int
-    """Messages that are told no more, or only in the summary."""
+    """Messages that were dropped, or are only in the summary."""
     fits: bool
-    """Whether it is within the budget. Where not, all was left out that may be."""
+    """Whether it is within the budget. If not, everything that may be dropped was."""
     problem: str = ""
     """Why the strategy asked for could not be used."""
 
@@ -71,12 +71,12 @@ async def compact(
     summarise: Summarise | None = None,
     window: int | None = None,
 ) -> CompactionResult | None:
-    """Shorten to at most `budget` tokens, as `count` counts them; nothing if it fits or nothing may be left out.
+    """Shorten to at most `budget` tokens, as `count` counts them; None if it fits or nothing may be dropped.
 
     System prompt and last user prompt stay as they are, no call is parted from its result, and the ledger is only
     read. `window`: tokens that fit into the model behind `summarise`, its answer included.
     """
-    whole = recall(conversation, ledger)
+    whole = with_ledger_results(conversation, ledger)
     if not whole.messages or (before := count(whole)) <= budget:
         return None
 
@@ -90,11 +90,11 @@ async def compact(
         head = _head(whole, count, budget) if strategy == "middle_out" else 0
         if summarise is not None:
             plan = _Plan(whole, head, budget, count)
-            shorter, problem = await _sum_up(plan, summarise, window)
+            shorter, problem = await _with_summary(plan, summarise, window)
         elif strategy == "middle_out":
             shorter = truncate(whole, fits, head=head)
         else:
-            problem = "There is nobody to write a summary."
+            problem = "No model is there to write a summary."
     if not fits(shorter):
         shorter, done = truncate(shorter, fits), "truncate"
     if not fits(shorter):
@@ -159,11 +159,11 @@ class _Plan:
         self.gone = [number for number in range(head, len(units) - tail) if prompt not in units[number]]
 
     @property
-    def told(self) -> list[Message]:
+    def replaced(self) -> list[Message]:
         return [self.conversation.messages[place] for number in self.gone for place in self.units[number]]
 
     def with_summary(self, summary: str) -> Conversation | None:
-        """Nothing where the summary leaves no room for what must stay."""
+        """None where the summary leaves no room for what must stay."""
         shorter = cut(self.conversation, self.units, self.gone, note=SUMMARY + summary)
         place = self.units[self.gone[0]].start
         shorter = truncate(shorter, self._fits, keep=(place,))
@@ -173,12 +173,12 @@ class _Plan:
         return self.count(tried) <= self.budget
 
 
-async def _sum_up(plan: _Plan, summarise: Summarise, window: int | None) -> tuple[Conversation, str]:
-    """The conversation with a summary; itself, and why, where that is not to be had."""
+async def _with_summary(plan: _Plan, summarise: Summarise, window: int | None) -> tuple[Conversation, str]:
+    """The conversation with a summary; itself, and why, where there is none."""
     if not plan.gone:
-        return plan.conversation, "There is nothing to sum up before what must stay."
+        return plan.conversation, "Nothing stands before the messages that must stay."
     try:
-        summary = await summarise(request_for_summary(plan.told, plan.count, window))
+        summary = await summarise(request_for_summary(plan.replaced, plan.count, window))
     except Exception as error:  # whatever went wrong there, the history is whole and can be truncated
         return plan.conversation, f"The summary failed: {error}"
     if not summary.strip():

@@ -1,4 +1,4 @@
-"""A conversation as plain text, for a model that is to sum it up.
+"""A conversation as plain text, for a model that writes its summary.
 
 Calls, results and media become words, so no rule about pairs applies to the request, and it offers nothing to call.
 """
@@ -21,50 +21,50 @@ Sum up the conversation above, so that another assistant can go on with the work
 the user wants and decided, in their own words where wording matters; what was done and found out, with names, paths, \
 numbers and identifiers; which tools were called and how that ended; what is still open. Leave out: greetings, \
 repetitions, your own opinion. Write only the summary."""
-_ASKING = 0.75
+_REQUEST_SHARE = 0.75
 """Share of its window that the request may take."""
 _GAP = "\n[…]\n"
 _SIZES = (20_000, 4_000, 1_000, 250)
-"""Characters of one block that are told, less and less until it fits."""
+"""Characters that are kept of one block, fewer and fewer until it fits."""
 
 
 def request_for_summary(
     messages: Sequence[Message], count: Callable[[Conversation], int], window: int | None
 ) -> Conversation:
     """What to ask the summarising model, with room left for its answer."""
-    room = None if window is None else int(window * _ASKING)
+    room = None if window is None else int(window * _REQUEST_SHARE)
     for size in _SIZES:
-        told = retell(messages, size)
-        if room is None or count(_asking(told)) <= room:
-            return _asking(told)
-    # Even so it is too long: the middle of it is left out, as little as will do.
-    low, high = 0, len(told)
+        text = as_text(messages, size)
+        if room is None or count(_request(text)) <= room:
+            return _request(text)
+    # Still too long: the middle of it is dropped, as little as will do.
+    low, high = 0, len(text)
     while low < high and room is not None:
         middle = (low + high + 1) // 2
-        fits = count(_asking(_shorter(told, middle))) <= room
+        fits = count(_request(_shorter(text, middle))) <= room
         low, high = (middle, high) if fits else (low, middle - 1)
-    return _asking(_shorter(told, low))
+    return _request(_shorter(text, low))
 
 
-def _asking(told: str) -> Conversation:
-    return Conversation((user(f"<conversation>\n{told}\n</conversation>\n\n{REQUEST}"),), SYSTEM)
+def _request(text: str) -> Conversation:
+    return Conversation((user(f"<conversation>\n{text}\n</conversation>\n\n{REQUEST}"),), SYSTEM)
 
 
-def retell(messages: Sequence[Message], size: int) -> str:
-    """Who said what, a paragraph each; of one block at most so many characters."""
-    told = []
+def as_text(messages: Sequence[Message], size: int) -> str:
+    """A paragraph per message, with its speaker; of one block at most so many characters."""
+    paragraphs = []
     for message in messages:
         who = "NOTE" if message.instruction else _NAMES[message.speaker]
-        said = [words for block in message.blocks if (words := _shorter(_told(block), size).strip())]
-        if said:
-            told.append(f"{who}: " + "\n".join(said))
-    return "\n\n".join(told)
+        texts = [words for block in message.blocks if (words := _shorter(_block_text(block), size).strip())]
+        if texts:
+            paragraphs.append(f"{who}: " + "\n".join(texts))
+    return "\n\n".join(paragraphs)
 
 
 _NAMES = {"user": "USER", "model": "ASSISTANT", "tool": "TOOL"}
 
 
-def _told(block: Block) -> str:
+def _block_text(block: Block) -> str:
     match block:
         case Text():
             return block.text

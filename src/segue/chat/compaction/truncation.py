@@ -1,4 +1,4 @@
-"""Leaving out whole units, or all but a note of long results, until what is left fits.
+"""Dropping whole units, or all but a note of long results, until the rest fits.
 
 Everything here is pure. What is tried is a row of ever shorter conversations; the longest that fits is found by
 halving, so a long history is counted a few times only.
@@ -19,10 +19,10 @@ from segue.transcript.value_text import text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-LEFT_OUT = "[Earlier messages were left out here to save space.]"
+DROPPED_NOTE = "[Earlier messages were left out here to save space.]"
 LONG = 400
-"""Characters from which on a result is worth leaving out."""
-_GLIMPSE = 160
+"""Characters from which on a result is worth dropping."""
+_EXCERPT = 160
 
 
 def truncate(
@@ -32,7 +32,7 @@ def truncate(
     head: int = 0,
     keep: Collection[int] = (),
 ) -> Conversation:
-    """Leave out units, the oldest first, as few as will do; `head` units at the front go last.
+    """Drop units, the oldest first, as few as will do; `head` units at the front go last.
 
     The last prompt, the newest unit and the messages in `keep` always stay. If even then it does not fit, this is the
     shortest there is.
@@ -50,7 +50,7 @@ def truncate(
 
 
 def cut(
-    conversation: Conversation, units: Sequence[range], gone: Collection[int], note: str = LEFT_OUT
+    conversation: Conversation, units: Sequence[range], gone: Collection[int], note: str = DROPPED_NOTE
 ) -> Conversation:
     """The conversation without some units. A remark stands where something was; `note` is the first of them."""
     messages: list[Message] = []
@@ -61,7 +61,7 @@ def cut(
             noted = False
         elif not noted:
             messages.append(Message("user", (Text(note),), instruction=True))
-            noted, note = True, LEFT_OUT
+            noted, note = True, DROPPED_NOTE
     return Conversation(tuple(messages), conversation.system, _minted(conversation))
 
 
@@ -117,11 +117,11 @@ def _with_notes(message: Message, positions: Collection[int]) -> Message:
 
 
 def _note_of(result: ToolResult) -> ToolResult:
-    said = result.error if result.error is not None else text_of(result.output)
+    text = result.error if result.error is not None else text_of(result.output)
     media = f" and {len(result.media)} media" if result.media else ""
-    note = f"[{len(said)} characters{media} were left out here to save space; call the tool again if needed.]"
-    if said:
-        note = f"{said[:_GLIMPSE]}… {note}"
+    note = f"[{len(text)} characters{media} were left out here to save space; call the tool again if needed.]"
+    if text:
+        note = f"{text[:_EXCERPT]}… {note}"
     failed = result.error is not None
     return structs.replace(
         result,

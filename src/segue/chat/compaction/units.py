@@ -60,7 +60,7 @@ def _places(call: CallDraft) -> list[int]:
 
 
 def last_prompt(messages: Sequence[Message]) -> int | None:
-    """Where the user spoke last, in words or pictures of their own."""
+    """The place of the last message that the user wrote: text, media or code."""
     return next(
         (
             index
@@ -73,8 +73,8 @@ def last_prompt(messages: Sequence[Message]) -> int | None:
     )
 
 
-def recall(conversation: Conversation, ledger: Ledger | None) -> Conversation:
-    """The conversation with results as the ledger has them, so that what is retold or left out is the truth."""
+def with_ledger_results(conversation: Conversation, ledger: Ledger | None) -> Conversation:
+    """The conversation with results as the ledger has them, so that what is summed up or dropped is the truth."""
     if not ledger:
         return conversation
     builder = DraftBuilder()
