@@ -17,7 +17,7 @@ from segue.chat.chat import Chat
 from segue.conversation.blocks import ToolCall
 from segue.conversation.message import Message, user
 from segue.conversation.tools import ToolSpec
-from segue.providers.scripted import Line, ScriptedProvider, calls, says
+from segue.providers.scripted import ScriptedProvider, ScriptLine, calls, says
 from segue.sessions.entries import Adopted, ModelReplied, SessionStarted, UserSaid
 from segue.sessions.journal import Journal
 from segue.sessions.stores.memory import MemoryStore
@@ -90,7 +90,7 @@ async def _turns() -> None:
         )
 
 
-async def _turn(size: int, script: list[list[Line]]) -> float:
+async def _turn(size: int, script: list[list[ScriptLine]]) -> float:
     def note(text: str) -> str:
         return text
 

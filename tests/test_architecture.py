@@ -81,19 +81,13 @@ NAMES_TO_TELL_APART = {
     "Ask",
     "Context",
     "Entry",
-    "Kind",
-    "Line",
     "Message",
-    "Outcome",
     "Output",
     "Policy",
-    "Problem",
     "Profile",
     "Rules",
     "Session",
     "Settings",
-    "Speaker",
-    "Weights",
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from segue.chat.chat import Chat
 from segue.conversation.events import Finished, TextDelta
-from segue.providers.scripted import Line, ScriptedProvider, says
+from segue.providers.scripted import ScriptedProvider, ScriptLine, says
 from segue.routing.policies import SingleRouter
 from segue.routing.retry import RetrySettings
 from segue.routing.route import parse_route
@@ -21,7 +21,7 @@ ROUTER = SingleRouter(
 
 def test_a_reply_that_ends_with_a_word_for_an_error_is_an_error() -> None:
     async def main() -> None:
-        half: list[Line] = [TextDelta(0, "Well"), Finished("error", "engine_overloaded")]
+        half: list[ScriptLine] = [TextDelta(0, "Well"), Finished("error", "engine_overloaded")]
         provider = ScriptedProvider([half, says("Better.")])
         async with Chat(ROUTER, providers={"scripted": provider}) as chat:
             events = [event async for event in chat.stream("Hello?")]

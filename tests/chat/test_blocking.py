@@ -16,10 +16,10 @@ from segue.chat.chat import Chat
 from segue.conversation.events import Finished, TextDelta
 from segue.errors import UsageError
 from segue.events import Finish, TextChunk, ToolCallStart
-from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
+from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
 
 
-def chat_with(*replies: list[Line], **settings: Any) -> Chat:
+def chat_with(*replies: list[ScriptLine], **settings: Any) -> Chat:
     return Chat("scripted/m", providers={"scripted": ScriptedProvider(replies)}, **settings)
 
 
@@ -52,7 +52,7 @@ def test_the_whole_chat_works_without_a_loop() -> None:
 
 
 def test_events_come_while_they_happen() -> None:
-    slow: list[Line] = [TextDelta(0, "soon"), Pause(0.4), TextDelta(0, "late"), Finished("stop")]
+    slow: list[ScriptLine] = [TextDelta(0, "soon"), Pause(0.4), TextDelta(0, "late"), Finished("stop")]
     with chat_with(slow).blocking() as held:
         started = time.perf_counter()
         events = held.stream("go")

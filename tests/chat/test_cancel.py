@@ -14,7 +14,7 @@ from segue.conversation.blocks import ToolResult
 from segue.conversation.events import Finished, ReasoningDelta, TextDelta
 from segue.errors import RateLimitError
 from segue.events import ChatEvent, Finish
-from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
+from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
 from segue.sessions.journal import replay
 
 
@@ -28,7 +28,7 @@ def crunch() -> str:
     return "crunched"
 
 
-SCRIPT: list[list[Line]] = [
+SCRIPT: list[list[ScriptLine]] = [
     [ReasoningDelta(0, "hm"), TextDelta(1, "let me"), TextDelta(1, " see")],
     [RateLimitError("slow down", status=429, retry_after=0.0)],
     calls(("work", {"ticks": 0}), ("work", {"ticks": 5}), ("crunch", {}), ("nowhere", {}), text="first"),

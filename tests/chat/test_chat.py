@@ -41,7 +41,7 @@ from segue.events import (
     as_dict,
 )
 from segue.providers.adapter import ChatRequest, ProviderAdapter
-from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
+from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
 from segue.sessions.entries import ModelReplied, TurnEnded, UserSaid
 from segue.sessions.stores.memory import MemoryStore
 from segue.tools.definition import Context, Output
@@ -59,7 +59,7 @@ async def slow(seconds: float = 30) -> str:
     return "at last"
 
 
-def chat_with(*replies: list[Line], **settings: Any) -> tuple[Chat, ScriptedProvider]:
+def chat_with(*replies: list[ScriptLine], **settings: Any) -> tuple[Chat, ScriptedProvider]:
     provider = ScriptedProvider(replies)
     return Chat("scripted/m", providers={"scripted": provider}, **settings), provider
 
@@ -119,7 +119,7 @@ def test_calls_run_after_the_stream_and_only_results_are_fed_back() -> None:
             ran.append(time.perf_counter())
             return "noted"
 
-        first: list[Line] = [
+        first: list[ScriptLine] = [
             CallStarted(1, "x", "note"),
             ArgumentsDelta(1, "{}"),
             Pause(0.05),
@@ -355,7 +355,7 @@ def test_an_error_ends_the_turn_and_the_chat_stays_usable() -> None:
 
 def test_a_reply_that_breaks_off_after_text_was_shown_is_kept_and_never_repeated() -> None:
     async def main() -> None:
-        broken: list[Line] = [
+        broken: list[ScriptLine] = [
             TextDelta(0, "The answer is"),
             CallStarted(1, "x", "weather"),
             ArgumentsDelta(1, '{"city": "Os'),

@@ -15,7 +15,7 @@ from segue.conversation.usage import Usage
 from segue.errors import InvalidRequestError, OverloadError
 from segue.events import ChatEvent, Compaction, ToolCallResult, Warned
 from segue.providers.adapter import ChatRequest
-from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
+from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
 from segue.routing.route import Route
 from segue.sessions.state import replay
 from segue.sessions.stores.memory import MemoryStore
@@ -33,7 +33,7 @@ async def journalled(store: MemoryStore, session: str) -> Usage:
 
 def test_a_failed_attempt_that_is_tried_again_is_counted() -> None:
     async def main() -> None:
-        broken: list[Line] = [
+        broken: list[ScriptLine] = [
             UsageReported(Usage(100, 1)),
             OverloadError("busy", status=529, retry_after=0.0),
         ]
@@ -51,7 +51,7 @@ def test_a_failed_attempt_that_is_tried_again_is_counted() -> None:
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_summary_is_counted_whether_it_helps_or_not(fails: bool) -> None:
     async def main() -> None:
-        def answer(request: ChatRequest) -> list[Line]:
+        def answer(request: ChatRequest) -> list[ScriptLine]:
             asked = request.conversation.messages[-1].text
             if "Sum up the conversation" not in asked:
                 return says("word " * 300, usage=Usage(1, 1))
@@ -152,7 +152,7 @@ def test_any_tool_may_tell_what_it_spent() -> None:
 
 def test_a_summary_that_is_cancelled_is_counted_and_nothing_is_lost() -> None:
     async def main() -> None:
-        def answer(request: ChatRequest) -> list[Line]:
+        def answer(request: ChatRequest) -> list[ScriptLine]:
             if "Sum up the conversation" in request.conversation.messages[-1].text:
                 return [UsageReported(Usage(1000, 0)), Pause(30)]
             return says("word " * 300)
@@ -174,7 +174,7 @@ def test_a_summary_that_is_cancelled_is_counted_and_nothing_is_lost() -> None:
 
 def test_a_session_that_is_resumed_with_a_smaller_model_is_summed_up_by_the_one_that_knows_it() -> None:
     async def main() -> None:
-        def answer(request: ChatRequest) -> list[Line]:
+        def answer(request: ChatRequest) -> list[ScriptLine]:
             summing = "Sum up the conversation" in request.conversation.messages[-1].text
             return says("short", usage=Usage(9, 9)) if summing else says("word " * 300)
 

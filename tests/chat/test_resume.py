@@ -14,14 +14,14 @@ from segue.conversation.blocks import ToolResult
 from segue.errors import InvalidRequestError, OverloadError, UsageError
 from segue.events import Finish, ToolCallStart
 from segue.providers.adapter import ChatRequest
-from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
+from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
 from segue.sessions.entries import CallBegun, Record, TurnEnded, TurnResumed
 from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.leases.owners import this_process
 from segue.sessions.stores.memory import MemoryStore
 
 
-def answer(request: ChatRequest) -> list[Line]:
+def answer(request: ChatRequest) -> list[ScriptLine]:
     """Two calls, then one, then an answer: what comes next depends on what was said, not on how often it was asked."""
     batches = sum(message.speaker == "tool" for message in request.conversation.messages)
     if batches == 0:

@@ -15,7 +15,7 @@ from segue.conversation.blocks import ToolResult
 from segue.conversation.usage import Usage
 from segue.errors import InvalidRequestError
 from segue.events import ToolCallStart, ToolProgress
-from segue.providers.scripted import Line, ScriptedProvider, calls, says
+from segue.providers.scripted import ScriptedProvider, ScriptLine, calls, says
 from segue.sessions.entries import Link, TurnEnded
 from segue.sessions.stores.memory import MemoryStore
 from segue.tools.approval import Approval
@@ -35,7 +35,7 @@ def look() -> str:
 class Family:
     """A parent that hands one task to a child, and what the child is scripted to do."""
 
-    def __init__(self, *child: list[Line], tasks: int = 1, **settings: Any) -> None:
+    def __init__(self, *child: list[ScriptLine], tasks: int = 1, **settings: Any) -> None:
         self.child = ScriptedProvider(child, name="small")
         wishes = [("explore", {"task": f"task {n}"}) for n in range(tasks)]
         self.parent = ScriptedProvider([calls(*wishes), says("thanks")], name="big")

@@ -22,7 +22,7 @@ from segue.errors import (
 from segue.events import ChatEvent, Compaction, Finish, Retrying, Switch, ToolCallResult, Warned
 from segue.providers.adapter import ChatRequest
 from segue.providers.capabilities import Capabilities
-from segue.providers.scripted import Line, Pause, ScriptedProvider, calls, says
+from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
 from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
@@ -42,7 +42,7 @@ async def nap(seconds: float = 0.1) -> str:
 class Pair:
     """Two providers, and who was asked in which order."""
 
-    def __init__(self, a: list[list[Line]], b: list[list[Line]]) -> None:
+    def __init__(self, a: list[list[ScriptLine]], b: list[list[ScriptLine]]) -> None:
         self.asked: list[str] = []
         self.a = ScriptedProvider(a, name="a")
         self.b = ScriptedProvider(b, name="b")
@@ -252,7 +252,7 @@ def test_cancelling_ends_the_pause_before_another_attempt() -> None:
 def test_a_conversation_that_is_too_long_for_the_model_is_shortened_once_and_asked_again() -> None:
     async def main() -> None:
         long = [says("word " * 400) for _ in range(4)]
-        too_long: list[Line] = [ContextLengthError("prompt is too long", status=400)]
+        too_long: list[ScriptLine] = [ContextLengthError("prompt is too long", status=400)]
         pair = Pair([*long, too_long, says("a summary of it all"), says("short now")], [])
         async with pair.chat() as chat:
             for n in range(4):
@@ -271,7 +271,7 @@ def test_a_conversation_that_is_too_long_for_the_model_is_shortened_once_and_ask
 
 def test_what_stays_too_long_is_an_error_and_not_a_loop() -> None:
     async def main() -> None:
-        too_long: list[Line] = [ContextLengthError("prompt is too long", status=400)]
+        too_long: list[ScriptLine] = [ContextLengthError("prompt is too long", status=400)]
         pair = Pair([says("hm " * 500), too_long, says("summary"), too_long], [])
         async with pair.chat() as chat:
             await chat.send("tell")
@@ -392,7 +392,7 @@ def test_an_action_in_bad_json_is_asked_for_again_and_not_for_ever() -> None:
 class Counting(ScriptedProvider):
     """Counts tokens, in its own time."""
 
-    def __init__(self, replies: list[list[Line]], tokens: int, seconds: float = 0.0) -> None:
+    def __init__(self, replies: list[list[ScriptLine]], tokens: int, seconds: float = 0.0) -> None:
         super().__init__(replies, name="a")
         self.counted = 0
         self._counted = tokens

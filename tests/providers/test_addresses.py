@@ -11,7 +11,7 @@ from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import addresses, complete_url, find_address, path_of
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
-from segue.providers.models.cards import card_for_model, catalog
+from segue.providers.models.cards import card_for_model, card_table
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_no_name_means_two_providers() -> None:
 
 
 def test_a_wire_in_the_catalog_is_a_dialect_that_the_same_providers_speak() -> None:
-    for card in catalog().cards:
+    for card in card_table().cards:
         if card.wire:
             assert card.wire in card.dialects
             assert any(set(card.dialects) <= set(a.dialects) for a in addresses().providers.values())

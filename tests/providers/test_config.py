@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from segue.errors import UsageError
 from segue.providers.auth import Secret
-from segue.providers.capabilities import Problem
+from segue.providers.capabilities import ConfigProblem
 from segue.providers.config import ProviderConfig, read_provider_config
 from segue.providers.factory import connect
 from segue.transports.transport import Timeouts
@@ -16,7 +16,7 @@ from segue.transports.transport import Timeouts
 KEY = "nobody-may-see-me"
 
 
-def problems_of(table: dict[str, Any], name: str = "openai") -> dict[str, Problem]:
+def problems_of(table: dict[str, Any], name: str = "openai") -> dict[str, ConfigProblem]:
     _, problems = read_provider_config(name, table)
     return {problem.field.removeprefix(f"providers.{name}."): problem for problem in problems}
 

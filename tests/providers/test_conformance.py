@@ -12,8 +12,8 @@ from segue.providers.addresses import AuthStyle, addresses
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.registry import default_registry
+from segue.testing.fake_service import EmulatedService
 from segue.testing.provider_checks import Report, check_provider
-from segue.testing.stage import EmulatedStage
 
 KEY = "sk-conformance-0123456789"
 OTHERS = (
@@ -71,15 +71,15 @@ def test_every_known_provider_is_checked() -> None:
 def test_a_provider_keeps_every_promise(
     served: Served, name: str, service: str, path: str, model: str
 ) -> None:
-    stage = EmulatedStage(served, service)
+    fake = EmulatedService(served, service)
     # The emulator of OpenAI does not know the header of its host at Microsoft.
     auth: AuthStyle | None = "bearer" if addresses().providers[name].auth == "api-key" else None
-    config = ProviderConfig(base_url=stage.url + path, api_key=Secret(KEY), auth=auth)
+    config = ProviderConfig(base_url=fake.url + path, api_key=Secret(KEY), auth=auth)
 
     async def check() -> Report:
         provider = default_registry(configs={name: config}, environ={}).get(name)
         assert provider is not None
-        return await check_provider(lambda: provider, model=model, stage=stage)
+        return await check_provider(lambda: provider, model=model, service=fake)
 
     report = asyncio.run(check())
     assert report.passed, str(report)

@@ -25,7 +25,7 @@ from segue.errors import (
 )
 from segue.providers.embeddings import ATTEMPTS, batches, embed_all, embedding_dimensions
 from segue.providers.endpoint import Endpoint
-from segue.providers.models.catalog import EmbeddingLimits, known
+from segue.providers.models.catalog import EmbeddingLimits, catalog
 from segue.providers.services import EmbeddingBatch, Services, services_of
 from segue.providers.token_estimates import family_of, text_tokens
 from strategies.endpoints import closing, emulated, endpoint_at
@@ -79,7 +79,7 @@ def test_many_texts_are_sent_in_as_many_requests_as_it_takes_and_come_back_in_or
     assert batch.vectors[217] == alone.vectors[0]
     assert heard[-1] == (230, 230)
     assert [done for done, _ in heard] == sorted(done for done, _ in heard)
-    most = known().embeddings[dialect].texts
+    most = catalog().embeddings[dialect].texts
     asked = [entry for entry in segue_emulator_server.emulator.log if entry.status == 200]
     assert len(asked) - 1 == -(-230 // most)
 
@@ -202,7 +202,7 @@ def test_an_error_names_provider_model_and_reason_and_keeps_its_remedy(
     assert (error.remedy, error.status) == ("wait", 429)
     assert error.retry_after is not None
     assert isinstance(error.__cause__, RateLimitError)
-    for part in (dialect.partition("_")[0], known().embeddings[dialect].model, error.__cause__.message):
+    for part in (dialect.partition("_")[0], catalog().embeddings[dialect].model, error.__cause__.message):
         assert part in str(error)
 
 

@@ -12,8 +12,8 @@ from segue.conversation.options import Options
 from segue.dialects.card import ModelCard
 from segue.dialects.registry import DIALECTS, NAMES
 from segue.providers.adapter import ChatRequest, RequestSent
-from segue.providers.models.cards import card_for_model, catalog, default_model
-from segue.providers.request_writer import Writer
+from segue.providers.models.cards import card_for_model, card_table, default_model
+from segue.providers.request_writer import RequestWriter
 from strategies.provider_places import WEATHER
 
 VALUES: dict[str, Any] = {
@@ -46,7 +46,7 @@ def test_all_options_are_looked_at() -> None:
 
 def kinds_of_models(dialect: str) -> dict[ModelCard, str]:
     """A model for each card that holds on a wire, the unknown one among them."""
-    patterns = [card.match for card in catalog().cards]
+    patterns = [card.match for card in card_table().cards]
     names = [
         "nobody-knows-it",
         default_model(dialect),
@@ -59,7 +59,7 @@ def written(dialect: str, model: str, card: ModelCard, **options: Any) -> Reques
     tools = (WEATHER,) if card.chat_tools else ()
     request = ChatRequest(model=model, conversation=Conversation().append(user("Hi.")), tools=tools)
     given = Options(model=model, stream=True, **options)
-    return Writer(DIALECTS[dialect], "p", "http://p.test").write(request, given, card).sent
+    return RequestWriter(DIALECTS[dialect], "p", "http://p.test").write(request, given, card).sent
 
 
 @pytest.mark.parametrize("dialect", NAMES)

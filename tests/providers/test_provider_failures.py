@@ -96,7 +96,9 @@ def test_an_error_in_mid_stream_ends_it(segue_emulator_server: Served, place: Pl
     segue_emulator_server.emulator.faults.append(fault)
     error = failure_of(provider_at(segue_emulator_server, place), asking(place))
     assert isinstance(error, OverloadError)
-    assert bool(error.request_id) == (place in (OPENAI, RESPONSES, ANTHROPIC))  # others number no requests
+    assert bool(error.request_id) == (
+        place in (OPENAI, RESPONSES, ANTHROPIC, KIMI)
+    )  # others number no requests
 
 
 def test_a_provider_that_says_nothing_is_given_up(segue_emulator_server: Served) -> None:
@@ -197,7 +199,8 @@ def test_what_nobody_expected_is_a_failure_too() -> None:
     def boom(_: WireRequest) -> NoReturn:
         raise ZeroDivisionError(f"with Bearer {KEY}")
 
-    error = failure_of(local(boom), asking(OPENAI))
+    provider = local(answering(200))
+    error = failure_of(Provider(structs.replace(provider.endpoint, transport=boom)), asking(OPENAI))
     assert isinstance(error, ProtocolError)
     assert error.code == "unexpected"
     assert KEY not in str(error)

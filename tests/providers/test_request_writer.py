@@ -12,7 +12,7 @@ from segue.conversation.options import Options
 from segue.dialects.card import UNKNOWN, ModelCard
 from segue.dialects.registry import DIALECTS, WIRES
 from segue.providers.adapter import ChatRequest
-from segue.providers.request_writer import KEPT_SESSIONS, Writer
+from segue.providers.request_writer import KEPT_SESSIONS, RequestWriter
 from segue.transcript.policy import Policy
 from strategies.histories import conversations
 from strategies.provider_places import WEATHER
@@ -20,8 +20,8 @@ from strategies.provider_places import WEATHER
 HELLO = Conversation().append(user("Hello."))
 
 
-def writer(wire: str = "openai_chat") -> Writer:
-    return Writer(DIALECTS[wire], "somewhere", "https://host.test/v1")
+def writer(wire: str = "openai_chat") -> RequestWriter:
+    return RequestWriter(DIALECTS[wire], "somewhere", "https://host.test/v1")
 
 
 def asked(conversation: Conversation, session: str = "s", ledger: Ledger | None = None) -> ChatRequest:

@@ -10,7 +10,7 @@ from segue.emulators.faults import Fault
 from segue.emulators.server import Served
 from segue.errors import CredentialsError, InvalidRequestError, OverloadError, ProtocolError, TransportError
 from segue.providers.capabilities import ModelInfo
-from segue.providers.models.listing import KEPT_SECONDS, ModelList, known_models, show_model
+from segue.providers.models.listing import KEPT_SECONDS, ModelList, catalog_models, show_model
 from segue.providers.services import Services, services_of
 from strategies.endpoints import closing, emulated, endpoint_at
 
@@ -152,7 +152,7 @@ def test_a_failed_listing_says_whose_and_why_and_the_known_models_are_still_ther
         listed(segue_emulator_server, dialect)
     assert caught.value.status == 503
     assert dialect.partition("_")[0] in caught.value.message
-    assert known_models(dialect.partition("_")[0])
+    assert catalog_models(dialect.partition("_")[0])
 
 
 def test_a_refused_key_is_told_as_such(segue_emulator_server: Served) -> None:

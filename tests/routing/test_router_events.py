@@ -15,7 +15,7 @@ from segue.conversation.events import Failed, Finished, MediaArrived
 from segue.errors import CredentialsError, OverloadError
 from segue.events import ChatEvent, Error, Finish, MediaChunk, Switch, Warned, as_dict
 from segue.providers.adapter import RequestSent
-from segue.providers.scripted import Line, Script, ScriptedProvider, calls, says
+from segue.providers.scripted import Script, ScriptedProvider, ScriptLine, calls, says
 from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
@@ -118,8 +118,8 @@ PICTURE = Media("image", "image/png", "AAAA")
 
 def test_a_picture_that_a_model_makes_is_told_and_counts_as_shown() -> None:
     async def main() -> None:
-        whole: list[Line] = [MediaArrived(0, PICTURE), Finished("stop")]
-        broken: list[Line] = [MediaArrived(0, PICTURE), Failed(OverloadError("busy", status=529))]
+        whole: list[ScriptLine] = [MediaArrived(0, PICTURE), Finished("stop")]
+        broken: list[ScriptLine] = [MediaArrived(0, PICTURE), Failed(OverloadError("busy", status=529))]
         a = ScriptedProvider([whole, broken], name="a")
         async with routed("failover", a=a, b=ScriptedProvider([says("never")], name="b")) as chat:
             events = await hear(chat)

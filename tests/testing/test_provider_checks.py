@@ -46,7 +46,7 @@ def test_a_provider_without_a_service_to_steer_is_spared_what_needs_one() -> Non
     assert report.passed, str(report)
     skipped = {outcome.check for outcome in report.outcomes if outcome.skipped}
     assert "closing the stream hangs up" in skipped
-    assert "a reply is told and ended once" not in skipped
+    assert "a reply arrives and ends once" not in skipped
 
 
 @pytest.mark.parametrize(

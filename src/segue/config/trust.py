@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from segue.config.paths import PROJECT_FILES, project_directories, trust_file
-from segue.config.private_files import write_private
+from segue.private_files import write_private
 
 if TYPE_CHECKING:
     from pathlib import Path

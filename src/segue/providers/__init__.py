@@ -11,7 +11,7 @@ _HOMES = {
     ),
     "segue.dialects.card": "ModelCard",
     "segue.providers.adapter": "ChatRequest ProviderAdapter Providers RequestSent StreamEvent fold_stream",
-    "segue.providers.capabilities": "Capabilities Health ModelInfo Problem PullProgress",
+    "segue.providers.capabilities": "Capabilities Health ModelInfo ConfigProblem PullProgress",
     "segue.providers.embedded": "EmbeddedProvider",
     "segue.providers.models.cards": "card_for_model",
     "segue.providers.registry": "ProviderRegistry default_registry",

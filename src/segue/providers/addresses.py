@@ -81,7 +81,7 @@ def find_address(name: str) -> Address | None:
 
 
 @final
-class PlainPlace(Struct, frozen=True):
+class SplitUrl(Struct, frozen=True):
     """An address that may be shown and stored, and what stood in it that may not."""
 
     url: str
@@ -89,17 +89,17 @@ class PlainPlace(Struct, frozen=True):
     headers: Mapping[str, str] = {}
 
     def __repr__(self) -> str:
-        return f"PlainPlace({self.url})"
+        return f"SplitUrl({self.url})"
 
 
-def take_apart(url: str) -> PlainPlace:
+def split_url(url: str) -> SplitUrl:
     """A base URL without the name, the password and the query that people put into it."""
     parts = urlsplit(url)
     named, _, host = parts.netloc.rpartition("@")
     headers = {}
     if named:
         headers["authorization"] = f"Basic {b64encode(unquote(named).encode()).decode()}"
-    return PlainPlace(
+    return SplitUrl(
         urlunsplit((parts.scheme, host, parts.path, "", "")), dict(parse_qsl(parts.query)), headers
     )
 

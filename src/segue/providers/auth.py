@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.errors import CredentialsError, UsageError
+from segue.private_files import write_private
 
 if TYPE_CHECKING:
     from segue.providers.addresses import Address, AuthStyle
@@ -253,10 +254,4 @@ def read_key_file(path: Path) -> dict[str, str]:
 
 
 def write_key_file(path: Path, keys: Mapping[str, str]) -> None:
-    """Write a private file in one step: it is never there half, and never readable by others."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(dict(keys)), indent=2) + b"\n")
-    beside.replace(path)
+    write_private(path, msgspec.json.format(msgspec.json.encode(dict(keys)), indent=2).decode() + "\n")

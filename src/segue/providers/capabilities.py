@@ -61,7 +61,7 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 @final
-class Problem(Struct, frozen=True, kw_only=True):
+class ConfigProblem(Struct, frozen=True, kw_only=True):
     """One thing that is wrong with a configuration. The value of a secret is masked."""
 
     field: str
@@ -127,5 +127,5 @@ class Capabilities:
     embedding_dimensions: EmbeddingDimensions | None = None
     health: Callable[[], Awaitable[Health]] | None = None
     """Whether it would answer. Never raises."""
-    validate_config: Callable[[], list[Problem]] | None = None
+    validate_config: Callable[[], list[ConfigProblem]] | None = None
     """All that is wrong with its configuration."""

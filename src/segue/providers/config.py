@@ -13,7 +13,7 @@ from segue.dialects.registry import proper_name
 from segue.errors import UsageError
 from segue.providers.addresses import Address, AuthStyle, complete_url, find_address
 from segue.providers.auth import Secret
-from segue.providers.capabilities import Problem
+from segue.providers.capabilities import ConfigProblem
 from segue.transports.transport import Timeouts
 
 _OWN: Final = "openai-compatible"
@@ -68,21 +68,21 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.api_key if isinstance(self.api_key, Secret) else None
 
     @property
-    def said(self) -> list[str]:
+    def set_fields(self) -> list[str]:
         """The settings that somebody made."""
         return [name for name in self.__struct_fields__ if getattr(self, name) != getattr(_NOTHING, name)]
 
     def __repr__(self) -> str:
-        return f"ProviderConfig({', '.join(self.said)})"
+        return f"ProviderConfig({', '.join(self.set_fields)})"
 
 
 _NOTHING: Final = ProviderConfig()
 
 
-def read_provider_config(name: str, table: Mapping[str, Any]) -> tuple[ProviderConfig, list[Problem]]:
+def read_provider_config(name: str, table: Mapping[str, Any]) -> tuple[ProviderConfig, list[ConfigProblem]]:
     """The configuration in a parsed table, with what is sound in it, and all that is not."""
     sound: dict[str, Any] = {}
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
     types = {field.name: field.type for field in msgspec.structs.fields(ProviderConfig)}
     for key, value in table.items():
         if key not in types:
@@ -101,7 +101,7 @@ def read_provider_config(name: str, table: Mapping[str, Any]) -> tuple[ProviderC
 
 def check_config(
     name: str, config: ProviderConfig, environ: Mapping[str, str] | None = None
-) -> list[Problem]:
+) -> list[ConfigProblem]:
     """What of a configuration cannot work, without asking anybody. `environ` may hold what is missing in it."""
     problems = _check_use(name, config)
     if name in IN_PROCESS:
@@ -128,13 +128,15 @@ def check_config(
     return [*problems, *_check_keys(name, config), *_check_timeouts(name, config)]
 
 
-def _check_use(name: str, config: ProviderConfig) -> list[Problem]:
+def _check_use(name: str, config: ProviderConfig) -> list[ConfigProblem]:
     """Settings that say nothing to this provider, and numbers that make no sense."""
     here = name in IN_PROCESS
-    unused = set(config.said) - set(IN_PROCESS[name]) if here else {*config.said} & set(_HERE_ONLY)
+    unused = (
+        set(config.set_fields) - set(IN_PROCESS[name]) if here else {*config.set_fields} & set(_HERE_ONLY)
+    )
     why = f"It says nothing to a provider that {'answers in this process' if here else 'is a server'}."
     return [
-        *(_problem(name, field, "***", why, "Remove it.") for field in config.said if field in unused),
+        *(_problem(name, field, "***", why, "Remove it.") for field in config.set_fields if field in unused),
         *(
             _problem(name, field, value, "It must be at least 1.", "Correct it.")
             for field in _HERE_ONLY
@@ -143,8 +145,8 @@ def _check_use(name: str, config: ProviderConfig) -> list[Problem]:
     ]
 
 
-def _check_keys(name: str, config: ProviderConfig) -> list[Problem]:
-    problems: list[Problem] = []
+def _check_keys(name: str, config: ProviderConfig) -> list[ConfigProblem]:
+    problems: list[ConfigProblem] = []
     ways = [way for way in ("api_key", "api_key_env", "key_command") if getattr(config, way)]
     if len(ways) > 1:
         message = f"The key is told in {len(ways)} ways: {', '.join(ways)}."
@@ -168,7 +170,7 @@ def _check_keys(name: str, config: ProviderConfig) -> list[Problem]:
     )
 
 
-def _check_timeouts(name: str, config: ProviderConfig) -> list[Problem]:
+def _check_timeouts(name: str, config: ProviderConfig) -> list[ConfigProblem]:
     return [
         _problem(
             name,
@@ -225,7 +227,7 @@ def _read(wanted: Any, value: Any) -> Any:
     return msgspec.convert(value, wanted, strict=True)
 
 
-def _read_timeouts(name: str, table: Mapping[str, Any], problems: list[Problem]) -> Timeouts:
+def _read_timeouts(name: str, table: Mapping[str, Any], problems: list[ConfigProblem]) -> Timeouts:
     fields = {field.name: field.type for field in msgspec.structs.fields(Timeouts)}
     sound: dict[str, float | None] = {}
     for key, value in table.items():
@@ -240,15 +242,15 @@ def _read_timeouts(name: str, table: Mapping[str, Any], problems: list[Problem])
     return Timeouts(**sound)
 
 
-def _unknown(name: str, key: str, known: Mapping[str, Any]) -> Problem:
+def _unknown(name: str, key: str, known: Mapping[str, Any]) -> ConfigProblem:
     near = get_close_matches(key, known, 1)
     hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."
     return _problem(name, key, "***", "There is no such setting.", hint)
 
 
-def _problem(name: str, key: str, value: object, message: str, hint: str) -> Problem:
+def _problem(name: str, key: str, value: object, message: str, hint: str) -> ConfigProblem:
     shown = "***" if value and key.partition(".")[0] in _SECRETS else str(value)
-    return Problem(field=f"providers.{name}.{key}", message=message, value=shown[:200], hint=hint)
+    return ConfigProblem(field=f"providers.{name}.{key}", message=message, value=shown[:200], hint=hint)
 
 
 def _plain(error: msgspec.ValidationError) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from segue.conversation.usage import Usage
 from segue.errors import InvalidRequestError, ProtocolError, ProviderError, SegueError, UsageError, prefixed
-from segue.providers.models.catalog import known, known_model
+from segue.providers.models.catalog import catalog, catalog_model
 from segue.providers.models.listing import show_model
 from segue.providers.services.services import EmbeddingBatch
 from segue.providers.token_estimates import family_of, text_tokens
@@ -102,7 +102,7 @@ def _meant(endpoint: Endpoint, services: Services, model: str) -> tuple[EmbedSer
         raise InvalidRequestError(
             f'Provider "{endpoint.provider}" has no embeddings.',
             code="unsupported",
-            hint=f"Use one that speaks a dialect which has: {', '.join(sorted(known().embeddings))}.",
+            hint=f"Use one that speaks a dialect which has: {', '.join(sorted(catalog().embeddings))}.",
         )
     meant = model or services.embedding_limits.model
     if not meant:
@@ -120,7 +120,7 @@ async def embedding_dimensions(endpoint: Endpoint, services: Services, model: st
     told = None
     if services.show_model is not None:
         told = (await show_model(endpoint, services, name)).dimensions
-    if told is None and (listed := known_model(endpoint.provider, name)) is not None:
+    if told is None and (listed := catalog_model(endpoint.provider, name)) is not None:
         told = listed.dimensions
     if told is None:
         told = len((await embed_all(endpoint, services, ["dimensions"], model=name)).vectors[0])

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from segue.dialects.registry import DIALECTS
 from segue.errors import SegueError, UsageError
-from segue.providers.addresses import complete_url, take_apart
+from segue.providers.addresses import complete_url, split_url
 from segue.providers.auth import Key, KeySources, Secret
-from segue.providers.capabilities import Problem
+from segue.providers.capabilities import ConfigProblem
 from segue.providers.config import ProviderConfig, address_of, check_config
 from segue.providers.endpoint import Endpoint
 from segue.providers.provider import Provider
@@ -45,7 +45,7 @@ def connect(
         )
     key = key_of(address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring)
     always = _headers(address, config, environ)
-    place = take_apart(base_url_of(address, config, environ))
+    place = split_url(base_url_of(address, config, environ))
     first, *others = (DIALECTS[dialect] for dialect in address.dialects)
     endpoint = Endpoint(
         provider=address.name,
@@ -71,12 +71,14 @@ def connect(
     )
 
 
-def _check_key(address: Address, key: Key) -> list[Problem]:
+def _check_key(address: Address, key: Key) -> list[ConfigProblem]:
     """A key that cannot be had is a problem of the configuration, too."""
     try:
         key.headers()
     except SegueError as error:
-        return [Problem(field=f"providers.{address.name}.api_key", message=error.message, hint=error.hint)]
+        return [
+            ConfigProblem(field=f"providers.{address.name}.api_key", message=error.message, hint=error.hint)
+        ]
     return []
 
 

@@ -29,9 +29,9 @@ from segue.providers.capabilities import Capabilities
 from segue.providers.embeddings import Embeddings
 from segue.providers.health import check_health
 from segue.providers.models.cards import card_for_model, default_model
-from segue.providers.models.learned import Learning
+from segue.providers.models.learned import LearnedCards
 from segue.providers.models.listing import ModelList, show_model
-from segue.providers.request_writer import Writer
+from segue.providers.request_writer import RequestWriter
 from segue.providers.services import services_of
 from segue.redaction import redact_text
 
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
     from segue.providers.addresses import Address
     from segue.providers.auth import Key
-    from segue.providers.capabilities import Health, Problem
+    from segue.providers.capabilities import ConfigProblem, Health
     from segue.providers.endpoint import Endpoint
-    from segue.providers.request_writer import Written
+    from segue.providers.request_writer import WrittenRequest
     from segue.providers.services import Services
     from segue.providers.services.services import CountService
 
@@ -62,7 +62,7 @@ class _Prepared(NamedTuple):
 
     endpoint: Endpoint
     path: str
-    written: Written
+    written: WrittenRequest
 
 
 class Provider(ProviderAdapter):
@@ -76,7 +76,7 @@ class Provider(ProviderAdapter):
         key: Key | None = None,
         address: Address | None = None,
         model: str = "",
-        problems: Callable[[], list[Problem]] = list,
+        problems: Callable[[], list[ConfigProblem]] = list,
     ) -> None:
         """`others`: dialects it speaks besides, for the models that need them. `model`: the one meant by no name."""
         self.name = endpoint.provider
@@ -90,10 +90,11 @@ class Provider(ProviderAdapter):
             for dialect in (endpoint.dialect, *others)
         }
         self._writers = {
-            name: Writer(at.dialect, self.name, endpoint.base_url) for name, at in self._endpoints.items()
+            name: RequestWriter(at.dialect, self.name, endpoint.base_url)
+            for name, at in self._endpoints.items()
         }
         services = services_of(endpoint.dialect.name)
-        self._learning = Learning(endpoint, services)
+        self._learned = LearnedCards(endpoint, services)
         self._fit = services.new_fitting() if services.new_fitting is not None else _as_asked
         self.capabilities = replace(
             _capabilities(endpoint, services, address.embedding_model if address is not None else ""),
@@ -128,7 +129,7 @@ class Provider(ProviderAdapter):
             last = Failed(_unexpected(self.name, error))
         finally:
             waiting.close()
-        yield self._minded(last)
+        yield self._redacted_end(last)
 
     def preview(self, request: ChatRequest) -> RequestSent:
         """The request that would be sent. Raises what keeps it from being sent."""
@@ -140,7 +141,7 @@ class Provider(ProviderAdapter):
         return self._card(name, self._endpoint_for(name).dialect.name)
 
     def _card(self, model: str, dialect: str) -> ModelCard:
-        return self._learning.card(model, card_for_model(model, dialect))
+        return self._learned.card(model, card_for_model(model, dialect))
 
     async def _reply(self, request: ChatRequest, waiting: Waiting) -> AsyncGenerator[StreamEvent, None]:
         """Raises what goes wrong. Ends with the end of the reply, after which the connection is free."""
@@ -161,20 +162,20 @@ class Provider(ProviderAdapter):
                 silent = silent and not portion
                 events = decoder.feed(portion)
                 if len(decoder.unread) > gaps:
-                    _mind_gaps(self.name, decoder.unread[gaps:], endpoint.dialect.call_marks)
+                    _check_unread(self.name, decoder.unread[gaps:], endpoint.dialect.call_marks)
                     gaps = len(decoder.unread)
-                for event in _spoken(events, written.spoken):
+                for event in _with_own_names(events, written.tool_names):
                     if isinstance(event, Finished):
                         await _rest(portions)
-                    yield _credited(event, answer.headers)
+                    yield _with_request_id(event, answer.headers)
         if silent:
             raise ProtocolError(
                 "No response body",
                 code="empty_body",
                 hint=f"Check that {endpoint.base_url} is the right address.",
             )
-        for event in _spoken(decoder.close(), written.spoken):
-            yield _credited(event, answer.headers)
+        for event in _with_own_names(decoder.close(), written.tool_names):
+            yield _with_request_id(event, answer.headers)
 
     def _prepare(self, request: ChatRequest, wire: str = "") -> _Prepared:
         asked = structs.replace(request, model=self._model(request.model))
@@ -199,7 +200,7 @@ class Provider(ProviderAdapter):
     def _model(self, model: str) -> str:
         if model not in ("", _ANY):
             return model
-        meant = self.model or self._learning.first or default_model(self.endpoint.dialect.name)
+        meant = self.model or self._learned.first or default_model(self.endpoint.dialect.name)
         if not meant:
             raise UsageError(
                 f'No model is named, and provider "{self.name}" has no default one.',
@@ -211,13 +212,13 @@ class Provider(ProviderAdapter):
     async def _learn(self, request: ChatRequest) -> None:
         """Find out what the catalog does not say about the model, where that can be found out."""
         if self._model(request.model) == _ANY:
-            await self._learning.find_first()
+            await self._learned.find_first()
         model = self._model(request.model)
-        await self._learning.about(model, card_for_model(model, self.endpoint.dialect.name))
+        await self._learned.about(model, card_for_model(model, self.endpoint.dialect.name))
         if request.tools:
-            self._learning.refuse_tools(model)
+            self._learned.refuse_tools(model)
 
-    def _minded(self, last: Finished | Failed) -> Finished | Failed:
+    def _redacted_end(self, last: Finished | Failed) -> Finished | Failed:
         """The end of a stream, without any key in it. A key that was refused is looked for again next time."""
         if isinstance(last, Failed):
             if self._key is None or self._key.known:
@@ -226,7 +227,7 @@ class Provider(ProviderAdapter):
                 self._key.forget()
         return last
 
-    def validate_config(self) -> list[Problem]:
+    def validate_config(self) -> list[ConfigProblem]:
         return self._problems()
 
     async def health(self) -> Health:
@@ -267,7 +268,7 @@ def _capabilities(endpoint: Endpoint, services: Services, embedding_model: str) 
     )
 
 
-def _mind_gaps(name: str, unread: list[bytes], call_marks: tuple[bytes, ...]) -> None:
+def _check_unread(name: str, unread: list[bytes], call_marks: tuple[bytes, ...]) -> None:
     """A line that cannot be read is left out, and the log says so; but a call with a gap in it must not be run."""
     _LOG.warning("%s: %d line(s) of a reply could not be read and were left out", name, len(unread))
     if any(mark in line for line in unread for mark in call_marks):
@@ -278,7 +279,7 @@ def _mind_gaps(name: str, unread: list[bytes], call_marks: tuple[bytes, ...]) ->
         )
 
 
-def _spoken(events: list[Event], names: dict[str, str]) -> list[Event]:
+def _with_own_names(events: list[Event], names: dict[str, str]) -> list[Event]:
     """The events with tools called as the conversation calls them."""
     if not names:
         return events
@@ -290,7 +291,7 @@ def _spoken(events: list[Event], names: dict[str, str]) -> list[Event]:
     ]
 
 
-def _credited(event: Event, headers: Mapping[str, str]) -> Event:
+def _with_request_id(event: Event, headers: Mapping[str, str]) -> Event:
     """An error in mid-stream belongs to the request as much as one in place of a stream."""
     if isinstance(event, Failed) and isinstance(event.error, ProviderError) and not event.error.request_id:
         event.error.request_id = request_id(headers)

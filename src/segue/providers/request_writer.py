@@ -1,4 +1,4 @@
-"""Makes the requests of many conversations: what was rendered and encoded for one is used again for its next."""
+"""Renders and encodes requests; what was rendered for a session is used again for its next request."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ KEPT_SESSIONS = 64
 
 
 @final
-class Written(Struct, frozen=True):
-    """A request, ready to go out; `spoken` leads from the names the target knows tools by to our own."""
+class WrittenRequest(Struct, frozen=True):
+    """A request, ready to be sent. `tool_names`: the conversation's name of each tool that the target knows by another."""
 
     sent: RequestSent
-    spoken: dict[str, str]
+    tool_names: dict[str, str]
 
 
 class _Kept:
@@ -46,7 +46,7 @@ class _Kept:
 
 
 @final
-class Writer:
+class RequestWriter:
     """Writes the requests to one place, in one dialect."""
 
     def __init__(self, dialect: Dialect, provider: str, endpoint: str) -> None:
@@ -55,7 +55,7 @@ class Writer:
         self._endpoint = endpoint
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
 
-    def write(self, request: ChatRequest, options: Options, card: ModelCard, url: str = "") -> Written:
+    def write(self, request: ChatRequest, options: Options, card: ModelCard, url: str = "") -> WrittenRequest:
         rules = self._dialect.rules.at(provider=self._provider, endpoint=self._endpoint, model=request.model)
         rules = fit_rules(rules, card)
         kept = self._keeping(request.session, request.model)
@@ -70,7 +70,7 @@ class Writer:
             body=encoded.body,
             url=url,
         )
-        return Written(sent, {told: name for name, told in transcript.names.items() if told != name})
+        return WrittenRequest(sent, {wire: name for name, wire in transcript.names.items() if wire != name})
 
     def _keeping(self, session: str, model: str) -> _Kept:
         if not session:

@@ -41,30 +41,32 @@ class Pause(Struct, frozen=True):
     seconds: float
 
 
-Line: TypeAlias = Event | Pause | SegueError
-Script: TypeAlias = Sequence[Line]
+ScriptLine: TypeAlias = Event | Pause | SegueError
+Script: TypeAlias = Sequence[ScriptLine]
 
 
 def says(
     text: str, *, reasoning: str = "", finish: FinishReason = "stop", usage: Usage | None = None
-) -> list[Line]:
+) -> list[ScriptLine]:
     """A reply in words."""
-    lines: list[Line] = [ReasoningDelta(0, reasoning)] if reasoning else []
+    lines: list[ScriptLine] = [ReasoningDelta(0, reasoning)] if reasoning else []
     lines.append(TextDelta(1, text))
     return [*lines, *_end(finish, usage)]
 
 
-def calls(*wishes: tuple[str, dict[str, Any]], text: str = "", usage: Usage | None = None) -> list[Line]:
+def calls(
+    *wishes: tuple[str, dict[str, Any]], text: str = "", usage: Usage | None = None
+) -> list[ScriptLine]:
     """A reply that wishes to call tools: name and arguments each."""
-    lines: list[Line] = [TextDelta(0, text)] if text else []
+    lines: list[ScriptLine] = [TextDelta(0, text)] if text else []
     for index, (name, arguments) in enumerate(wishes, 1):
         lines.append(CallStarted(index, f"call_{index}", name))
         lines.append(ArgumentsDelta(index, msgspec.json.encode(arguments).decode()))
     return [*lines, *_end("tool_calls", usage)]
 
 
-def _end(finish: FinishReason, usage: Usage | None) -> list[Line]:
-    counted: list[Line] = [] if usage is None else [UsageReported(usage)]
+def _end(finish: FinishReason, usage: Usage | None) -> list[ScriptLine]:
+    counted: list[ScriptLine] = [] if usage is None else [UsageReported(usage)]
     return [*counted, Finished(finish)]
 
 

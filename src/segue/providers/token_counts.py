@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from segue.conversation.blocks import Code, Reasoning, Text, ToolCall, ToolResult
 from segue.errors import ContextLengthError, SegueError
-from segue.providers.models.cards import catalog
+from segue.providers.models.cards import card_table
 from segue.providers.token_estimates import json_text
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _characters(block: Block) -> int:
 def _context_of(model: str) -> int | None:
     """What the catalog says of a model, whoever serves it."""
     name = model.rpartition("/")[2].lower()
-    return next((card.context for card in catalog().cards if fnmatchcase(name, card.match)), None)
+    return next((card.context for card in card_table().cards if fnmatchcase(name, card.match)), None)
 
 
 @final

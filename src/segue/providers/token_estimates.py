@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Weights(Struct, frozen=True, forbid_unknown_fields=True):
+class TokenWeights(Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens per piece of text. Characters are told apart by the first byte of their UTF-8."""
 
     letters: float
@@ -54,7 +54,7 @@ class Family(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: str
     match: tuple[str, ...]
-    weights: Weights | None = None
+    weights: TokenWeights | None = None
     like: str = ""
     scale: float = 1.0
     error: float
@@ -154,7 +154,7 @@ def family_of(model: str) -> Family:
 
 
 @lru_cache(maxsize=64)
-def weights_of(family: Family) -> Weights:
+def weights_of(family: Family) -> TokenWeights:
     """A family's own weights, or those that it borrows."""
     if family.weights is not None:
         return family.weights

@@ -1,14 +1,14 @@
 # Written by python -m scripts.namespaces --write
 
-from segue.testing.provider_checks import Outcome, Report, check_provider
-from segue.testing.stage import EmulatedStage, Stage
+from segue.testing.provider_checks import CheckOutcome, Report, check_provider
+from segue.testing.fake_service import EmulatedService, FakeService
 from segue.testing.store_checks import check_store
 
 __all__ = [
-    "EmulatedStage",
-    "Outcome",
+    "CheckOutcome",
+    "EmulatedService",
+    "FakeService",
     "Report",
-    "Stage",
     "check_provider",
     "check_store",
 ]

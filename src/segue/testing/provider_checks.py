@@ -4,7 +4,7 @@
     ...     report = await check_provider(MyProvider, model="my-model")
     ...     assert report.passed, report
 
-Checks that need a service to misbehave on demand are run when a `Stage` is given; the others always are.
+Checks that need a service to misbehave on demand are run when a `FakeService` is given; the others always are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from segue.errors import ProviderError, SegueError
 from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent, StreamEvent, fold_stream
 
 if TYPE_CHECKING:
-    from segue.testing.stage import Mishap, Stage
+    from segue.testing.fake_service import FakeService, Mishap
 
 WAIT_SECONDS: Final = 20.0
 """No check may take longer: whatever hangs has failed."""
@@ -40,7 +40,7 @@ LOOK_UP: Final = ToolSpec(
 
 
 @final
-class Outcome(Struct, frozen=True):
+class CheckOutcome(Struct, frozen=True):
     """One check: what should hold, and why it does not."""
 
     check: str
@@ -53,7 +53,7 @@ class Report(Struct, frozen=True):
     """All checks of a provider."""
 
     provider: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CheckOutcome, ...]
 
     @property
     def passed(self) -> bool:
@@ -69,18 +69,20 @@ class Report(Struct, frozen=True):
 
 
 class Case:
-    """One provider under test, with a stage if there is one."""
+    """One provider under test, with a service if there is one."""
 
-    def __init__(self, make: Callable[[], ProviderAdapter], model_name: str, stage: Stage | None) -> None:
+    def __init__(
+        self, make: Callable[[], ProviderAdapter], model_name: str, service: FakeService | None
+    ) -> None:
         self.make = make
         self.model = model_name
-        self._stage = stage
+        self._service = service
 
     @property
-    def stage(self) -> Stage:
-        if self._stage is None:
-            raise Unstaged
-        return self._stage
+    def service(self) -> FakeService:
+        if self._service is None:
+            raise NeedsService
+        return self._service
 
     def request(self, conversation: Conversation | None = None, **fields: Any) -> ChatRequest:
         said = conversation or Conversation().append(user("Say something short."))
@@ -96,52 +98,52 @@ class Case:
         return fold_stream(events)
 
     async def plays(self, text: str = "Gladly.") -> Reply:
-        """An ordinary reply; on a stage it is known what it says."""
-        if self._stage is not None:
-            self._stage.says(text)
+        """An ordinary reply; with a service the text is known."""
+        if self._service is not None:
+            self._service.says(text)
         return await self.ask()
 
     async def plays_on(self, conversation: Conversation) -> Reply:
         """The reply to a history with calls in it."""
-        if self._stage is not None:
-            self._stage.says("I see.")
+        if self._service is not None:
+            self._service.says("I see.")
         return await self.ask(self.request(conversation, tools=(LOOK_UP,)))
 
     @property
-    def staged(self) -> bool:
-        return self._stage is not None
+    def has_service(self) -> bool:
+        return self._service is not None
 
 
-class Unstaged(Exception):  # noqa: N818 - no error: it ends a check that needs more than there is
-    """The check needs a stage."""
+class NeedsService(Exception):  # noqa: N818 - no error: it ends a check that needs more than there is
+    """The check needs a service."""
 
 
 Check: TypeAlias = Callable[[Case], Awaitable[None]]
 
 
 async def check_provider(
-    make: Callable[[], ProviderAdapter], *, model: str, stage: Stage | None = None
+    make: Callable[[], ProviderAdapter], *, model: str, service: FakeService | None = None
 ) -> Report:
     """Run all checks. `make` gives a provider; it may be the same one every time."""
-    case = Case(make, model, stage)
+    case = Case(make, model, service)
     outcomes = [await _outcome(check, case) for check in CHECKS]
     return Report(make().name, tuple(outcomes))
 
 
-async def _outcome(check: Check, case: Case) -> Outcome:
+async def _outcome(check: Check, case: Case) -> CheckOutcome:
     name = check.__name__.removeprefix("_").replace("_", " ")
-    if case.staged:
-        case.stage.forget()
+    if case.has_service:
+        case.service.forget()
     try:
         async with asyncio.timeout(WAIT_SECONDS):
             await check(case)
-    except Unstaged:
-        return Outcome(name, skipped="needs a stage")
+    except NeedsService:
+        return CheckOutcome(name, skipped="needs a service")
     except TimeoutError:
-        return Outcome(name, f"took longer than {WAIT_SECONDS:.0f} s")
+        return CheckOutcome(name, f"took longer than {WAIT_SECONDS:.0f} s")
     except Exception as error:  # whatever a foreign provider raises is what the report is about
-        return Outcome(name, f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
-    return Outcome(name)
+        return CheckOutcome(name, f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    return CheckOutcome(name)
 
 
 def _check_ending(events: list[StreamEvent]) -> None:
@@ -158,16 +160,16 @@ async def _it_has_a_name_and_a_stream(case: Case) -> None:
     await _close(stream)
 
 
-async def _a_reply_is_told_and_ended_once(case: Case) -> None:
+async def _a_reply_arrives_and_ends_once(case: Case) -> None:
     reply = await case.plays("A short answer.")
     assert reply.error is None, f"failed with {reply.error}"
-    if case.staged:
-        assert reply.message.text == "A short answer.", f"said {reply.message.text!r}"
+    if case.has_service:
+        assert reply.message.text == "A short answer.", f"got {reply.message.text!r}"
 
 
 async def _a_whole_reply_is_the_fold_of_its_stream(case: Case) -> None:
-    case.stage.says("Twice the same.")
-    case.stage.says("Twice the same.")
+    case.service.says("Twice the same.")
+    case.service.says("Twice the same.")
     streamed = await case.ask()
     whole = await case.make().generate_chat(case.request())
     assert whole["content"] == streamed.message.text, f"{whole['content']!r} ≠ {streamed.message.text!r}"
@@ -176,7 +178,7 @@ async def _a_whole_reply_is_the_fold_of_its_stream(case: Case) -> None:
 
 
 async def _calls_arrive_with_their_arguments(case: Case) -> None:
-    case.stage.calls(("look_up", {"word": "segue"}), ("look_up", {"word": "ségué ✓"}))
+    case.service.calls(("look_up", {"word": "segue"}), ("look_up", {"word": "ségué ✓"}))
     reply = await case.ask(case.request(tools=(LOOK_UP,)))
     found = [(call.name, call.arguments) for call in reply.message.calls]
     assert found == [("look_up", {"word": "segue"}), ("look_up", {"word": "ségué ✓"})], f"got {found}"
@@ -184,7 +186,7 @@ async def _calls_arrive_with_their_arguments(case: Case) -> None:
 
 
 async def _a_whole_reply_leaves_arguments_as_text(case: Case) -> None:
-    case.stage.calls(("look_up", {"word": "segue"}))
+    case.service.calls(("look_up", {"word": "segue"}))
     whole = await case.make().generate_chat(case.request(tools=(LOOK_UP,)))
     (call,) = whole["tool_calls"]
     assert call["type"] == "function" and call["id"], f"got {call}"
@@ -192,7 +194,7 @@ async def _a_whole_reply_leaves_arguments_as_text(case: Case) -> None:
     assert whole["finish_reason"] == "tool_calls"
 
 
-async def _results_can_be_told(case: Case) -> None:
+async def _results_can_be_sent(case: Case) -> None:
     reply = await case.plays_on(_answered())
     assert reply.error is None, f"refused: {reply.error}"
 
@@ -204,7 +206,7 @@ async def _broken_histories_are_accepted(case: Case) -> None:
 
 
 async def _zero_is_not_unset(case: Case) -> None:
-    case.stage.says("Cold.")
+    case.service.says("Cold.")
     options = Options(temperature=0.0, max_tokens=4096, seed=0)
     events = [event async for event in case.make().chat_stream(case.request(options=options))]
     assert not isinstance(events[-1], Failed), f"refused: {events[-1]}"
@@ -216,7 +218,7 @@ async def _zero_is_not_unset(case: Case) -> None:
 
 
 async def _an_abort_ends_the_stream_with_one_cancellation(case: Case) -> None:
-    case.stage.says("word " * 200, seconds_between=0.05)
+    case.service.says("word " * 200, seconds_between=0.05)
     abort = asyncio.Event()
     events: list[StreamEvent] = []
     began = time.monotonic()
@@ -226,19 +228,19 @@ async def _an_abort_ends_the_stream_with_one_cancellation(case: Case) -> None:
             abort.set()
     _check_ending(events)
     assert events[-1] == Finished("cancelled"), f"ended with {events[-1]}"
-    assert time.monotonic() - began < 5, "it went on for seconds"
+    assert time.monotonic() - began < 5, "it continued for seconds"
 
 
 async def _an_abort_ends_the_wait_for_the_first_word(case: Case) -> None:
-    case.stage.fails("silence")
+    case.service.fails("silence")
     abort = asyncio.Event()
     asyncio.get_running_loop().call_later(0.2, abort.set)
     began = time.monotonic()
     events = [event async for event in case.make().chat_stream(case.request(abort=abort))]
-    case.stage.forget()
+    case.service.forget()
     _check_ending(events)
     assert events[-1] == Finished("cancelled"), f"ended with {events[-1]}"
-    assert time.monotonic() - began < 5, "it went on for seconds"
+    assert time.monotonic() - began < 5, "it continued for seconds"
 
 
 async def _an_abort_beforehand_asks_nobody(case: Case) -> None:
@@ -250,37 +252,37 @@ async def _an_abort_beforehand_asks_nobody(case: Case) -> None:
 
 
 async def _closing_the_stream_hangs_up(case: Case) -> None:
-    before = case.stage.hung_up()
-    case.stage.says("word " * 400, seconds_between=0.05)
+    before = case.service.hung_up()
+    case.service.says("word " * 400, seconds_between=0.05)
     stream = case.make().chat_stream(case.request())
     async for event in stream:
         if isinstance(event, TextDelta):
             break
     await _close(stream)
     for _ in range(100):
-        if case.stage.hung_up() > before:
+        if case.service.hung_up() > before:
             return
         await asyncio.sleep(0.05)
-    raise AssertionError("the service still talks to nobody")
+    raise AssertionError("the service still sends")
 
 
-async def _refusals_say_what_would_help(case: Case) -> None:
+async def _refusals_have_a_remedy(case: Case) -> None:
     expected = {401: "log_in", 429: "wait", 500: "go_elsewhere", 503: "go_elsewhere"}
     for status, remedy in expected.items():
-        case.stage.refuses(status, retry_after=3.0 if status == 429 else None)
+        case.service.refuses(status, retry_after=3.0 if status == 429 else None)
         error = await _error_of(case)
         assert isinstance(error, ProviderError), f"{status} gave {type(error).__name__}"
-        assert error.status == status, f"{status} was told as {error.status}"
+        assert error.status == status, f"{status} was reported as {error.status}"
         assert error.remedy == remedy, f"{status} has remedy {error.remedy}"
         if status == 429:
             assert error.retry_after, "the pause that was asked for is lost"
 
 
-async def _mishaps_are_told_and_leave_it_usable(case: Case) -> None:
+async def _faults_are_reported_and_leave_it_usable(case: Case) -> None:
     mishaps: tuple[Mishap, ...] = ("cut", "malformed", "html", "empty")
     for mishap in mishaps:
-        case.stage.fails(mishap)
-        case.stage.says("An answer that will not arrive as it was meant.")
+        case.service.fails(mishap)
+        case.service.says("An answer that will not arrive as it was meant.")
         reply = await case.ask()
         assert reply.error is not None or mishap == "malformed", f"{mishap} went unnoticed"
         drained = await case.plays()
@@ -288,15 +290,15 @@ async def _mishaps_are_told_and_leave_it_usable(case: Case) -> None:
 
 
 async def _it_does_not_matter_where_an_answer_is_cut(case: Case) -> None:
-    case.stage.fails("drip")
+    case.service.fails("drip")
     reply = await case.plays("Byte by byte: ségué ✓.")
     assert reply.error is None, f"failed with {reply.error}"
-    assert reply.message.text == "Byte by byte: ségué ✓.", f"said {reply.message.text!r}"
+    assert reply.message.text == "Byte by byte: ségué ✓.", f"got {reply.message.text!r}"
 
 
 async def _many_streams_run_side_by_side(case: Case) -> None:
     for _ in range(MANY):
-        case.stage.says("All of it, for everyone.")
+        case.service.says("All of it, for everyone.")
     replies = await asyncio.gather(*(case.ask() for _ in range(MANY)))
     wrong = [reply for reply in replies if reply.message.text != "All of it, for everyone."]
     assert not wrong, f"{len(wrong)} of {MANY} went wrong: {wrong[0].error or wrong[0].message.text!r}"
@@ -305,7 +307,7 @@ async def _many_streams_run_side_by_side(case: Case) -> None:
 async def _it_shows_no_secret(case: Case) -> None:
     provider = case.make()
     shown = f"{provider!r} {vars(provider) if hasattr(provider, '__dict__') else ''}"
-    key = getattr(case.stage, "key", "")
+    key = getattr(case.service, "key", "")
     assert not key or key not in shown, "the key can be read in its repr"
 
 
@@ -330,19 +332,19 @@ async def _its_other_abilities_keep_their_promises(case: Case) -> None:
 
 CHECKS: Final[tuple[Check, ...]] = (
     _it_has_a_name_and_a_stream,
-    _a_reply_is_told_and_ended_once,
+    _a_reply_arrives_and_ends_once,
     _a_whole_reply_is_the_fold_of_its_stream,
     _calls_arrive_with_their_arguments,
     _a_whole_reply_leaves_arguments_as_text,
-    _results_can_be_told,
+    _results_can_be_sent,
     _broken_histories_are_accepted,
     _zero_is_not_unset,
     _an_abort_ends_the_stream_with_one_cancellation,
     _an_abort_ends_the_wait_for_the_first_word,
     _an_abort_beforehand_asks_nobody,
     _closing_the_stream_hangs_up,
-    _refusals_say_what_would_help,
-    _mishaps_are_told_and_leave_it_usable,
+    _refusals_have_a_remedy,
+    _faults_are_reported_and_leave_it_usable,
     _it_does_not_matter_where_an_answer_is_cut,
     _many_streams_run_side_by_side,
     _it_shows_no_secret,

@@ -20,7 +20,7 @@ from segue.errors import ProtocolError, SegueError, TransportError, UsageError
 from segue.providers.capabilities import PullProgress
 from segue.providers.embedded.download import Pull, StoppedError
 from segue.providers.embedded.provider import EmbeddedProvider
-from segue.providers.embedded.weights import Folder, Weights, is_whole, shelf
+from segue.providers.embedded.weights import Folder, Weights, is_whole, weights_catalog
 
 CONTENT = Random(5).randbytes(3_000_000)
 WHEEL_BYTES = 1_600_000
@@ -260,7 +260,7 @@ def test_two_pulls_at_a_time_do_not_get_in_each_others_way(hub: _Hub, tmp_path: 
 
 
 def test_the_real_weights_are_what_their_author_published(models: Path) -> None:
-    small = next(weights for weights in shelf().model if weights.name == "smollm2")
+    small = next(weights for weights in weights_catalog().model if weights.name == "smollm2")
     assert is_whole(models / "smollm2.gguf", small)
 
 

@@ -9,31 +9,31 @@ from segue.dialects.card import UNKNOWN, fit_rules
 from segue.dialects.registry import NAMES
 from segue.providers.models.cards import (
     card_for_model,
-    catalog,
+    card_table,
     default_model,
     dialect_of_model,
-    read_catalog,
+    read_cards,
 )
 from segue.transcript.rules import NINE_CHARACTERS
 from strategies.targets import RULES
 
 
 def test_every_card_speaks_for_dialects_that_exist() -> None:
-    assert catalog().cards
-    for card in catalog().cards:
+    assert card_table().cards
+    for card in card_table().cards:
         assert set(card.dialects) <= set(NAMES), card.match
 
 
 def test_patterns_are_lower_case_as_names_are_when_they_are_matched() -> None:
-    for card in catalog().cards:
+    for card in card_table().cards:
         assert card.match == card.match.lower()
-    for speaker in catalog().speakers:
+    for speaker in card_table().model_dialects:
         assert speaker.match == speaker.match.lower()
         assert speaker.dialect in NAMES
 
 
 def test_every_dialect_has_a_default_model_that_can_call_tools() -> None:
-    assert set(catalog().defaults) == set(NAMES)
+    assert set(card_table().defaults) == set(NAMES)
     for dialect in NAMES:
         card = card_for_model(default_model(dialect), dialect)
         assert card.tools
@@ -42,14 +42,14 @@ def test_every_dialect_has_a_default_model_that_can_call_tools() -> None:
 
 def test_no_card_is_hidden_behind_an_earlier_one_with_the_same_pattern() -> None:
     seen: set[tuple[str, str]] = set()
-    for card in catalog().cards:
+    for card in card_table().cards:
         for dialect in card.dialects or NAMES:
             assert (card.match, dialect) not in seen, card.match
             seen.add((card.match, dialect))
 
 
 def test_every_card_can_be_fitted_to_the_rules_of_its_dialects() -> None:
-    for card in catalog().cards:
+    for card in card_table().cards:
         for dialect in card.dialects or NAMES:
             fitted = fit_rules(RULES[dialect], card)
             assert fitted.target.dialect == dialect
@@ -57,11 +57,11 @@ def test_every_card_can_be_fitted_to_the_rules_of_its_dialects() -> None:
 
 def test_a_fact_nobody_declared_is_refused() -> None:
     with pytest.raises(ValidationError, match="colour"):
-        read_catalog({"model": [{"match": "x", "colour": "blue"}]})
+        read_cards({"model": [{"match": "x", "colour": "blue"}]})
 
 
 def test_several_patterns_make_several_cards() -> None:
-    read = read_catalog({"model": [{"match": ["a*", "b*"], "context": 5}]})
+    read = read_cards({"model": [{"match": ["a*", "b*"], "context": 5}]})
     assert [(card.match, card.context) for card in read.cards] == [("a*", 5), ("b*", 5)]
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from segue.conversation.usage import Usage
-from segue.providers.models.catalog import known
+from segue.providers.models.catalog import catalog
 from segue.providers.models.prices import cost_of
 
 MILLION = 1_000_000
@@ -65,13 +65,13 @@ def test_our_prices_are_those_of_the_larger_table() -> None:
     prices = pytest.importorskip("genai_prices")
     usage = Usage(100_000, 10_000, cached_tokens=50_000)
     apart = {}
-    for listed in known().model:
+    for listed in catalog().model:
         provider = listed.providers[0]
         ours = cost_of(usage, provider, listed.id)
         if listed.price is None or listed.price.cached is None or listed.type != "chat":
             continue
         counted = prices.Usage(input_tokens=100_000, cache_read_tokens=50_000, output_tokens=10_000)
-        name = known().prices.names.get(provider, provider)
+        name = catalog().prices.names.get(provider, provider)
         try:
             theirs = float(prices.calc_price(counted, listed.id, provider_id=name).total_price)
         except LookupError:

@@ -25,7 +25,7 @@ from urllib.request import Request, urlopen
 
 from segue.errors import ProtocolError, SegueError, TransportError, UsageError
 from segue.providers.capabilities import PullProgress
-from segue.providers.embedded.weights import is_whole, shelf
+from segue.providers.embedded.weights import is_whole, weights_catalog
 
 try:
     import fcntl
@@ -132,7 +132,7 @@ class Pull:
 
     def _from_hub(self) -> str:
         """Fetch from the hub; why that did not succeed, if it did not."""
-        hub = os.environ.get(HUB_VARIABLE, shelf().hub).rstrip("/")
+        hub = os.environ.get(HUB_VARIABLE, weights_catalog().hub).rstrip("/")
         if not self._weights.path or not hub.startswith(("http://", "https://")):
             return "it is switched off"
         begun = self._have()

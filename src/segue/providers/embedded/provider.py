@@ -13,7 +13,7 @@ from segue.conversation.events import Failed
 from segue.dialects.openai_chat import DIALECTS
 from segue.errors import UsageError
 from segue.providers.adapter import ProviderAdapter, RequestSent
-from segue.providers.capabilities import Capabilities, ModelInfo, Problem
+from segue.providers.capabilities import Capabilities, ConfigProblem, ModelInfo
 from segue.providers.embedded.download import Pull
 from segue.providers.embedded.engine import Engine, EngineSettings, is_installed, require_engine
 from segue.providers.embedded.forms import FORMS, offer_for, reply_grammar
@@ -219,9 +219,11 @@ class EmbeddedProvider(ProviderAdapter):
             require_engine()
         self._folder.need(self.model)
 
-    def validate_config(self) -> list[Problem]:
+    def validate_config(self) -> list[ConfigProblem]:
         problems = [
-            Problem(field=field, message=f"{field} must be at least {least}.", value=str(value), hint=hint)
+            ConfigProblem(
+                field=field, message=f"{field} must be at least {least}.", value=str(value), hint=hint
+            )
             for field, value, least, hint in (
                 ("threads", self._threads, 1, "One is the default."),
                 ("context", self._context or _CONTEXT, _CONTEXT, "Leave it away to have the model's own."),
@@ -231,7 +233,9 @@ class EmbeddedProvider(ProviderAdapter):
         try:
             self._folder.find(self.model)
         except UsageError as error:
-            problems.append(Problem(field="model", message=error.message, value=self.model, hint=error.hint))
+            problems.append(
+                ConfigProblem(field="model", message=error.message, value=self.model, hint=error.hint)
+            )
         return problems
 
     def close(self) -> None:

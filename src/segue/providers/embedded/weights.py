@@ -43,7 +43,7 @@ class Weights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @final
-class Shelf(Struct, frozen=True, forbid_unknown_fields=True):
+class WeightsCatalog(Struct, frozen=True, forbid_unknown_fields=True):
     """All of weights.toml."""
 
     hub: str
@@ -52,9 +52,9 @@ class Shelf(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @lru_cache(maxsize=1)
-def shelf() -> Shelf:
+def weights_catalog() -> WeightsCatalog:
     table: dict[str, Any] = tomllib.loads(files(__package__).joinpath("weights.toml").read_text("utf-8"))
-    return msgspec.convert(table, Shelf, strict=True)
+    return msgspec.convert(table, WeightsCatalog, strict=True)
 
 
 @final
@@ -81,7 +81,7 @@ class Folder:
 
     def all(self) -> list[Weights]:
         """Those that can be pulled, and those that were put here by hand."""
-        known = {weights.name: weights for weights in shelf().model}
+        known = {weights.name: weights for weights in weights_catalog().model}
         try:
             here = sorted(self.path.glob(f"*{_ENDING}"))
         except OSError:
@@ -116,7 +116,10 @@ class Folder:
 
     def default(self) -> str:
         """The first known model that is here, else the one that is fetched soonest."""
-        return next((weights.name for weights in shelf().model if self.has(weights)), shelf().default)
+        return next(
+            (weights.name for weights in weights_catalog().model if self.has(weights)),
+            weights_catalog().default,
+        )
 
     def delete(self, name: str) -> None:
         weights = self.find(name)

@@ -15,7 +15,7 @@ from segue.dialects.card import ModelCard, card_for
 
 
 @final
-class Speaker(Struct, frozen=True, forbid_unknown_fields=True):
+class ModelDialect(Struct, frozen=True, forbid_unknown_fields=True):
     """Models whose name fits `match` are asked in this dialect, where a body alone cannot tell."""
 
     match: str
@@ -23,34 +23,34 @@ class Speaker(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @final
-class Catalog(Struct, frozen=True):
+class CardTable(Struct, frozen=True):
     """All of cards.toml."""
 
     cards: tuple[ModelCard, ...]
     defaults: dict[str, str]
     """Dialect → the model a request names when nobody named one."""
-    speakers: tuple[Speaker, ...]
+    model_dialects: tuple[ModelDialect, ...]
 
 
 @lru_cache(maxsize=1)
-def catalog() -> Catalog:
+def card_table() -> CardTable:
     table = tomllib.loads(files(__package__).joinpath("cards.toml").read_text("utf-8"))
-    return read_catalog(table)
+    return read_cards(table)
 
 
-def read_catalog(table: dict[str, Any]) -> Catalog:
+def read_cards(table: dict[str, Any]) -> CardTable:
     """The catalog in a parsed TOML table. A card whose `match` lists several patterns stands for several cards."""
     cards = [
         msgspec.convert({**entry, "match": pattern}, ModelCard, strict=True)
         for entry in table.get("model", ())
         for pattern in _patterns(entry.get("match", "*"))
     ]
-    speakers = [
-        Speaker(pattern, entry["dialect"])
-        for entry in table.get("speaker", ())
+    model_dialects = [
+        ModelDialect(pattern, entry["dialect"])
+        for entry in table.get("dialect", ())
         for pattern in _patterns(entry["match"])
     ]
-    return Catalog(tuple(cards), dict(table.get("defaults", {})), tuple(speakers))
+    return CardTable(tuple(cards), dict(table.get("defaults", {})), tuple(model_dialects))
 
 
 def _patterns(match: str | list[str]) -> list[str]:
@@ -60,16 +60,16 @@ def _patterns(match: str | list[str]) -> list[str]:
 @lru_cache(maxsize=4096)
 def card_for_model(model: str, dialect: str) -> ModelCard:
     """What is known about a model when it is asked in a dialect."""
-    return card_for(model, dialect, catalog().cards)
+    return card_for(model, dialect, card_table().cards)
 
 
 def default_model(dialect: str) -> str:
     """The model a request names when nobody named one; nothing where the dialect has no such default."""
-    return catalog().defaults.get(dialect, "")
+    return card_table().defaults.get(dialect, "")
 
 
 @lru_cache(maxsize=4096)
 def dialect_of_model(model: str) -> str:
     """The dialect a model's name points to; nothing if it points to none."""
     name = model.rpartition("/")[2].lower()
-    return next((s.dialect for s in catalog().speakers if fnmatchcase(name, s.match)), "")
+    return next((s.dialect for s in card_table().model_dialects if fnmatchcase(name, s.match)), "")

@@ -27,7 +27,7 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @final
-class KnownModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CatalogModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model, as the providers that serve it under this name have it."""
 
     providers: tuple[str, ...]
@@ -54,7 +54,7 @@ class EmbeddingLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 @final
-class Kind(Struct, frozen=True, forbid_unknown_fields=True):
+class ModelKind(Struct, frozen=True, forbid_unknown_fields=True):
     """What models are for whose names fit one of the patterns."""
 
     type: ModelType
@@ -62,7 +62,7 @@ class Kind(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @final
-class Prices(Struct, frozen=True, forbid_unknown_fields=True):
+class PriceTable(Struct, frozen=True, forbid_unknown_fields=True):
     """Whose replies cost nothing, and how others call providers."""
 
     free: tuple[str, ...]
@@ -70,30 +70,30 @@ class Prices(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @final
-class Known(Struct, frozen=True, forbid_unknown_fields=True):
+class Catalog(Struct, frozen=True, forbid_unknown_fields=True):
     """All of catalog.toml."""
 
-    model: tuple[KnownModel, ...]
-    kind: tuple[Kind, ...]
+    model: tuple[CatalogModel, ...]
+    kind: tuple[ModelKind, ...]
     embeddings: dict[str, EmbeddingLimits]
-    prices: Prices
+    prices: PriceTable
 
 
 @lru_cache(maxsize=1)
-def known() -> Known:
-    return read_known(tomllib.loads(files(__package__).joinpath("catalog.toml").read_text("utf-8")))
+def catalog() -> Catalog:
+    return read_catalog(tomllib.loads(files(__package__).joinpath("catalog.toml").read_text("utf-8")))
 
 
-def read_known(table: dict[str, Any]) -> Known:
+def read_catalog(table: dict[str, Any]) -> Catalog:
     """The facts in a parsed TOML table."""
-    return msgspec.convert(table, Known)
+    return msgspec.convert(table, Catalog)
 
 
 @lru_cache(maxsize=4096)
-def known_model(provider: str, model: str) -> KnownModel | None:
+def catalog_model(provider: str, model: str) -> CatalogModel | None:
     """What is known about a model of a provider; nothing for names that nobody listed."""
     name = model.lower()
-    offered = [listed for listed in known().model if provider in listed.providers]
+    offered = [listed for listed in catalog().model if provider in listed.providers]
     exact = next((listed for listed in offered if listed.id.lower() == name), None)
     return exact or next(
         (listed for listed in offered if any(fnmatchcase(name, other) for other in listed.also)), None
@@ -105,6 +105,6 @@ def type_of(model: str) -> ModelType:
     """What a model is for, as far as its name tells."""
     name = model.rpartition("/")[2].lower()
     return next(
-        (kind.type for kind in known().kind if any(fnmatchcase(name, pattern) for pattern in kind.match)),
+        (kind.type for kind in catalog().kind if any(fnmatchcase(name, pattern) for pattern in kind.match)),
         "chat",
     )

@@ -23,7 +23,7 @@ LEARNING_SECONDS: Final = 3.0
 
 
 @final
-class Learning:
+class LearnedCards:
     """What one place has told so far."""
 
     def __init__(self, endpoint: Endpoint, services: Services) -> None:

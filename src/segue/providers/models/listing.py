@@ -12,7 +12,7 @@ from segue.dialects.registry import ALIASES, DIALECTS
 from segue.errors import InvalidRequestError, while_doing
 from segue.providers.capabilities import ModelInfo
 from segue.providers.models.cards import card_for_model
-from segue.providers.models.catalog import KnownModel, known, known_model
+from segue.providers.models.catalog import CatalogModel, catalog, catalog_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ class ModelList:
         self._kept: tuple[float, list[ModelInfo]] | None = None
 
     async def __call__(self, *, refresh: bool = False) -> list[ModelInfo]:
-        """Raises what went wrong; `known_models` is what can be said without asking."""
+        """Raises what went wrong; `catalog_models` is what can be said without asking."""
         now = self._clock()
         if self._kept is None or refresh or now - self._kept[0] >= KEPT_SECONDS:
             self._kept = now, await self._ask()
@@ -59,19 +59,19 @@ async def show_model(endpoint: Endpoint, services: Services, name: str) -> Model
     return described(info, endpoint.dialect.name)
 
 
-def known_models(provider: str, dialect: str = "") -> list[ModelInfo]:
+def catalog_models(provider: str, dialect: str = "") -> list[ModelInfo]:
     """What can be said about a provider's models without asking it. `dialect`: that of its address."""
     spoken = dialect or ALIASES.get(provider, provider)
     return [
         described(ModelInfo(id=listed.id, provider=provider, name=listed.id, type=listed.type), spoken)
-        for listed in known().model
+        for listed in catalog().model
         if provider in listed.providers
     ]
 
 
 def described(info: ModelInfo, dialect: str) -> ModelInfo:
     """A model with all that is known about it. What its provider said about it stands."""
-    listed = known_model(info.provider, info.id)
+    listed = catalog_model(info.provider, info.id)
     card = card_for_model(info.id, dialect)
     kind = listed.type if listed is not None else info.type
     price = listed.price if listed is not None else None
@@ -93,7 +93,7 @@ def _first(*told: int | None) -> int | None:
     return next((one for one in told if one), None)
 
 
-def _output_price(info: ModelInfo, listed: KnownModel | None) -> float | None:
+def _output_price(info: ModelInfo, listed: CatalogModel | None) -> float | None:
     if info.output_price is not None or listed is None or listed.price is None or listed.type != "chat":
         return info.output_price
     return listed.price.output

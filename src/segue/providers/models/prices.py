@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from segue.conversation.usage import Usage
-from segue.providers.models.catalog import Price, known, known_model
+from segue.providers.models.catalog import Price, catalog, catalog_model
 
 _MILLION = 1_000_000
 
@@ -14,9 +14,9 @@ def cost_of(usage: Usage, provider: str, model: str) -> float | None:
     """The price of what was used. `None`: the model has no known price, or the provider did not count."""
     if usage.input_tokens is None and usage.output_tokens is None:
         return None
-    if provider in known().prices.free:
+    if provider in catalog().prices.free:
         return 0.0
-    listed = known_model(provider, model)
+    listed = catalog_model(provider, model)
     if listed is None or listed.price is None:
         return _elsewhere(usage, provider, model)
     long = listed.long
@@ -48,7 +48,7 @@ def _elsewhere(usage: Usage, provider: str, model: str) -> float | None:
         cache_write_tokens=usage.cache_write_tokens,
         output_tokens=usage.output_tokens,
     )
-    name = known().prices.names.get(provider, provider)
+    name = catalog().prices.names.get(provider, provider)
     try:
         return float(genai_prices.calc_price(counted, model, provider_id=name).total_price)
     except (LookupError, ValueError):

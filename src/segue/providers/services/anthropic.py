@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.providers.capabilities import ModelInfo
-from segue.providers.services.json_answer import in_path, text, told, whole
+from segue.providers.services.json_answer import in_path, request_json, text, whole
 from segue.providers.services.services import Services
 
 if TYPE_CHECKING:
@@ -34,16 +34,16 @@ class _Page(Struct):
 async def list_models(endpoint: Endpoint) -> list[ModelInfo]:
     """All pages of the list (ANT-95)."""
     path = f"/v1/models?limit={_PAGE}"
-    page = await told(endpoint, "GET", path, _Page)
+    page = await request_json(endpoint, "GET", path, _Page)
     entries = page.data
     while page.has_more and page.last_id and page.data:
-        page = await told(endpoint, "GET", f"{path}&after_id={quote(page.last_id, safe='')}", _Page)
+        page = await request_json(endpoint, "GET", f"{path}&after_id={quote(page.last_id, safe='')}", _Page)
         entries = [*entries, *page.data]
     return [_model_info(entry, endpoint) for entry in entries if entry.get("id")]
 
 
 async def show_model(endpoint: Endpoint, name: str) -> ModelInfo:
-    entry = await told(endpoint, "GET", f"/v1/models/{in_path(name)}", dict[str, Any])
+    entry = await request_json(endpoint, "GET", f"/v1/models/{in_path(name)}", dict[str, Any])
     return _model_info({**entry, "id": entry.get("id") or name}, endpoint)
 
 
@@ -65,4 +65,4 @@ class _Count(Struct):
 async def count_tokens(endpoint: Endpoint, model: str, body: bytes) -> int:
     fields = msgspec.json.decode(body)
     counted = {"model": model, **{name: fields[name] for name in _COUNTED if name in fields}}
-    return (await told(endpoint, "POST", "/v1/messages/count_tokens", _Count, counted)).input_tokens
+    return (await request_json(endpoint, "POST", "/v1/messages/count_tokens", _Count, counted)).input_tokens

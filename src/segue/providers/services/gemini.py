@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from segue.providers.capabilities import ModelInfo, ModelType
-from segue.providers.models.catalog import EmbeddingLimits, known, type_of
-from segue.providers.services.json_answer import in_path, text, told, whole
+from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
+from segue.providers.services.json_answer import in_path, request_json, text, whole
 from segue.providers.services.services import EmbeddingBatch, Services
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def services(dialect: str) -> Services:
         list_models=list_models,
         show_model=show_model,
         embed=embed,
-        embedding_limits=known().embeddings.get(dialect, EmbeddingLimits()),
+        embedding_limits=catalog().embeddings.get(dialect, EmbeddingLimits()),
         count_tokens=count_tokens,
     )
 
@@ -41,16 +41,18 @@ class _Page(Struct, rename="camel"):
 
 async def list_models(endpoint: Endpoint) -> list[ModelInfo]:
     path = f"/models?pageSize={_PAGE}"
-    page = await told(endpoint, "GET", path, _Page)
+    page = await request_json(endpoint, "GET", path, _Page)
     entries = page.models
     while page.next_page_token and page.models:
-        page = await told(endpoint, "GET", f"{path}&pageToken={quote(page.next_page_token, safe='')}", _Page)
+        page = await request_json(
+            endpoint, "GET", f"{path}&pageToken={quote(page.next_page_token, safe='')}", _Page
+        )
         entries = [*entries, *page.models]
     return [_model_info(entry, endpoint) for entry in entries if entry.get("name")]
 
 
 async def show_model(endpoint: Endpoint, name: str) -> ModelInfo:
-    entry = await told(endpoint, "GET", f"/{_full_name(name)}", dict[str, Any])
+    entry = await request_json(endpoint, "GET", f"/{_full_name(name)}", dict[str, Any])
     return _model_info({**entry, "name": entry.get("name") or name}, endpoint)
 
 
@@ -96,9 +98,11 @@ async def embed(
     endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
 ) -> EmbeddingBatch:
     name = _full_name(model)
-    wishes = {} if dimensions is None else {"outputDimensionality": dimensions}
-    requests = [{"model": name, "content": {"parts": [{"text": said}]}, **wishes} for said in texts]
-    answer = await told(endpoint, "POST", f"/{name}:batchEmbedContents", _Vectors, {"requests": requests})
+    fields = {} if dimensions is None else {"outputDimensionality": dimensions}
+    requests = [{"model": name, "content": {"parts": [{"text": said}]}, **fields} for said in texts]
+    answer = await request_json(
+        endpoint, "POST", f"/{name}:batchEmbedContents", _Vectors, {"requests": requests}
+    )
     return EmbeddingBatch([vector.values for vector in answer.embeddings])
 
 
@@ -112,5 +116,7 @@ class _Count(Struct, rename="camel"):
 async def count_tokens(endpoint: Endpoint, model: str, body: bytes) -> int:
     name = _full_name(model)
     request = {**msgspec.json.decode(body), "model": name}
-    answer = await told(endpoint, "POST", f"/{name}:countTokens", _Count, {"generateContentRequest": request})
+    answer = await request_json(
+        endpoint, "POST", f"/{name}:countTokens", _Count, {"generateContentRequest": request}
+    )
     return answer.total_tokens

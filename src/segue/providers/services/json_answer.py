@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def told(endpoint: Endpoint, method: str, path: str, kind: type[T], body: object = None) -> T:
+async def request_json(endpoint: Endpoint, method: str, path: str, kind: type[T], body: object = None) -> T:
     """A request and its whole answer, which must be of a kind."""
     sent = b"" if body is None else msgspec.json.encode(body)
     async with endpoint.ask(method, path, sent) as answer:

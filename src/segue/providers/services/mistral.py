@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from segue.providers.capabilities import ModelInfo, ModelType
-from segue.providers.models.catalog import EmbeddingLimits, known, type_of
-from segue.providers.services.json_answer import in_path, moment, text, told, whole
+from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
+from segue.providers.services.json_answer import in_path, moment, request_json, text, whole
 from segue.providers.services.openai_like import embedded
 from segue.providers.services.services import EmbeddingBatch, Services
 
@@ -29,7 +29,7 @@ def services(dialect: str) -> Services:
         list_models=list_models,
         show_model=show_model,
         embed=embed,
-        embedding_limits=known().embeddings.get(dialect, EmbeddingLimits()),
+        embedding_limits=catalog().embeddings.get(dialect, EmbeddingLimits()),
     )
 
 
@@ -39,19 +39,19 @@ class _List(Struct):
 
 async def list_models(endpoint: Endpoint) -> list[ModelInfo]:
     """MIS-18."""
-    answer = await told(endpoint, "GET", "/models", _List)
+    answer = await request_json(endpoint, "GET", "/models", _List)
     return [_model_info(entry, endpoint) for entry in answer.data if entry.get("id")]
 
 
 async def show_model(endpoint: Endpoint, name: str) -> ModelInfo:
-    entry = await told(endpoint, "GET", f"/models/{in_path(name)}", dict[str, Any])
+    entry = await request_json(endpoint, "GET", f"/models/{in_path(name)}", dict[str, Any])
     return _model_info({**entry, "id": entry.get("id") or name}, endpoint)
 
 
 def _model_info(entry: dict[str, Any], endpoint: Endpoint) -> ModelInfo:
     name = str(entry["id"])
-    told_of = entry.get("capabilities")
-    able = told_of if isinstance(told_of, dict) else {}
+    listed = entry.get("capabilities")
+    able = listed if isinstance(listed, dict) else {}
     return ModelInfo(
         id=name,
         provider=endpoint.provider,

@@ -15,8 +15,8 @@ from segue.dialects.ndjson import LineDecoder
 from segue.dialects.ollama.errors import error_from
 from segue.errors import TransportError, while_doing
 from segue.providers.capabilities import ModelInfo, ModelType, OnPull, PullProgress
-from segue.providers.models.catalog import EmbeddingLimits, known, type_of
-from segue.providers.services.json_answer import text, told, unreadable, whole
+from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
+from segue.providers.services.json_answer import request_json, text, unreadable, whole
 from segue.providers.services.services import EmbeddingBatch, Services
 from segue.providers.token_estimates import Estimator, family_of
 from segue.transports.transport import Timeouts
@@ -43,7 +43,7 @@ def services(dialect: str) -> Services:
         delete_model=delete_model,
         running_models=running_models,
         embed=embed,
-        embedding_limits=known().embeddings.get(dialect, EmbeddingLimits()),
+        embedding_limits=catalog().embeddings.get(dialect, EmbeddingLimits()),
         new_fitting=Windows,
     )
 
@@ -57,14 +57,14 @@ class _List(Struct):
 
 async def list_models(endpoint: Endpoint) -> list[ModelInfo]:
     """What is on the machine."""
-    answer = await told(endpoint, "GET", "/api/tags", _List)
+    answer = await request_json(endpoint, "GET", "/api/tags", _List)
     return [_model_info(entry, endpoint) for entry in answer.models or () if _name(entry)]
 
 
 async def running_models(endpoint: Endpoint) -> list[ModelInfo]:
     """What is in memory, with the window it was loaded with and how long it stays."""
     with while_doing(f"Asking {endpoint.provider} for its running models failed"):
-        answer = await told(endpoint, "GET", "/api/ps", _List)
+        answer = await request_json(endpoint, "GET", "/api/ps", _List)
     running = []
     for entry in answer.models or ():
         info = _model_info(entry, endpoint)
@@ -79,7 +79,7 @@ async def running_models(endpoint: Endpoint) -> list[ModelInfo]:
 
 async def show_model(endpoint: Endpoint, name: str) -> ModelInfo:
     """All about one model: also what it can do, and the window it was made for."""
-    entry = await told(endpoint, "POST", "/api/show", dict[str, Any], {"model": name})
+    entry = await request_json(endpoint, "POST", "/api/show", dict[str, Any], {"model": name})
     facts = entry.get("model_info")
     facts = facts if isinstance(facts, dict) else {}
     architecture = text(facts.get("general.architecture"))
@@ -99,8 +99,8 @@ def _name(entry: Mapping[str, Any]) -> str:
 def _model_info(entry: Mapping[str, Any], endpoint: Endpoint) -> ModelInfo:
     name = _name(entry)
     details = entry.get("details")
-    told_of = entry.get("capabilities")
-    able = told_of if isinstance(told_of, list) else []
+    listed = entry.get("capabilities")
+    able = listed if isinstance(listed, list) else []
     return ModelInfo(
         id=name,
         provider=endpoint.provider,
@@ -190,7 +190,7 @@ async def embed(
     body: dict[str, Any] = {"model": model, "input": list(texts), "truncate": False}
     if dimensions is not None:
         body["dimensions"] = dimensions
-    answer = await told(endpoint, "POST", "/api/embed", _Vectors, body)
+    answer = await request_json(endpoint, "POST", "/api/embed", _Vectors, body)
     return EmbeddingBatch(answer.embeddings, Usage(input_tokens=answer.prompt_eval_count))
 
 

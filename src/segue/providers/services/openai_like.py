@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from segue.conversation.usage import Usage
 from segue.providers.capabilities import ModelInfo, ModelType
-from segue.providers.models.catalog import EmbeddingLimits, known, type_of
-from segue.providers.services.json_answer import in_path, moment, text, told, unreadable, whole
+from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
+from segue.providers.services.json_answer import in_path, moment, request_json, text, unreadable, whole
 from segue.providers.services.services import EmbeddingBatch, Services
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _PER_MILLION = 1_000_000
 
 
 def services(dialect: str) -> Services:
-    limits = known().embeddings.get(dialect)
+    limits = catalog().embeddings.get(dialect)
     return Services(
         list_models=list_models,
         show_model=show_model,
@@ -61,7 +61,7 @@ async def list_models(endpoint: Endpoint) -> list[ModelInfo]:
 
 
 async def show_model(endpoint: Endpoint, name: str) -> ModelInfo:
-    entry = await told(endpoint, "GET", f"/models/{in_path(name)}", dict[str, Any])
+    entry = await request_json(endpoint, "GET", f"/models/{in_path(name)}", dict[str, Any])
     return model_info({**entry, "id": entry.get("id") or name}, endpoint)
 
 
@@ -95,14 +95,14 @@ def _capabilities(entry: Mapping[str, Any]) -> tuple[str, ...]:
     architecture, parameters = entry.get("architecture"), entry.get("supported_parameters")
     modalities = architecture.get("input_modalities") if isinstance(architecture, dict) else None
     known_parameters = parameters if isinstance(parameters, list) else []
-    told_of = {
+    listed = {
         "tools": "tools" in known_parameters,
         "reasoning": "reasoning" in known_parameters or entry.get("supports_reasoning") is True,
         "json_schema": "structured_outputs" in known_parameters,
         "vision": (isinstance(modalities, list) and "image" in modalities)
         or entry.get("supports_image_in") is True,
     }
-    return tuple(sorted(name for name, there in told_of.items() if there))
+    return tuple(sorted(name for name, there in listed.items() if there))
 
 
 def _price(prices: Any, key: str) -> float | None:
@@ -138,11 +138,11 @@ async def embed(
 
 
 async def embedded(
-    endpoint: Endpoint, model: str, texts: Sequence[str], wishes: Mapping[str, Any]
+    endpoint: Endpoint, model: str, texts: Sequence[str], fields: Mapping[str, Any]
 ) -> EmbeddingBatch:
-    """The vectors of one request. `wishes`: fields beside model and input."""
-    body = {"model": model, "input": list(texts), **wishes}
-    answer = await told(endpoint, "POST", "/embeddings", _Vectors, body)
+    """The vectors of one request. `fields`: fields beside model and input."""
+    body = {"model": model, "input": list(texts), **fields}
+    answer = await request_json(endpoint, "POST", "/embeddings", _Vectors, body)
     numbered = [
         (place if vector.index is None else vector.index, vector.embedding)
         for place, vector in enumerate(answer.data)
@@ -162,4 +162,4 @@ class _Count(Struct):
 async def count_tokens(endpoint: Endpoint, model: str, body: bytes) -> int:
     fields = {**msgspec.json.decode(body), "model": model}
     counted = {name: fields[name] for name in _COUNTED if name in fields}
-    return (await told(endpoint, "POST", "/responses/input_tokens", _Count, counted)).input_tokens
+    return (await request_json(endpoint, "POST", "/responses/input_tokens", _Count, counted)).input_tokens

@@ -1,6 +1,6 @@
 """A server that does what a test tells it to: what a provider is checked against.
 
-`EmulatedStage` is the one made of segue's own emulators. Authors of other providers write their own, or do without and
+`EmulatedService` is the one made of segue's own emulators. Authors of other providers write their own, or do without and
 are spared the checks that need one.
 """
 
@@ -21,7 +21,7 @@ Mishap: TypeAlias = Literal["cut", "malformed", "html", "empty", "drip", "silenc
 not come for half a minute."""
 
 
-class Stage(Protocol):
+class FakeService(Protocol):
     """Plays the service behind a provider. Each method prepares the next answer."""
 
     def says(self, text: str, *, seconds_between: float = 0.0) -> None: ...
@@ -45,7 +45,7 @@ class Stage(Protocol):
         ...
 
 
-class EmulatedStage:
+class EmulatedService:
     """A provider of a running emulator."""
 
     def __init__(self, served: Served, provider: str) -> None:
