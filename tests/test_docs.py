@@ -30,7 +30,7 @@ from segue.sessions.entries import Entry
 __all__ = ["segue_emulator_server"]
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
 NAMES = {str(page.relative_to(ROOT)): page for page in PAGES}
 _BY_CHANCE = re.compile(r"(?<=127\.0\.0\.1:)\d+|\b[0-9a-f]{12}\b|\d+(?= ms)")
 """Ports, ids of sessions and times are different each time."""
