@@ -61,9 +61,9 @@ def test_what_was_said_before_is_not_encoded_again() -> None:
     sender = RequestCache(dialect)
     transcript = render(_example(), None, rules)
     sender.encode(transcript, (), Options(model="m"), UNKNOWN)
-    kept = [id(said) for said in sender._said]
+    kept = [id(said) for said in sender._encoded]
     sender.encode(transcript, (), Options(model="m"), UNKNOWN)
-    assert [id(said) for said in sender._said] == kept != []
+    assert [id(said) for said in sender._encoded] == kept != []
 
 
 def _example() -> Conversation:

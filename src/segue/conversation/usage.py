@@ -37,8 +37,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     def plus(self, other: Usage) -> Usage:
         """Both together. What neither told stays unknown."""
         sums = {
-            field: (getattr(self, field) or 0) + told
+            field: (getattr(self, field) or 0) + count
             for field in self.__struct_fields__
-            if (told := getattr(other, field)) is not None
+            if (count := getattr(other, field)) is not None
         }
         return structs.replace(self, **sums) if sums else self

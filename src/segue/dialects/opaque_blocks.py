@@ -32,8 +32,8 @@ class _Typed(Struct, gc=False):
 _TYPED = msgspec.json.Decoder(_Typed)
 
 
-def seal_block(block: dict[str, Any], words: str, origin: Origin) -> Text:
-    return Text(words, Seal(origin, json_of(block), KIND))
+def seal_block(block: dict[str, Any], text: str, origin: Origin) -> Text:
+    return Text(text, Seal(origin, json_of(block), KIND))
 
 
 def is_opaque(payload: str, kind: str) -> bool:

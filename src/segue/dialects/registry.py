@@ -60,11 +60,11 @@ with marks of their own come first, and the one that many servers share comes la
 
 def proper_name(name: str) -> str:
     """The name of a dialect as we spell it; refuses what is none."""
-    spelt = name.strip().lower().replace("-", "_")
-    spelt = ALIASES.get(spelt, spelt)
-    if spelt in _FOLDERS:
-        return spelt
-    near = get_close_matches(spelt, (*NAMES, *ALIASES), 1)
+    proper = name.strip().lower().replace("-", "_")
+    proper = ALIASES.get(proper, proper)
+    if proper in _FOLDERS:
+        return proper
+    near = get_close_matches(proper, (*NAMES, *ALIASES), 1)
     raise UsageError(
         f'There is no dialect "{name}".',
         code="unknown_dialect",

@@ -33,26 +33,26 @@ class RequestCache:
         self._steps: tuple[Step, ...] = ()
         self._system = ""
         self._card: ModelCard | None = None
-        self._said: list[bytes] = []
+        self._encoded: list[bytes] = []
         """What the first steps say, as JSON without the brackets around it; all but the first begin with a comma."""
 
     def encode(
         self, transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
     ) -> EncodedRequest:
-        done = self._kept(transcript, card)
+        done = self._known_steps(transcript, card)
         cut = self._cut(transcript, done)
         if cut > done:
             part = structs.replace(transcript, steps=transcript.steps[:cut])
             # What was said is said in the same way whatever goes beside it, and without that it costs less.
             middle = self._dialect.encode_request(part, (), Options(model=options.model), card, after=done)
-            said = _without_brackets(_FIELDS.decode(middle.body)[self._dialect.messages_field])
-            if said:
-                self._said = [*self._said, b"," + said if self._said else said]
+            messages = _without_brackets(_FIELDS.decode(middle.body)[self._dialect.messages_field])
+            if messages:
+                self._encoded = [*self._encoded, b"," + messages if self._encoded else messages]
             self._steps, self._system, self._card = part.steps, transcript.system, card
         encoded = self._dialect.encode_request(transcript, tools, options, card, after=cut)
         return structs.replace(encoded, body=self._joined(encoded.body)) if cut else encoded
 
-    def _kept(self, transcript: Transcript, card: ModelCard) -> int:
+    def _known_steps(self, transcript: Transcript, card: ModelCard) -> int:
         """How many of the steps were encoded before, just as they would be now."""
         count = len(self._steps)
         if (
@@ -61,7 +61,7 @@ class RequestCache:
             and card == self._card
         ):
             return count
-        self._steps, self._said = (), []
+        self._steps, self._encoded = (), []
         return 0
 
     def _cut(self, transcript: Transcript, done: int) -> int:
@@ -71,7 +71,7 @@ class RequestCache:
             type(block) is Text and block.seal is not None for step in steps[done:] for block in step.blocks
         ):
             # Whether such a block goes back depends on those before it.
-            self._steps, self._said = (), []
+            self._steps, self._encoded = (), []
             return 0
         return next((at for at in range(len(steps) - 1, done, -1) if type(steps[at]) is ModelStep), done)
 
@@ -84,10 +84,10 @@ class RequestCache:
                 pieces.append(bytes(value))
                 continue
             last = _without_brackets(value)
-            pieces += (b"[", *self._said, b"," if self._said and last else b"", last, b"]")
+            pieces += (b"[", *self._encoded, b"," if self._encoded and last else b"", last, b"]")
         pieces.append(b"}")
         return b"".join(pieces)
 
 
-def _without_brackets(said: Raw) -> bytes:
-    return bytes(said)[1:-1]
+def _without_brackets(messages: Raw) -> bytes:
+    return bytes(messages)[1:-1]

@@ -59,8 +59,8 @@ class FrameDecoder:
     def feed(self, portion: bytes) -> list[Frame]:
         data, names = self._cut(portion)
         return [
-            Frame(told, name.decode("utf-8", "replace") if name else "")
-            for told, name in zip(data, names, strict=True)
+            Frame(frame, name.decode("utf-8", "replace") if name else "")
+            for frame, name in zip(data, names, strict=True)
         ]
 
     def data(self, portion: bytes) -> list[bytes]:

@@ -61,11 +61,11 @@ class IdProjection:
             return native_id
         occurrence = self._seen.get(call_id, 0)
         self._seen[call_id] = occurrence + 1
-        spelled = self._readable(call_id) if not occurrence else ""
-        if not spelled or spelled in used:
-            spelled = self._free_digest(call_id, occurrence)
-        used.add(spelled)
-        return spelled
+        projected = self._readable(call_id) if not occurrence else ""
+        if not projected or projected in used:
+            projected = self._free_digest(call_id, occurrence)
+        used.add(projected)
+        return projected
 
     def _readable(self, call_id: str) -> str:
         """A short plain id as it is, where the grammar lets it; else nothing."""
@@ -80,12 +80,12 @@ class IdProjection:
         return ""
 
     def _free_digest(self, call_id: str, occurrence: int) -> str:
-        spelled = self._digest(call_id if not occurrence else f"{call_id}\x00{occurrence}")
+        projected = self._digest(call_id if not occurrence else f"{call_id}\x00{occurrence}")
         attempt = 0
-        while spelled in self._used:
+        while projected in self._used:
             attempt += 1
-            spelled = self._digest(f"{call_id}\x00{occurrence}\x00{attempt}")
-        return spelled
+            projected = self._digest(f"{call_id}\x00{occurrence}\x00{attempt}")
+        return projected
 
     def _digest(self, source: str) -> str:
         grammar = self._grammar
@@ -136,10 +136,10 @@ class NameProjection:
         known = self.names.get(name)
         if known is not None:
             return known
-        spelled = name if self.accepts(name) and name not in self._used else self._respelled(name)
-        self._used.add(spelled)
-        self.names[name] = spelled
-        return spelled
+        projected = name if self.accepts(name) and name not in self._used else self._legal_name(name)
+        self._used.add(projected)
+        self.names[name] = projected
+        return projected
 
     def keeps(self, name: str) -> bool:
         """Whether a name would be sent as it is."""
@@ -153,7 +153,7 @@ class NameProjection:
             and self._rest.issuperset(name)
         )
 
-    def _respelled(self, name: str) -> str:
+    def _legal_name(self, name: str) -> str:
         """The readable part of the name, and a digest of all of it."""
         digest_length, attempt = 8, 0
         readable = "".join(letter if letter in self._rest else "_" for letter in encodable(name)) or UNNAMED
@@ -166,7 +166,7 @@ class NameProjection:
             digest = blake2b(
                 source.encode("utf-8", "surrogatepass"), digest_size=digest_length // 2
             ).hexdigest()
-            spelled = f"{readable[: self._grammar.max_length - digest_length - 1]}_{digest}"
-            if spelled not in self._used:
-                return spelled
+            projected = f"{readable[: self._grammar.max_length - digest_length - 1]}_{digest}"
+            if projected not in self._used:
+                return projected
             attempt += 1

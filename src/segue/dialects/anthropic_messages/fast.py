@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
 
 
-def read_fast(told: Any, origin: Origin) -> Message | None:
+def read_fast(given: Any, origin: Origin) -> Message | None:
     """A user's texts, a model's thoughts, texts and calls, or tools' texts; None if it is anything else."""
-    if type(told) is not dict:
+    if type(given) is not dict:
         return None
-    role, content = told.get("role"), told.get("content")
+    role, content = given.get("role"), given.get("content")
     if type(content) is str:
         content = [{"type": "text", "text": content}]
     if type(content) is not list or not content:
         return None
     if role == "assistant":
-        said = _read_said(content, origin)
-        return Message("model", said, origin) if said is not None else None
+        content_text = _read_blocks(content, origin)
+        return Message("model", content_text, origin) if content_text is not None else None
     if role != "user":
         return None
     if type(content[0]) is dict and content[0].get("type") == "tool_result":
         results = _read_results(content)
         return Message("tool", results) if results is not None else None
-    asked = _read_said(content, origin)
+    asked = _read_blocks(content, origin)
     return Message("user", asked) if asked is not None else None
 
 
-def _read_said(content: list[Any], origin: Origin) -> tuple[Block, ...] | None:
+def _read_blocks(content: list[Any], origin: Origin) -> tuple[Block, ...] | None:
     blocks: list[Block] = []
     for part in content:
         if type(part) is not dict:
@@ -66,8 +66,8 @@ def _read_results(content: list[Any]) -> tuple[Block, ...] | None:
     for part in content:
         if type(part) is not dict or part.get("type") != "tool_result":
             return None
-        call_id, said = part.get("tool_use_id"), part.get("content")
-        if type(call_id) is not str or type(said) is not str or part.get("is_error") is True:
+        call_id, content_text = part.get("tool_use_id"), part.get("content")
+        if type(call_id) is not str or type(content_text) is not str or part.get("is_error") is True:
             return None
-        blocks.append(ToolResult("", "", said, complete=True, native_id=call_id))
+        blocks.append(ToolResult("", "", content_text, complete=True, native_id=call_id))
     return tuple(blocks)

@@ -148,8 +148,8 @@ def stop_reason(finish: FinishReason, raw: str) -> str:
 
 def _encode_block(block: Block) -> wire.Content | None:
     match block:
-        case Text(said):
-            return opaque_block(block) or (wire.TextBlock(said) if said else None)
+        case Text(text):
+            return opaque_block(block) or (wire.TextBlock(text) if text else None)
         case Reasoning(thought, seal):
             if seal is not None and seal.kind == "redacted":
                 return wire.RedactedThinking(seal.payload)

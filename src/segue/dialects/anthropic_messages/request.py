@@ -320,8 +320,8 @@ def _decode_media(block: dict[str, Any], path: str) -> list[Block] | None:
 
 def _as_words(block: dict[str, Any]) -> str:
     """What we have no block for, in words: the provider's own tools and their results, search results."""
-    told = {key: value for key, value in block.items() if key not in ("type", "cache_control")}
-    return f"[{block.get('type')}: {json_of(_readable(told))}]"
+    fields = {key: value for key, value in block.items() if key not in ("type", "cache_control")}
+    return f"[{block.get('type')}: {json_of(_readable(fields))}]"
 
 
 def _readable(value: Any) -> Any:

@@ -79,7 +79,7 @@ class _Settings(RequestSettings):
             self.not_sent("max_tokens", f"the model writes at most {most} tokens; sent as {most}")
             asked = most
         self.body["max_tokens"] = asked
-        stop = [word for word in self.options.stop if word.strip()]
+        stop = [stop_text for stop_text in self.options.stop if stop_text.strip()]
         if len(stop) < len(self.options.stop):
             self.not_sent("stop", "the target refuses blank stop sequences")
         if stop:
@@ -170,8 +170,8 @@ class _Settings(RequestSettings):
             return None
         if budget is not None and effort is not None:
             self.not_sent("effort", "thinking_budget says how long to think")
-        usual = min(_BUDGETS[effort or "medium"], self.body["max_tokens"] // 2)
-        asked, tokens = ("effort", usual) if budget is None else ("thinking_budget", budget)
+        default = min(_BUDGETS[effort or "medium"], self.body["max_tokens"] // 2)
+        asked, tokens = ("effort", default) if budget is None else ("thinking_budget", budget)
         fitting = self._fitting_budget(max(tokens, LEAST_BUDGET), asked)
         return {"type": "enabled", "budget_tokens": fitting} if fitting else None
 
@@ -189,11 +189,11 @@ class _Settings(RequestSettings):
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
         own = [tool for tool in self.extra.get("tools") or () if isinstance(tool, dict)]
         named = {tool.get("name"): tool for tool in own}
-        spelled = [self._tool(index, tool, named) for index, tool in enumerate(tools)]
-        names = {tool["name"] for tool in spelled}
-        spelled += [tool for tool in own if tool.get("name") not in names and "type" in tool]
-        if spelled:
-            self.body["tools"] = spelled
+        encoded = [self._tool(index, tool, named) for index, tool in enumerate(tools)]
+        names = {tool["name"] for tool in encoded}
+        encoded += [tool for tool in own if tool.get("name") not in names and "type" in tool]
+        if encoded:
+            self.body["tools"] = encoded
             self.body["tool_choice"] = self._choice()
         else:
             self.takes(())
@@ -201,16 +201,16 @@ class _Settings(RequestSettings):
     def _tool(self, index: int, tool: ToolSpec, own: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
         name = self.tool_name(tool.name)
         schema = self.tool_schema(tool, index, flavours.anthropic)  # ANT-41
-        spelled: dict[str, Any] = {"name": name}
+        encoded: dict[str, Any] = {"name": name}
         if tool.description:
-            spelled["description"] = encodable(tool.description)
-        spelled["input_schema"] = schema
+            encoded["description"] = encodable(tool.description)
+        encoded["input_schema"] = schema
         if tool.strict:
             if schema.get("additionalProperties") is False:
-                spelled["strict"] = True
+                encoded["strict"] = True
             else:  # ANT-42
                 self.note("option_not_sent", f"tools[{index}].strict", "the schema allows more properties")
-        return {**own.get(tool.name, {}), **spelled}
+        return {**own.get(tool.name, {}), **encoded}
 
     def _choice(self) -> dict[str, Any]:
         choice = self.tool_choice()  # ANT-43
@@ -220,12 +220,12 @@ class _Settings(RequestSettings):
             choice = "auto"
         if choice == "none":
             return {"type": "none"}
-        spelled: dict[str, Any] = {"type": "any" if choice == "required" else "auto"}
+        encoded: dict[str, Any] = {"type": "any" if choice == "required" else "auto"}
         if type(choice) is Named:
-            spelled = {"type": "tool", "name": self.tool_name(choice.name)}
+            encoded = {"type": "tool", "name": self.tool_name(choice.name)}
         if self.options.parallel_calls is False:
-            spelled["disable_parallel_tool_use"] = True
-        return spelled
+            encoded["disable_parallel_tool_use"] = True
+        return encoded
 
     # Sampling
 

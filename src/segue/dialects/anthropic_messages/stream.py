@@ -36,7 +36,7 @@ _Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta
 _HEAD = (
     b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
 )
-_SPELLED: dict[type[_Delta], tuple[bytes, bytes]] = {
+_FIELDS: dict[type[_Delta], tuple[bytes, bytes]] = {
     TextDelta: (b"text_delta", b"text"),
     ReasoningDelta: (b"thinking_delta", b"thinking"),
     ArgumentsDelta: (b"input_json_delta", b"partial_json"),
@@ -66,7 +66,7 @@ class ReplyDecoder:
         """What stands before the text in a portion that goes on with the last one; nothing if none is expected."""
         self._kind: type[_Delta] = TextDelta
         self._index = -1
-        self._spelled = b""
+        self._next_head = b""
 
     def feed(self, portion: bytes) -> list[Event]:
         rest = portion.removeprefix(self._head)
@@ -107,9 +107,9 @@ class ReplyDecoder:
                 return
             if type(last) is not self._kind or index != self._index:
                 self._kind, self._index = type(last), index
-                self._spelled = _HEAD % (index, *_SPELLED[self._kind])
+                self._next_head = _HEAD % (index, *_FIELDS[self._kind])
             if self._frames.fresh:
-                self._head = self._spelled
+                self._head = self._next_head
 
     def _read(self, frames: list[bytes]) -> list[Event]:
         events: list[Event] = []
@@ -190,8 +190,8 @@ class ReplyDecoder:
     def _read_start(self, index: int, block: dict[str, Any], events: list[Event]) -> None:
         match block.get("type"):
             case "text":
-                if said := _text(block, "text"):
-                    events.append(TextDelta(index, said))
+                if sent := _text(block, "text"):
+                    events.append(TextDelta(index, sent))
             case "thinking":
                 if thought := _text(block, "thinking"):
                     events.append(ReasoningDelta(index, thought))
@@ -294,7 +294,7 @@ class ReplyEncoder:
                 self._over = True
                 return self._begin() + sse.encode(encode_error(error)[1], "error")
             case _:
-                return self._begin() + self._say(event)
+                return self._begin() + self._encode(event)
 
     def close(self) -> bytes:
         if self._over:
@@ -328,16 +328,16 @@ class ReplyEncoder:
         }
         return _frame("message_start", message=message)
 
-    def _say(self, event: Event) -> bytes:
+    def _encode(self, event: Event) -> bytes:
         match event:
             case TextDelta(index, text):
                 return self._delta(index, "text", {"type": "text_delta", "text": text})
             case ReasoningDelta(index, text):
                 return self._delta(index, "reasoning", {"type": "thinking_delta", "thinking": text})
             case ArgumentsDelta(index, text):
-                said = self._delta(index, "call", {"type": "input_json_delta", "partial_json": text})
+                sent = self._delta(index, "call", {"type": "input_json_delta", "partial_json": text})
                 self._blocks[index].arguments.append(text)
-                return said
+                return sent
             case CallStarted(index, native_id, name):
                 block = {"type": "tool_use", "id": native_id, "name": name, "input": {}}
                 return b"" if index in self._blocks else self._start(index, "call", block)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
 
 
-def read_fast(told: Any, origin: Origin) -> Message | None:
+def read_fast(given: Any, origin: Origin) -> Message | None:
     """A user's texts, a model's texts and calls, or tools' results; None if it is anything else."""
-    parts = told.get("parts") if type(told) is dict else None
+    parts = given.get("parts") if type(given) is dict else None
     if type(parts) is not list or not parts:
         return None
-    role = told.get("role")
+    role = given.get("role")
     if role not in ("model", "user"):
         return None
     blocks: list[Block] = []

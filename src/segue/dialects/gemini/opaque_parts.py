@@ -30,7 +30,7 @@ def seal_part(part: Mapping[str, Any], origin: Origin) -> Text:
     """A part that we have no block for; of one that nobody knows only the words."""
     payload = json_of(part)
     return Text(
-        in_words(part), Seal(origin, payload, KIND) if opaque_part(payload, KIND) is not None else None
+        as_words(part), Seal(origin, payload, KIND) if opaque_part(payload, KIND) is not None else None
     )
 
 
@@ -45,7 +45,7 @@ def opaque_part(payload: str, kind: str) -> Raw | None:
     return Raw(payload) if any(camel(name) in _OWN for name in names) else None
 
 
-def in_words(part: Mapping[str, Any]) -> str:
+def as_words(part: Mapping[str, Any]) -> str:
     code, result = field(part, "executableCode"), field(part, "codeExecutionResult")
     file = field(part, "fileData")
     if isinstance(code, dict):
@@ -56,5 +56,7 @@ def in_words(part: Mapping[str, Any]) -> str:
         return f"\n{written_out(Code(str(result.get('output', '')))).text}\n"
     if isinstance(file, dict):
         return f"[{field(file, 'mimeType') or 'file'} at {field(file, 'fileUri')}]"
-    told = {name: value for name, value in part.items() if camel(name) not in ("thoughtSignature", "thought")}
-    return "".join(f"[{name}: {json_of(value)}]" for name, value in told.items())
+    fields = {
+        name: value for name, value in part.items() if camel(name) not in ("thoughtSignature", "thought")
+    }
+    return "".join(f"[{name}: {json_of(value)}]" for name, value in fields.items())

@@ -178,8 +178,8 @@ class ReplyReader:
                 self._index += 1
                 self._open = kind
             if text:
-                told = ReasoningDelta if part.thought else TextDelta
-                events.append(told(self._index, text))
+                delta = ReasoningDelta if part.thought else TextDelta
+                events.append(delta(self._index, text))
         else:
             self._read_other(part, signature, events)
 
@@ -201,8 +201,7 @@ class ReplyReader:
             self._partial = PartialArguments()
             self._partial.add(call.partial_args or [])
         else:
-            told = "{}" if arguments in ("", "null") else arguments
-            events.append(ArgumentsDelta(self._index, told))
+            events.append(ArgumentsDelta(self._index, "{}" if arguments in ("", "null") else arguments))
 
     def _close_call(self, events: list[Event]) -> None:
         if self._partial is not None:
@@ -219,7 +218,7 @@ class ReplyReader:
         self._open = ""
         if own:
             events.append(Sealed(self._index, json_of(own), opaque_parts.KIND, "text"))
-            events.append(TextDelta(self._index, opaque_parts.in_words(own)))
+            events.append(TextDelta(self._index, opaque_parts.as_words(own)))
         elif media is not None:
             events.append(MediaArrived(self._index, media))
         elif signature:
@@ -241,8 +240,8 @@ class ReplyReader:
             self._close_call(events)
             self._report_usage(events)
             self.over = True
-            told = error if isinstance(error, dict) else {"message": str(error)}
-            events.append(Failed(error_from(told)))
+            fields = error if isinstance(error, dict) else {"message": str(error)}
+            events.append(Failed(error_from(fields)))
 
     def _report_usage(self, events: list[Event]) -> None:
         if not self._counts:
@@ -318,11 +317,11 @@ def finish_reason(finish: FinishReason, raw: str) -> str:
 
 def _encode_block(block: Block) -> dict[str, Any] | Raw | None:
     match block:
-        case Text(said, seal):
+        case Text(content, seal):
             own = opaque_parts.opaque_part(seal.payload, seal.kind) if seal is not None else None
             if own is not None:
                 return own
-            return _signed({"text": said}, seal) if said or seal is not None else None
+            return _signed({"text": content}, seal) if content or seal is not None else None
         case Reasoning(thought, seal):
             return _signed({"text": thought, "thought": True}, seal)
         case ToolCall():
@@ -353,7 +352,7 @@ def media_part(media: Media) -> dict[str, Any]:
 
 def counts_of(usage: Usage) -> dict[str, int]:
     thoughts = usage.reasoning_tokens
-    told = {
+    counts = {
         "promptTokenCount": usage.input_tokens,
         "candidatesTokenCount": None
         if usage.output_tokens is None
@@ -362,4 +361,4 @@ def counts_of(usage: Usage) -> dict[str, int]:
         "cachedContentTokenCount": usage.cached_tokens,
         "totalTokenCount": usage.total_tokens,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in counts.items() if value is not None}

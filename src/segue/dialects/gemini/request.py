@@ -64,13 +64,13 @@ def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[w
         if type(step) is UserStep:
             if step.instruction:
                 raise unencodable(WIRE, "an instruction in mid-conversation", index)
-            said: list[Any] = [
+            content: list[Any] = [
                 wire.TextPart(block.text)
                 if type(block) is Text and block.seal is None
                 else _encode_other(block)
                 for block in step.blocks
             ]
-            contents.append(wire.Turn("user", said))
+            contents.append(wire.Turn("user", content))
         elif type(step) is ModelStep:
             parts: list[Any] = []
             results: list[Any] = []
@@ -93,23 +93,23 @@ def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[w
     return contents
 
 
-def _encode_output(told: str) -> wire.Output | Raw:
+def _encode_output(value: str) -> wire.Output | Raw:
     """GEM-14: an object is given as such, where reading it back gives the very same text; all else is wrapped."""
-    if told[:1] != "{" or told.startswith(('{"output":', '{"error":')):
-        return wire.Output(told)
+    if value[:1] != "{" or value.startswith(('{"output":', '{"error":')):
+        return wire.Output(value)
     try:
-        same = json_of(_OBJECT.decode(told)) == told
+        same = json_of(_OBJECT.decode(value)) == value
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         same = False
-    return Raw(told) if same else wire.Output(told)
+    return Raw(value) if same else wire.Output(value)
 
 
 def _encode_other(block: StepBlock) -> wire.SignedPart | dict[str, Any] | Raw:
     """All but calls and plain texts."""
     match block:
-        case Text(said, seal):
+        case Text(content, seal):
             own = opaque_parts.opaque_part(seal.payload, seal.kind) if seal is not None else None
-            return own or wire.SignedPart(said, thought_signature=_payload(seal))
+            return own or wire.SignedPart(content, thought_signature=_payload(seal))
         case Reasoning(thought, seal):  # GEM-25
             return wire.SignedPart(thought, thought=True, thought_signature=_payload(seal))
         case Media():
@@ -167,7 +167,7 @@ def _decode_system(value: Any) -> str:
         else text(record(part, "systemInstruction.parts").get("text"), "systemInstruction.parts[].text")
         for part in listed
     ]
-    return "\n\n".join(said for said in texts if said)
+    return "\n\n".join(content for content in texts if content)
 
 
 def _decode_content(value: Any, path: str, origin: Origin) -> Iterator[Message]:
@@ -211,15 +211,15 @@ def _join(blocks: list[Block], block: Block) -> None:
 def _decode_part(part: dict[str, Any], path: str, origin: Origin) -> Block:
     signature = text(field(part, "thoughtSignature"), f"{path}.thoughtSignature")
     seal = Seal(origin, signature, "thought") if signature and signature not in SENTINELS else None
-    said = part.get("text")
+    content = part.get("text")
     call, result = field(part, "functionCall"), field(part, "functionResponse")
     if call is not None:
         return _decode_call(record(call, f"{path}.functionCall"), f"{path}.functionCall", seal)
     if result is not None:
         return _decode_result(record(result, f"{path}.functionResponse"), f"{path}.functionResponse")
-    if said is not None:
-        told = text(said, f"{path}.text")
-        return Reasoning(told, seal) if part.get("thought") is True else Text(told, seal)
+    if content is not None:
+        value = text(content, f"{path}.text")
+        return Reasoning(value, seal) if part.get("thought") is True else Text(value, seal)
     if field(part, "fileData") is None and (shown := _decode_media(part, path)) is not None:
         return shown
     if all(camel(name) in ("thoughtSignature", "thought") for name in part):
@@ -246,8 +246,8 @@ def _decode_result(result: dict[str, Any], path: str) -> ToolResult:
         if "output" in response:
             output = response["output"]
         elif "error" in response:
-            told = response["error"]
-            output, error = None, told if isinstance(told, str) else json_of(told)
+            value = response["error"]
+            output, error = None, value if isinstance(value, str) else json_of(value)
     media = []
     parts = result.get("parts")
     for index, part in enumerate(items(parts, f"{path}.parts") if parts else []):
@@ -272,10 +272,10 @@ def _decode_media(part: dict[str, Any], path: str) -> Media | None:
         if not isinstance(held, dict):
             continue
         mime = text(field(held, "mimeType"), f"{path}.{name}.mimeType")
-        told = text(field(held, content), f"{path}.{name}.{content}")
+        value = text(field(held, content), f"{path}.{name}.{content}")
         title = text(field(held, "displayName"), f"{path}.{name}.displayName")
         kind = kind_of(mime) if mime else "document"
         if name == "inlineData":
-            return Media(kind, mime, told, name=title)
-        return Media(kind, mime, url=told, name=title)
+            return Media(kind, mime, value, name=title)
+        return Media(kind, mime, url=value, name=title)
     return None

@@ -150,11 +150,11 @@ class _Settings(RequestSettings):
         if self.card.json_schema:
             config["responseJsonSchema"] = ensure_json_safe(schema)
             return
-        said, lost = flavours.gemini(schema)
+        written, lost = flavours.gemini(schema)
         if lost:
             self.note("schema_reduced", "options.response_schema", "; ".join(lost))
-        if said:
-            config["responseSchema"] = said
+        if written:
+            config["responseSchema"] = written
 
     def _thinking(self, own: dict[str, Any]) -> dict[str, Any]:
         """GEM-26: newer models know levels, those before them count tokens."""
@@ -312,19 +312,19 @@ def _json_schema(schema: Any, depth: int = 0) -> dict[str, Any]:
     """Gemini's own flavour in plain JSON Schema: types in lower case, and `nullable` as a type."""
     if not isinstance(schema, dict) or depth > 50:
         return {}
-    said: dict[str, Any] = {}
+    written: dict[str, Any] = {}
     for key, value in schema.items():
         name = camel(key)
         if name == "type":
-            said["type"] = _TYPES.get(value, value) if isinstance(value, int) else str(value).lower()
+            written["type"] = _TYPES.get(value, value) if isinstance(value, int) else str(value).lower()
         elif name == "properties" and isinstance(value, dict):
-            said["properties"] = {held: _json_schema(inner, depth + 1) for held, inner in value.items()}
+            written["properties"] = {held: _json_schema(inner, depth + 1) for held, inner in value.items()}
         elif name == "items":
-            said["items"] = _json_schema(value, depth + 1)
+            written["items"] = _json_schema(value, depth + 1)
         elif name == "anyOf" and isinstance(value, list):
-            said["anyOf"] = [_json_schema(inner, depth + 1) for inner in value]
+            written["anyOf"] = [_json_schema(inner, depth + 1) for inner in value]
         elif name not in ("nullable", "propertyOrdering"):
-            said[key if key.startswith("$") else name] = value
-    if schema.get("nullable") is True and "type" in said:
-        said["type"] = [said["type"], "null"]
-    return said
+            written[key if key.startswith("$") else name] = value
+    if schema.get("nullable") is True and "type" in written:
+        written["type"] = [written["type"], "null"]
+    return written

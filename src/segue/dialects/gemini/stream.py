@@ -202,9 +202,9 @@ class ReplyEncoder:
             return b""
         match event:
             case TextDelta(index, text):
-                return self._say(index, {"text": text})
+                return self._send(index, {"text": text})
             case ReasoningDelta(index, text):
-                return self._say(index, {"text": text, "thought": True})
+                return self._send(index, {"text": text, "thought": True})
             case ArgumentsDelta(index, text):
                 self._call(index).pieces.append(text)
             case CallStarted(index):
@@ -212,7 +212,7 @@ class ReplyEncoder:
             case Sealed():
                 self._seal(event)
             case MediaArrived(index, media):
-                return self._say(index, media_part(media))
+                return self._send(index, media_part(media))
             case _:
                 return self._note(event)
         return b""
@@ -241,7 +241,7 @@ class ReplyEncoder:
                 pass
         return b""
 
-    def _say(self, index: int, part: dict[str, Any]) -> bytes:
+    def _send(self, index: int, part: dict[str, Any]) -> bytes:
         if not self._waiting:
             return self._chunk([part])
         if type(self._waiting.get(index)) is _Own:

@@ -172,4 +172,4 @@ def field(held: Mapping[str, Any], name: str) -> Any:
 
 def camel(name: str) -> str:
     head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)
+    return head + "".join(part.capitalize() for part in rest)

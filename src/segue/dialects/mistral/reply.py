@@ -61,8 +61,8 @@ def decode_reply(body: bytes) -> list[Event]:
     if reader.unread:
         return [Failed(ProtocolError("The answer is not a reply of the Mistral wire."))]
     if not reader.over:
-        told = "The answer holds no choices." if not reader.answered else ""
-        reader.end(events, done=reader.answered, why=told)
+        why = "The answer holds no choices." if not reader.answered else ""
+        reader.end(events, done=reader.answered, why=why)
     return events
 
 
@@ -109,13 +109,13 @@ class ReplyReader:
             self._read_choice(chunk.choices[0], events)
 
     def _read_choice(self, choice: wire.Choice, events: list[Event]) -> None:
-        said = choice.delta or choice.message
-        if said is not None:
-            content = said.content
-            if type(content) is str and self._open == "text" and content and said.tool_calls is None:
+        delta = choice.delta or choice.message
+        if delta is not None:
+            content = delta.content
+            if type(content) is str and self._open == "text" and content and delta.tool_calls is None:
                 events.append(TextDelta(self._index, content))
             else:
-                self._read_message(said, events)
+                self._read_message(delta, events)
         if choice.finish_reason:
             self._finish(choice.finish_reason, events)
 
@@ -130,15 +130,15 @@ class ReplyReader:
         unread = f" {len(self.unread)} chunks of it could not be read." if self.unread else ""
         events.append(Failed(ProtocolError(why or f"The reply broke off before its end.{unread}")))
 
-    def _read_message(self, said: wire.Delta, events: list[Event]) -> None:
-        content = said.content
+    def _read_message(self, delta: wire.Delta, events: list[Event]) -> None:
+        content = delta.content
         if isinstance(content, str):
             if content:
                 events.append(TextDelta(self._block("text"), content))
         elif content:
             for chunk in content:
                 self._read_chunk(chunk, events)
-        for call in said.tool_calls or ():
+        for call in delta.tool_calls or ():
             self._read_call(call, events)
 
     def _block(self, kind: Literal["text", "reasoning"]) -> int:
@@ -164,8 +164,8 @@ class ReplyReader:
             address = held.get("url") if isinstance(held, dict) else held
             events.append(MediaArrived(self._index, media_from(str(address), "image")))
         elif chunk.reference_ids is not None:
-            told = f"[{chunk.type}: {json_of(chunk.reference_ids)}]"
-            events.append(TextDelta(self._block("text"), told))
+            text = f"[{chunk.type}: {json_of(chunk.reference_ids)}]"
+            events.append(TextDelta(self._block("text"), text))
 
     def _read_call(self, call: wire.Call, events: list[Event]) -> None:
         """MIS-21: whole and mostly without an index, or in portions told apart by it."""
@@ -249,26 +249,26 @@ def finish_reason(finish: FinishReason, raw: str) -> str:
 
 
 def _encode_message(message: Message) -> dict[str, Any]:
-    said: list[dict[str, Any]] = []
+    chunks: list[dict[str, Any]] = []
     calls: list[dict[str, Any]] = []
     for block in message.blocks:
         match block:
             case Text(text):
-                said.append({"type": "text", "text": text})
+                chunks.append({"type": "text", "text": text})
             case Reasoning(text, seal):
                 signature = seal.payload if seal is not None and seal.kind == "signature" else ""
-                said.append(thinking_chunk(text, signature))
+                chunks.append(thinking_chunk(text, signature))
             case ToolCall():
                 calls.append(call_of(block, len(calls)))
             case Media():
-                said.append({"type": "text", "text": describe(block).text})
+                chunks.append({"type": "text", "text": describe(block).text})
             case Code():
-                said.append({"type": "text", "text": written_out(block).text})
+                chunks.append({"type": "text", "text": written_out(block).text})
             case _:  # a result is never part of a reply
                 continue
-    content: Any = said
-    if len(said) <= 1 and all(chunk["type"] == "text" for chunk in said):
-        content = said[0]["text"] if said else ""
+    content: Any = chunks
+    if len(chunks) <= 1 and all(chunk["type"] == "text" for chunk in chunks):
+        content = chunks[0]["text"] if chunks else ""
     return {"role": "assistant", "content": content, "tool_calls": calls or None}
 
 

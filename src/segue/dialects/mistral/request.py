@@ -170,8 +170,8 @@ def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Messa
     ]
     match role:
         case "assistant":
-            said = [block for block in blocks if block != Text("")] if called else blocks
-            return Message("model", (*said, *called), origin)
+            others = [block for block in blocks if block != Text("")] if called else blocks
+            return Message("model", (*others, *called), origin)
         case "tool":
             return Message("tool", (_decode_result(message, blocks, path), *called))
         case "system" | "developer":
@@ -230,8 +230,8 @@ def _decode_chunk(chunk: dict[str, Any], path: str, origin: Origin) -> Block:
         case "input_audio":
             return _decode_sound(chunk.get("input_audio"), f"{path}.input_audio")
         case str(kind):
-            told = {key: value for key, value in chunk.items() if key != "type"}
-            return Text(f"[{kind}: {json_of(told)}]")
+            fields = {key: value for key, value in chunk.items() if key != "type"}
+            return Text(f"[{kind}: {json_of(fields)}]")
         case other:
             raise wrong_type(f"{path}.type", "the type of a content chunk", other)
 

@@ -127,8 +127,8 @@ class _Settings(RequestSettings):
         schema = self.options.response_schema
         if schema is None or "response_format" in self.extra:
             return
-        told = ensure_json_safe(schema)
-        shape = {"name": "response", "schema": told, "strict": True}
+        safe = ensure_json_safe(schema)
+        shape = {"name": "response", "schema": safe, "strict": True}
         self.body["response_format"] = {"type": "json_schema", "json_schema": shape}
 
 

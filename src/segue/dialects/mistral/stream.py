@@ -45,14 +45,14 @@ class ReplyDecoder:
         if only is not None and only != _DONE:
             self._reader.read(only, events)
             return events
-        for told in self._frames.data(data):
-            self._read(told, events)
+        for frame in self._frames.data(data):
+            self._read(frame, events)
         return events
 
     def close(self) -> list[Event]:
         events: list[Event] = []
-        for told in self._frames.data(sse.END):
-            self._read(told, events)
+        for frame in self._frames.data(sse.END):
+            self._read(frame, events)
         self._reader.end(events, done=False)
         return events
 
@@ -84,17 +84,17 @@ class ReplyEncoder:
             return b""
         match event:
             case TextDelta(_, text):
-                return self._say(text)
+                return self._content(text)
             case ReasoningDelta(_, text):
-                return self._say([thinking_chunk(text)])
+                return self._content([thinking_chunk(text)])
             case Sealed(_, payload, "signature", "reasoning"):
-                return self._say([thinking_chunk("", payload)])
+                return self._content([thinking_chunk("", payload)])
             case ArgumentsDelta(index, text):
                 self._calls.setdefault(index, PendingCall()).pieces.append(text)
             case CallStarted(index):
                 self._calls.setdefault(index, PendingCall()).start(event)
             case MediaArrived(_, media):
-                return self._say(describe(media).text)
+                return self._content(describe(media).text)
             case _:
                 return self._note(event)
         return b""
@@ -133,7 +133,7 @@ class ReplyEncoder:
         self._begun = True
         return self._chunk({"role": "assistant", "content": ""})
 
-    def _say(self, content: Any) -> bytes:
+    def _content(self, content: Any) -> bytes:
         return self._begin() + self._chunk({"content": content})
 
     def _chunk(self, delta: dict[str, Any], reason: str | None = None) -> bytes:

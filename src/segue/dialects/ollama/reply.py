@@ -77,9 +77,9 @@ class ReplyReader:
         try:
             if self.started:
                 portion = _decode_portion(data)
-                said = portion.message
-                if said is not None and not portion.done and portion.error is None:
-                    self._read_message(said, events)
+                message = portion.message
+                if message is not None and not portion.done and portion.error is None:
+                    self._read_message(message, events)
                     return
             line = wire.LINES.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -102,14 +102,14 @@ class ReplyReader:
                 events.append(UsageReported(usage))
             self.finish(line.done_reason or "", events)
 
-    def _read_message(self, said: wire.ReplyMessage, events: list[Event]) -> None:
-        if said.thinking:
-            events.append(ReasoningDelta(self._block("reasoning"), said.thinking))
-        if said.content:
+    def _read_message(self, message: wire.ReplyMessage, events: list[Event]) -> None:
+        if message.thinking:
+            events.append(ReasoningDelta(self._block("reasoning"), message.thinking))
+        if message.content:
             index = self._index if self._open == "text" else self._block("text")
-            events.append(TextDelta(index, said.content))
-        if said.tool_calls or said.images:
-            self._read_others(said, events)
+            events.append(TextDelta(index, message.content))
+        if message.tool_calls or message.images:
+            self._read_others(message, events)
 
     def end(self, events: list[Event]) -> None:
         if not self.over:
@@ -131,11 +131,11 @@ class ReplyReader:
             self._open = kind
         return self._index
 
-    def _read_others(self, said: wire.ReplyMessage, events: list[Event]) -> None:
-        for image in said.images or ():
+    def _read_others(self, message: wire.ReplyMessage, events: list[Event]) -> None:
+        for image in message.images or ():
             self._index += 1
             events.append(MediaArrived(self._index, Media("image", "image/png", image)))
-        for call in said.tool_calls or ():
+        for call in message.tool_calls or ():
             self._index += 1
             self._called = True
             events.append(CallStarted(self._index, call.id or "", call.function.name or ""))
@@ -179,24 +179,24 @@ def last_line(
 
 
 def _encode_message(message: Message) -> dict[str, Any]:
-    said: list[str] = []
+    texts: list[str] = []
     thoughts: list[str] = []
     calls: list[dict[str, Any]] = []
     for block in message.blocks:
         match block:
             case Text(text):
-                said.append(text)
+                texts.append(text)
             case Reasoning(text):
                 thoughts.append(text)
             case ToolCall():
                 calls.append(call_of(block, len(calls)))
             case Media():
-                said.append(describe(block).text)
+                texts.append(describe(block).text)
             case Code():
-                said.append(written_out(block).text)
+                texts.append(written_out(block).text)
             case _:  # a result is never part of a reply
                 continue
-    encoded: dict[str, Any] = {"role": "assistant", "content": "".join(said)}
+    encoded: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
     if thoughts:
         encoded["thinking"] = "".join(thoughts)
     if calls:

@@ -59,20 +59,20 @@ def _encode_system(text: str) -> WireMessage:
 
 
 def _encode_user(step: UserStep, index: int) -> WireMessage:
-    said: list[str] = []
+    texts: list[str] = []
     images: list[str] = []
     for block in step.blocks:
         if type(block) is Text:
-            said.append(block.text)
+            texts.append(block.text)
         elif media_type(block).startswith("image/") and block.data:
             images.append(block.data)
         else:
             raise unencodable(WIRE, "anything but images by content", index)
-    return wire.TextMessage("user", said[0] if len(said) == 1 else "\n\n".join(said), images)  # OLL-01
+    return wire.TextMessage("user", texts[0] if len(texts) == 1 else "\n\n".join(texts), images)  # OLL-01
 
 
 def _encode_model(step: ModelStep, index: int, messages: list[WireMessage]) -> None:
-    said: list[str] = []
+    texts: list[str] = []
     thoughts: list[str] = []
     calls: list[wire.RequestCall] = []
     results: list[wire.Result] = []
@@ -83,12 +83,12 @@ def _encode_model(step: ModelStep, index: int, messages: list[WireMessage]) -> N
             output = completion_text(block.completion, WIRE, index)
             results.append(wire.Result(block.name, block.id, output))
         elif type(block) is Text:
-            said.append(block.text)
+            texts.append(block.text)
         elif type(block) is Reasoning:
             thoughts.append(block.text)
         else:
             raise unencodable(WIRE, "media from the model", index)
-    messages.append(wire.Assistant("".join(said), "".join(thoughts), calls))
+    messages.append(wire.Assistant("".join(texts), "".join(thoughts), calls))
     messages += results
 
 
@@ -129,7 +129,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
 
 
 def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Message:
-    said = text(message.get("content"), f"{path}.content")
+    texts = text(message.get("content"), f"{path}.content")
     thought = text(message.get("thinking"), f"{path}.thinking")
     shown: list[Block] = [
         _decode_image(image, f"{path}.images[{index}]")
@@ -141,14 +141,14 @@ def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Messa
     ]
     role = text(message.get("role"), f"{path}.role").lower()  # OLL-03: any word, in any case
     if role == "tool":
-        return Message("tool", (_decode_result(message, said, shown, path), *called))
-    encoded: list[Block] = [Reasoning(thought)] if thought else []
-    if said or not (shown or called or encoded):
-        encoded.append(Text(said))
-    encoded += [*shown, *called]
+        return Message("tool", (_decode_result(message, texts, shown, path), *called))
+    blocks: list[Block] = [Reasoning(thought)] if thought else []
+    if texts or not (shown or called or blocks):
+        blocks.append(Text(texts))
+    blocks += [*shown, *called]
     if role == "assistant":
-        return Message("model", tuple(encoded), origin)
-    return Message("user", tuple(encoded), instruction=role in ("system", "developer", "control"))
+        return Message("model", tuple(blocks), origin)
+    return Message("user", tuple(blocks), instruction=role in ("system", "developer", "control"))
 
 
 def _decode_image(image: Any, path: str) -> Media:
@@ -166,14 +166,14 @@ def _decode_call(call: dict[str, Any], path: str) -> ToolCall:
     return ToolCall("", name, arguments, raw, text(call.get("id"), f"{path}.id"))
 
 
-def _decode_result(message: dict[str, Any], said: str, shown: list[Block], path: str) -> ToolResult:
+def _decode_result(message: dict[str, Any], texts: str, shown: list[Block], path: str) -> ToolResult:
     name = message.get("tool_name")
     if name is None:  # ignored by the server, but what it means is plain
         name = message.get("name")
     return ToolResult(
         "",
         text(name, f"{path}.tool_name"),
-        said,
+        texts,
         complete=True,
         media=tuple(block for block in shown if type(block) is Media),
         native_id=text(message.get("tool_call_id"), f"{path}.tool_call_id"),

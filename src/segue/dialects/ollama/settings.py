@@ -111,8 +111,8 @@ class _Settings(RequestSettings):
         own = self.extra.get("options")
         inside = own if isinstance(own, dict) else {}
         engine = {name: value for name, value in self.extra.items() if name in _ENGINE}
-        if told := {**inside, **engine, **given}:
-            self.body["options"] = told
+        if engine_options := {**inside, **engine, **given}:
+            self.body["options"] = engine_options
 
 
 # The other way

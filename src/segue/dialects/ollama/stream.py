@@ -99,14 +99,14 @@ class ReplyEncoder:
         if self._over:
             return b""
         self._over = True
-        told = b""
+        calls_line = b""
         if self._calls:
             calls = [call_of(call.call(), index) for index, call in enumerate(self._calls.values())]
-            told = self._line({"role": "assistant", "content": "", "tool_calls": calls})
+            calls_line = self._line({"role": "assistant", "content": "", "tool_calls": calls})
         ended = self._finished or Finished("tool_calls" if self._calls else "stop")
         silence = {"role": "assistant", "content": ""}
         line = last_line(self._model, silence, ended.reason, ended.raw, self._usage)
-        return told + wire.ENCODER.encode(line) + b"\n"
+        return calls_line + wire.ENCODER.encode(line) + b"\n"
 
     def _line(self, message: dict[str, Any]) -> bytes:
         line = {"model": self._model, "created_at": NEVER, "message": message, "done": False}

@@ -16,33 +16,33 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
 
 
-def read_fast(told: Any, origin: Origin) -> Message | None:
+def read_fast(given: Any, origin: Origin) -> Message | None:
     """A user's text, a model's text and function calls, or a tool's text; None if it is anything else."""
-    if type(told) is not dict:
+    if type(given) is not dict:
         return None
-    role, content = told.get("role"), told.get("content")
+    role, content = given.get("role"), given.get("content")
     if role == "tool":
-        call_id, name = told.get("tool_call_id"), told.get("name", "")
-        fields = 4 if "name" in told else 3
-        if len(told) == fields and type(content) is str and type(call_id) is str and type(name) is str:
+        call_id, name = given.get("tool_call_id"), given.get("name", "")
+        fields = 4 if "name" in given else 3
+        if len(given) == fields and type(content) is str and type(call_id) is str and type(name) is str:
             return Message("tool", (ToolResult("", name, content, complete=True, native_id=call_id),))
     elif role == "assistant":
-        return _read_reply(told, content, origin)
-    elif role == "user" and len(told) == 2 and type(content) is str:
+        return _read_reply(given, content, origin)
+    elif role == "user" and len(given) == 2 and type(content) is str:
         return Message("user", (Text(content),))
     return None
 
 
-def _read_reply(told: dict[str, Any], content: Any, origin: Origin) -> Message | None:
+def _read_reply(given: dict[str, Any], content: Any, origin: Origin) -> Message | None:
     blocks: list[Block] = []
     if type(content) is str and content:
         blocks.append(Text(content))
-        if len(told) == 2:
+        if len(given) == 2:
             return Message("model", tuple(blocks), origin)
-    elif content not in (None, "") or "content" not in told:
+    elif content not in (None, "") or "content" not in given:
         return None
-    listed = told.get("tool_calls")
-    if len(told) != 3 or type(listed) is not list or not listed:
+    listed = given.get("tool_calls")
+    if len(given) != 3 or type(listed) is not list or not listed:
         return None
     for item in listed:
         call = _read_call(item)
@@ -52,10 +52,10 @@ def _read_reply(told: dict[str, Any], content: Any, origin: Origin) -> Message |
     return Message("model", tuple(blocks), origin)
 
 
-def _read_call(told: Any) -> ToolCall | None:
-    if type(told) is not dict or len(told) != 3 or told.get("type") != "function":
+def _read_call(given: Any) -> ToolCall | None:
+    if type(given) is not dict or len(given) != 3 or given.get("type") != "function":
         return None
-    call_id, function = told.get("id"), told.get("function")
+    call_id, function = given.get("id"), given.get("function")
     if type(call_id) is not str or type(function) is not dict:
         return None
     name, raw = function.get("name"), function.get("arguments")

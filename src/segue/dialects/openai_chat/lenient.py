@@ -41,55 +41,55 @@ def decode_chunk(data: bytes) -> Chunk | None:
     except _UNREADABLE:
         return None
     try:
-        return _loose_chunk(msgspec.json.decode(data))
+        return _lenient_chunk(msgspec.json.decode(data))
     except _UNREADABLE:
         return None
 
 
-def _loose_chunk(told: Any) -> Chunk | None:
-    if not isinstance(told, Mapping):
+def _lenient_chunk(given: Any) -> Chunk | None:
+    if not isinstance(given, Mapping):
         return None
-    groq = told.get("x_groq")
+    groq = given.get("x_groq")
     return Chunk(
-        _text(told.get("id")),
-        _text(told.get("model")),
-        [_choice(choice) for choice in _records(told.get("choices"))],
-        _counts(told.get("usage")),
+        _text(given.get("id")),
+        _text(given.get("model")),
+        [_choice(choice) for choice in _records(given.get("choices"))],
+        _counts(given.get("usage")),
         Groq(_counts(groq.get("usage"))) if isinstance(groq, Mapping) else None,
-        told.get("error"),
+        given.get("error"),
     )
 
 
-def _choice(told: Mapping[str, Any]) -> Choice:
-    index = told.get("index")
+def _choice(given: Mapping[str, Any]) -> Choice:
+    index = given.get("index")
     return Choice(
         index if isinstance(index, int) else None,
-        _piece(told.get("delta")),
-        _piece(told.get("message")),
-        _text(told.get("finish_reason")),
-        _counts(told.get("usage")),
-        told.get("error"),
+        _piece(given.get("delta")),
+        _piece(given.get("message")),
+        _text(given.get("finish_reason")),
+        _counts(given.get("usage")),
+        given.get("error"),
     )
 
 
-def _piece(told: Any) -> Piece | None:
-    if not isinstance(told, Mapping):
+def _piece(given: Any) -> Piece | None:
+    if not isinstance(given, Mapping):
         return None
-    content = told.get("content")
-    thought = _text(told.get("reasoning_content"))
+    content = given.get("content")
+    thought = _text(given.get("reasoning_content"))
     if isinstance(content, list):
         thought = thought or _parts(content, "thinking")
         content = _parts(content, "text")
-    extra, audio = told.get("extra_content"), told.get("audio")
+    extra, audio = given.get("extra_content"), given.get("audio")
     return Piece(
         _text(content),
         thought,
-        _text(told.get("reasoning")),
-        _records(told.get("reasoning_details")),
-        [_call(call) for call in _records(told.get("tool_calls"))],
-        _text(told.get("refusal")),
-        _function(told.get("function_call")),
-        _records(told.get("images")),
+        _text(given.get("reasoning")),
+        _records(given.get("reasoning_details")),
+        [_call(call) for call in _records(given.get("tool_calls"))],
+        _text(given.get("refusal")),
+        _function(given.get("function_call")),
+        _records(given.get("images")),
         audio if isinstance(audio, dict) else None,
         extra if isinstance(extra, dict) else None,
     )
@@ -97,44 +97,44 @@ def _piece(told: Any) -> Piece | None:
 
 def _parts(parts: list[Any], kind: str) -> str:
     """The texts of a content's parts; a thinking part may hold parts of its own."""
-    said = []
+    texts = []
     for part in parts:
         held = part.get(kind) if isinstance(part, Mapping) else part if kind == "text" else None
-        said.append(_parts(held, "text") if isinstance(held, list) else held)
-    return "".join(text for text in said if isinstance(text, str))
+        texts.append(_parts(held, "text") if isinstance(held, list) else held)
+    return "".join(text for text in texts if isinstance(text, str))
 
 
-def _call(told: Mapping[str, Any]) -> CallPiece:
-    index, extra = told.get("index"), told.get("extra_content")
+def _call(given: Mapping[str, Any]) -> CallPiece:
+    index, extra = given.get("index"), given.get("extra_content")
     return CallPiece(
         index if isinstance(index, int) else None,
-        _text(told.get("id")),
-        _function(told.get("function")),
+        _text(given.get("id")),
+        _function(given.get("function")),
         extra if isinstance(extra, dict) else None,
     )
 
 
-def _function(told: Any) -> FunctionPiece | None:
-    if not isinstance(told, Mapping):
+def _function(given: Any) -> FunctionPiece | None:
+    if not isinstance(given, Mapping):
         return None
-    return FunctionPiece(_text(told.get("name")), _text(told.get("arguments")))
+    return FunctionPiece(_text(given.get("name")), _text(given.get("arguments")))
 
 
-def _counts(told: Any) -> Counts | None:
-    if not isinstance(told, Mapping):
+def _counts(given: Any) -> Counts | None:
+    if not isinstance(given, Mapping):
         return None
     counts = Counts()
     for name in Counts.__struct_fields__:
-        value = told.get(name)
+        value = given.get(name)
         if isinstance(value, dict if name.endswith("_details") else int):
             setattr(counts, name, value)
     return counts
 
 
-def _records(told: Any) -> list[dict[str, Any]]:
-    return [item for item in told if isinstance(item, dict)] if isinstance(told, list) else []
+def _records(given: Any) -> list[dict[str, Any]]:
+    return [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
 
 
-def _text(told: Any) -> str | None:
+def _text(given: Any) -> str | None:
     """Anything as text: some servers send arguments as an object, or an answer as the object it describes."""
-    return told if told is None or isinstance(told, str) else json_of(told)
+    return given if given is None or isinstance(given, str) else json_of(given)

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
 
 
-def read_message(told: dict[str, Any], path: str, origin: Origin) -> Message:
-    role = told.get("role")
-    blocks = _blocks(told.get("content"), f"{path}.content")
+def read_message(given: dict[str, Any], path: str, origin: Origin) -> Message:
+    role = given.get("role")
+    blocks = _blocks(given.get("content"), f"{path}.content")
     if role in ("tool", "function"):
-        return Message("tool", (_answer(told, blocks, path), *_calls(told, path, origin)))
-    calls = _calls(told, path, origin)
+        return Message("tool", (_answer(given, blocks, path), *_calls(given, path, origin)))
+    calls = _calls(given, path, origin)
     if role == "assistant":
         if calls and blocks == [Text("")]:
             blocks = []
-        blocks = _stamped([*blocks, *_beside(told)], told.get("extra_content"), origin)
-        said = [*_thoughts(told, path, origin), *blocks, *calls]
-        return Message("model", tuple(said), origin)
-    name = told.get("name")
+        blocks = _with_seal([*blocks, *_other_content(given)], given.get("extra_content"), origin)
+        blocks_beside = [*_thoughts(given, path, origin), *blocks, *calls]
+        return Message("model", tuple(blocks_beside), origin)
+    name = given.get("name")
     if isinstance(name, str) and name:  # several users in one conversation
         blocks = [Text(f"{name}:"), *blocks]
     if role == "user":
@@ -52,10 +52,10 @@ def _blocks(content: Any, path: str) -> list[Block]:
     ]
 
 
-def _part(told: Any, path: str) -> Block:
-    if isinstance(told, str):
-        return Text(told)
-    part = request_fields.record(told, path)
+def _part(given: Any, path: str) -> Block:
+    if isinstance(given, str):
+        return Text(given)
+    part = request_fields.record(given, path)
     kind = part.get("type")
     held = part.get(kind) if isinstance(kind, str) else None
     match kind:
@@ -83,50 +83,50 @@ def _part(told: Any, path: str) -> Block:
             return Text(json_of(part))
 
 
-def _url(told: Any, path: str) -> str:
-    url = told.get("url") if isinstance(told, dict) else told
+def _url(given: Any, path: str) -> str:
+    url = given.get("url") if isinstance(given, dict) else given
     if not isinstance(url, str):
         raise request_fields.wrong_type(path, "an address", url)
     return url
 
 
-def _file(told: dict[str, Any], path: str) -> Media:
-    name = request_fields.text(told.get("filename"), f"{path}.filename")
-    data = request_fields.text(told.get("file_data"), f"{path}.file_data")
+def _file(given: dict[str, Any], path: str) -> Media:
+    name = request_fields.text(given.get("filename"), f"{path}.filename")
+    data = request_fields.text(given.get("file_data"), f"{path}.file_data")
     if not data:
         return Media(
-            "document", url=f"{HELD_FILE}{request_fields.text(told.get('file_id'), path)}", name=name
+            "document", url=f"{HELD_FILE}{request_fields.text(given.get('file_id'), path)}", name=name
         )
     if data.startswith(("data:", "http:", "https:")):
         return media_from(data, "document", name)
     return Media("document", data=data, name=name)
 
 
-def _thoughts(told: dict[str, Any], path: str, origin: Origin) -> list[Block]:
-    text = request_fields.text(told.get("reasoning_content"), f"{path}.reasoning_content")
-    if not text and isinstance(told.get("reasoning"), str):
-        text = told["reasoning"]
-    details = told.get("reasoning_details")
+def _thoughts(given: dict[str, Any], path: str, origin: Origin) -> list[Block]:
+    text = request_fields.text(given.get("reasoning_content"), f"{path}.reasoning_content")
+    if not text and isinstance(given.get("reasoning"), str):
+        text = given["reasoning"]
+    details = given.get("reasoning_details")
     if not details:
         return [Reasoning(text)] if text else []
     listed = request_fields.items(details, f"{path}.reasoning_details")
     records = [detail for detail in listed if isinstance(detail, dict)]
-    spoken = [detail.get("text") or detail.get("summary") for detail in records]
-    text = text or "".join(piece for piece in spoken if isinstance(piece, str))
+    pieces = [detail.get("text") or detail.get("summary") for detail in records]
+    text = text or "".join(piece for piece in pieces if isinstance(piece, str))
     opaque = any(detail.get("data") for detail in records)
     return [Reasoning(text, Seal(origin, json_of(details), "encrypted" if opaque else "signature"))]
 
 
-def _beside(told: dict[str, Any]) -> list[Block]:
+def _other_content(given: dict[str, Any]) -> list[Block]:
     """What a model's message may say beside its content."""
-    refusal, audio = told.get("refusal"), told.get("audio")
-    said: list[Block] = [Text(refusal)] if isinstance(refusal, str) and refusal else []
+    refusal, audio = given.get("refusal"), given.get("audio")
+    blocks_beside: list[Block] = [Text(refusal)] if isinstance(refusal, str) and refusal else []
     if isinstance(audio, dict) and audio.get("id"):
-        said.append(Text(f"[spoken reply {audio['id']}, held by the provider]"))
-    return said
+        blocks_beside.append(Text(f"[spoken reply {audio['id']}, held by the provider]"))
+    return blocks_beside
 
 
-def _stamped(blocks: list[Block], extra_content: Any, origin: Origin) -> list[Block]:
+def _with_seal(blocks: list[Block], extra_content: Any, origin: Origin) -> list[Block]:
     """A signature that belongs to the message stands on the last thing said in it."""
     signature = seal_of(extra_content) if isinstance(extra_content, dict) else ""
     if not signature:
@@ -137,30 +137,30 @@ def _stamped(blocks: list[Block], extra_content: Any, origin: Origin) -> list[Bl
     return [*blocks, Text("", seal)]
 
 
-def _calls(told: dict[str, Any], path: str, origin: Origin) -> list[Block]:
+def _calls(given: dict[str, Any], path: str, origin: Origin) -> list[Block]:
     calls: list[Block] = [
         _read_call(
             request_fields.record(item, f"{path}.tool_calls[{number}]"),
             f"{path}.tool_calls[{number}]",
             origin,
         )
-        for number, item in enumerate(request_fields.listed(told.get("tool_calls"), f"{path}.tool_calls"))
+        for number, item in enumerate(request_fields.listed(given.get("tool_calls"), f"{path}.tool_calls"))
     ]
-    function = told.get("function_call")
+    function = given.get("function_call")
     if isinstance(function, dict) and function.get("name"):
         calls.append(_read_call({"function": function}, f"{path}.function_call", origin))
     return calls
 
 
-def _read_call(told: dict[str, Any], path: str, origin: Origin) -> ToolCall:
-    native_id = told.get("id")
-    custom = told.get("custom")
-    if told.get("type") == "custom" and isinstance(custom, dict):  # CHAT-24: free text instead of arguments
+def _read_call(given: dict[str, Any], path: str, origin: Origin) -> ToolCall:
+    native_id = given.get("id")
+    custom = given.get("custom")
+    if given.get("type") == "custom" and isinstance(custom, dict):  # CHAT-24: free text instead of arguments
         function: dict[str, Any] = {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
     else:
-        function = request_fields.record(told.get("function"), f"{path}.function")
+        function = request_fields.record(given.get("function"), f"{path}.function")
     arguments, raw = read_arguments(function.get("arguments"))
-    extra = told.get("extra_content")
+    extra = given.get("extra_content")
     signature = seal_of(extra) if isinstance(extra, dict) else ""
     return ToolCall(
         "",
@@ -172,11 +172,11 @@ def _read_call(told: dict[str, Any], path: str, origin: Origin) -> ToolCall:
     )
 
 
-def _answer(told: dict[str, Any], blocks: list[Block], path: str) -> ToolResult:
-    native_id = told.get("tool_call_id")
+def _answer(given: dict[str, Any], blocks: list[Block], path: str) -> ToolResult:
+    native_id = given.get("tool_call_id")
     return ToolResult(
         "",
-        request_fields.text(told.get("name"), f"{path}.name"),
+        request_fields.text(given.get("name"), f"{path}.name"),
         output="\n".join(block.text for block in blocks if type(block) is Text),
         complete=True,
         media=tuple(block for block in blocks if type(block) is Media),

@@ -83,28 +83,28 @@ def read_options(body: Mapping[str, Any], extra: dict[str, Any]) -> Options:
 
 def _choice(body: Mapping[str, Any], extra: dict[str, Any]) -> ToolChoice | None:
     field = "tool_choice" if body.get("tool_choice") is not None else "function_call"
-    told = body.get(field)
-    if told is None:
+    given = body.get(field)
+    if given is None:
         return None
-    if isinstance(told, str):
-        if told not in _CHOICES:
-            raise request_fields.unknown(field, "choice", told, ", ".join(_CHOICES))
-        return _CHOICES[told]
-    choice = request_fields.record(told, field)
+    if isinstance(given, str):
+        if given not in _CHOICES:
+            raise request_fields.unknown(field, "choice", given, ", ".join(_CHOICES))
+        return _CHOICES[given]
+    choice = request_fields.record(given, field)
     function = choice.get("function") if field == "tool_choice" else choice
     if isinstance(function, dict) and isinstance(function.get("name"), str):
         return Named(function["name"])
-    extra[field] = told  # allowed_tools and custom tools have no counterpart
+    extra[field] = given  # allowed_tools and custom tools have no counterpart
     return None
 
 
 def _thinking(body: Mapping[str, Any], extra: dict[str, Any]) -> tuple[Effort | None, int | None]:
     """Effort and budget, in whichever field a server has them; what they cannot hold is kept."""
-    efforts: dict[str, Effort] = {word: word for word in EFFORTS}
-    word, budget = body.get("reasoning_effort"), body.get("thinking_budget")
-    if word is not None and efforts.get(word) is None:
-        extra["reasoning_effort"] = word
-    effort = efforts.get(word) if isinstance(word, str) else None
+    efforts: dict[str, Effort] = {level: level for level in EFFORTS}
+    level, budget = body.get("reasoning_effort"), body.get("thinking_budget")
+    if level is not None and efforts.get(level) is None:
+        extra["reasoning_effort"] = level
+    effort = efforts.get(level) if isinstance(level, str) else None
     thinking, enabled, reasoning = body.get("thinking"), body.get("enable_thinking"), body.get("reasoning")
     if thinking == {"type": "disabled"} or enabled is False:
         effort = "none"
@@ -123,13 +123,13 @@ def _thinking(body: Mapping[str, Any], extra: dict[str, Any]) -> tuple[Effort | 
     return effort, request_fields.whole(budget, "thinking_budget")
 
 
-def _schema(told: Any, extra: dict[str, Any]) -> dict[str, Any] | None:
-    if told is None:
+def _schema(given: Any, extra: dict[str, Any]) -> dict[str, Any] | None:
+    if given is None:
         return None
-    shape = request_fields.record(told, "response_format").get("json_schema")
+    shape = request_fields.record(given, "response_format").get("json_schema")
     schema = shape.get("schema") if isinstance(shape, dict) else None
     if isinstance(schema, dict):
         return schema
-    if told != {"type": "text"}:
-        extra["response_format"] = told
+    if given != {"type": "text"}:
+        extra["response_format"] = given
     return None

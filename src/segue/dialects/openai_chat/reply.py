@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from segue.dialects.openai_chat.wire import Variant
 
 _ENCODER = msgspec.json.Encoder()
-OWN_WORDS: Mapping[str, FinishReason] = {
-    word: FINISHES[word] for word in ("stop", "length", "tool_calls", "content_filter", "function_call")
+OWN_REASONS: Mapping[str, FinishReason] = {
+    name: FINISHES[name] for name in ("stop", "length", "tool_calls", "content_filter", "function_call")
 }
-FINISH_WORDS: Mapping[FinishReason, str] = {
+FINISH_REASONS: Mapping[FinishReason, str] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
@@ -54,7 +54,7 @@ def encode_reply(variant: Variant, reply: Reply) -> bytes:
         "index": 0,
         "message": _message(variant, reply),
         "logprobs": None,
-        "finish_reason": finish_word(reply.finish, reply.raw_finish),
+        "finish_reason": finish_reason(reply.finish, reply.raw_finish),
     }
     body: dict[str, Any] = {
         "id": reply.id,
@@ -114,25 +114,25 @@ def read_details(payload: str) -> list[Any]:
 
 
 def call_of(call: ToolCall, position: int) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    encoded: dict[str, Any] = {
         "id": call.native_id or call.id or f"call_{position}",
         "type": "function",
         "function": {"name": call.name, "arguments": call.raw or json_of(call.arguments or {})},
     }
     if call.seal is not None and call.seal.kind == "thought":
-        said["extra_content"] = sealed(call.seal.payload)
-    return said
+        encoded["extra_content"] = sealed(call.seal.payload)
+    return encoded
 
 
 def image_of(media: Media) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url_of(media)}}
 
 
-def finish_word(reason: FinishReason, raw: str) -> str:
+def finish_reason(reason: FinishReason, raw: str) -> str:
     """This wire's own word if the reply ended with one, else the one that comes nearest."""
     if raw == "refusal":
         return "stop"
-    return raw if OWN_WORDS.get(raw) == reason else FINISH_WORDS[reason]
+    return raw if OWN_REASONS.get(raw) == reason else FINISH_REASONS[reason]
 
 
 def counts_of(usage: Usage) -> dict[str, Any]:

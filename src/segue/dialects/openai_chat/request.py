@@ -61,9 +61,9 @@ def _encode_messages(variant: Variant, transcript: Transcript, after: int) -> li
     messages: list[WireMessage] = []
     first = after
     if not after:
-        told, first = _leading_system(transcript)
-        if told or first == len(steps):
-            messages.append(wire.SystemMessage(told))
+        system, first = _leading_system(transcript)
+        if system or first == len(steps):
+            messages.append(wire.SystemMessage(system))
     for index in range(first, len(steps)):
         step = steps[index]
         if type(step) is ModelStep:
@@ -82,12 +82,12 @@ def _encode_messages(variant: Variant, transcript: Transcript, after: int) -> li
 
 def _leading_system(transcript: Transcript) -> tuple[str, int]:
     """What the operator says first, all in one, and how many steps that takes."""
-    told = [transcript.system]
+    parts = [transcript.system]
     for step in transcript.steps:
         if type(step) is not UserStep or not step.instruction or not _is_text(step.blocks):
             break
-        told.append(_texts(step))
-    return "\n\n".join(filter(None, told)), len(told) - 1
+        parts.append(_texts(step))
+    return "\n\n".join(filter(None, parts)), len(parts) - 1
 
 
 def _texts(step: UserStep) -> str:
@@ -158,10 +158,10 @@ def _encode_model(variant: Variant, step: ModelStep, index: int, messages: list[
 
 
 def _encode_texts(variant: Variant, texts: list[str]) -> str | list[Mapping[str, Any]]:
-    told = [text for text in texts if text]
-    if len(told) > 1 and variant.text_parts:
-        return [{"type": "text", "text": text} for text in told]
-    return _joined(told)
+    parts = [text for text in texts if text]
+    if len(parts) > 1 and variant.text_parts:
+        return [{"type": "text", "text": text} for text in parts]
+    return _joined(parts)
 
 
 def _joined(texts: list[str]) -> str:

@@ -21,7 +21,7 @@ from segue.conversation.events import (
 from segue.dialects import sse
 from segue.dialects.openai_chat.errors import envelope_of, error_in_reply
 from segue.dialects.openai_chat.lenient import decode_chunk, decode_portion
-from segue.dialects.openai_chat.reply import counts_of, finish_word, image_of, read_details
+from segue.dialects.openai_chat.reply import counts_of, finish_reason, image_of, read_details
 from segue.dialects.openai_chat.stream_state import ReplyReader
 from segue.dialects.openai_chat.wire import sealed
 
@@ -95,8 +95,8 @@ class ReplyDecoder:
         elif data.strip() == _DONE:
             self._reader.end(events, proper=True)
         elif frame.event == "error":
-            told = chunk.error if chunk is not None and chunk.error else data.decode("utf-8", "replace")
-            self._reader.fail(error_in_reply(self._variant, told), events)
+            error = chunk.error if chunk is not None and chunk.error else data.decode("utf-8", "replace")
+            self._reader.fail(error_in_reply(self._variant, error), events)
         elif data.strip():
             self.unread.append(data)
 
@@ -151,7 +151,7 @@ class ReplyEncoder:
             return b""
         reason, raw = self._finished.reason, self._finished.raw
         # A refusal shows only here, when its words have long been said as content.
-        portions = [self._delta({}, finish_word(reason, "" if raw == "refusal" else raw))]
+        portions = [self._delta({}, finish_reason(reason, "" if raw == "refusal" else raw))]
         if self._usage is not None:  # CHAT-63
             portions.append(self._chunk([], counts_of(self._usage)))
         return b"".join((*portions, sse.encode(_DONE)))

@@ -117,7 +117,7 @@ class ItemReader:
         self.called = False
         self.refused = False
         self._indexes: dict[tuple[Any, Any], int] = {}
-        self._said: dict[int, list[str]] = {}
+        self._sent: dict[int, list[str]] = {}
         self._texts: dict[Any, list[Any]] = {}
         """Item → its parts that were told; some servers count parts in deltas otherwise than in the item."""
         self._parts: dict[int, tuple[str, Any]] = {}
@@ -129,12 +129,12 @@ class ItemReader:
 
     def text(self, item: Any, part: Any, more: str) -> Event | None:
         index = self._indexes.get((item, part), -1)
-        said = self._said.get(index)
-        if said is None:
+        text = self._sent.get(index)
+        if text is None:
             index = self.index(item, part)
-            said = self._said[index] = []
+            text = self._sent[index] = []
             self._texts.setdefault(item, []).append(part)
-        said.append(more)
+        text.append(more)
         return TextDelta(index, more) if more else None
 
     def thought(self, item: Any, part: tuple[str, Any], more: str) -> Event | None:
@@ -142,33 +142,33 @@ class ItemReader:
         index = self.index(item)
         if not more:
             return None
-        said = self._said.setdefault(index, [])
-        if said and self._parts.get(index) != part:
+        text = self._sent.setdefault(index, [])
+        if text and self._parts.get(index) != part:
             more = f"\n\n{more}"
         self._parts[index] = part
-        said.append(more)
+        text.append(more)
         return ReasoningDelta(index, more)
 
     def call(self, item: Any, call_id: str, name: str) -> Event | None:
         index = self.index(item)
-        if index in self._said:
+        if index in self._sent:
             return None
         self.called = True
-        self._said[index] = []
+        self._sent[index] = []
         return CallStarted(index, call_id, name)
 
     def arguments(self, item: Any, more: str) -> Event | None:
         index = self.index(item)
-        self._said.setdefault(index, []).append(more)
+        self._sent.setdefault(index, []).append(more)
         return ArgumentsDelta(index, more) if more else None
 
     def missing(self, item: Any, part: Any, whole: str) -> str:
         """The end of a text of which the beginning was told."""
-        pieces = self._said.get(self.index(item, part), [])
-        said = "".join(pieces)
+        pieces = self._sent.get(self.index(item, part), [])
+        text = "".join(pieces)
         if len(pieces) > 1:
-            pieces[:] = [said]  # the final state of the whole reply asks once more
-        return whole[len(said) :] if whole.startswith(said) else ""
+            pieces[:] = [text]  # the final state of the whole reply asks once more
+        return whole[len(text) :] if whole.startswith(text) else ""
 
     def settle(self, place: Any, item: Any) -> Iterator[Event]:
         """The final state of an item."""
@@ -181,10 +181,10 @@ class ItemReader:
     def _settled(self, place: Any, item: dict[str, Any]) -> Iterator[Event | None]:
         match item.get("type"):
             case "message":
-                told = tuple(self._texts.get(place, ()))
+                sent_parts = tuple(self._texts.get(place, ()))
                 for number, content in enumerate(item.get("content") or ()):
                     if isinstance(content, dict):
-                        part = told[number] if number < len(told) else ("untold", number)
+                        part = sent_parts[number] if number < len(sent_parts) else ("untold", number)
                         self.refused |= content.get("type") == "refusal"
                         whole = _text(content, "text") or _text(content, "refusal")
                         yield self.text(place, part, self.missing(place, part, whole))
@@ -197,15 +197,15 @@ class ItemReader:
                 yield self.arguments(place, self.missing(place, 0, whole))
             case "image_generation_call":
                 shown, index = _text(item, "result"), self.index(place)
-                if shown and index not in self._said:
-                    self._said[index] = []
+                if shown and index not in self._sent:
+                    self._sent[index] = []
                     yield MediaArrived(index, Media("image", _image_type(item), shown))
             case _:
                 yield from self._settled_other(place, item)
 
     def _settled_thought(self, place: Any, item: dict[str, Any]) -> Iterator[Event | None]:
         index = self.index(place)
-        if not self._said.get(index):
+        if not self._sent.get(index):
             for field in ("summary", "content"):
                 for number, part in enumerate(item.get(field) or ()):
                     if isinstance(part, dict):
@@ -270,8 +270,8 @@ def status_of(finish: FinishReason, raw: str) -> tuple[str, dict[str, str] | Non
 
 def _encode_block(block: Block, own: str, *, refused: bool) -> dict[str, Any] | Raw | None:
     match block:
-        case Text(said):
-            return opaque_block(block) or (message_item(own, said, refused=refused) if said else None)
+        case Text(text):
+            return opaque_block(block) or (message_item(own, text, refused=refused) if text else None)
         case Reasoning(thought, seal):
             return reasoning_item(own, thought, seal.payload if seal is not None else "")
         case ToolCall():
@@ -287,11 +287,11 @@ def _encode_block(block: Block, own: str, *, refused: bool) -> dict[str, Any] | 
             return None
 
 
-def message_item(own: str, said: str, *, refused: bool = False, status: str = "completed") -> dict[str, Any]:
-    part: dict[str, Any] = {"type": "output_text", "text": said, "annotations": [], "logprobs": []}
+def message_item(own: str, text: str, *, refused: bool = False, status: str = "completed") -> dict[str, Any]:
+    part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     if refused:
-        part = {"type": "refusal", "refusal": said}
-    content = [part] if said else []
+        part = {"type": "refusal", "refusal": text}
+    content = [part] if text else []
     return {"type": "message", "id": f"msg_{own}", "status": status, "role": "assistant", "content": content}
 
 

@@ -88,8 +88,8 @@ def _encode_model(step: ModelStep, index: int, opaque: OpaqueBlockFilter, encode
 def _encode_output(completion: Completion) -> str | list[wire.Part]:
     if not completion.media:
         return completion.text
-    said: list[wire.Part] = [wire.InputText(completion.text)] if completion.text else []
-    return said + [_encode_media(media) for media in completion.media]
+    content: list[wire.Part] = [wire.InputText(completion.text)] if completion.text else []
+    return content + [_encode_media(media) for media in completion.media]
 
 
 def _encode_shown(blocks: tuple[Text | Media, ...]) -> str | list[wire.Part]:
@@ -101,8 +101,8 @@ def _encode_shown(blocks: tuple[Text | Media, ...]) -> str | list[wire.Part]:
 
 def _encode_block(block: Text | Media) -> wire.Part:
     match block:
-        case Text(said):
-            return opaque_block(block) or wire.InputText(said)
+        case Text(content):
+            return opaque_block(block) or wire.InputText(content)
         case Media():
             return _encode_media(block)
         case _:
@@ -138,8 +138,8 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
 def _decode_instructions(value: Any) -> str:
     if not isinstance(value, list):
         return text(value, "instructions")
-    said = [record(item, f"instructions[{index}]").get("content") for index, item in enumerate(value)]
-    return "\n\n".join(item if isinstance(item, str) else json_of(item) for item in said)
+    content = [record(item, f"instructions[{index}]").get("content") for index, item in enumerate(value)]
+    return "\n\n".join(item if isinstance(item, str) else json_of(item) for item in content)
 
 
 def _grouped(given: list[Any], origin: Origin) -> Iterator[Message]:
@@ -148,13 +148,13 @@ def _grouped(given: list[Any], origin: Origin) -> Iterator[Message]:
     run: list[Block] = []
     for index, item in enumerate(given):
         path = f"input[{index}]"
-        told = record(item, path)
-        who, blocks = _decode_item(told, path, origin)
+        fields = record(item, path)
+        who, blocks = _decode_item(fields, path, origin)
         if run and (who != speaker or who == "user"):
             yield _message(speaker, run, origin)
             run = []
         if who == "user":
-            instruction = told.get("role") in ("system", "developer")
+            instruction = fields.get("role") in ("system", "developer")
             yield Message("user", tuple(blocks), instruction=instruction)
         else:
             speaker = who
@@ -273,8 +273,8 @@ def _decode_part(part: dict[str, Any], path: str, keeper: Origin | None) -> Text
 def _as_words(item: dict[str, Any]) -> str:
     """What we have no block for, in words: the provider's own tools, files it keeps."""
     hidden = ("type", "id", "status", "encrypted_content")
-    told = {key: value for key, value in item.items() if key not in hidden}
-    return f"[{item.get('type')}: {json_of(told)}]"
+    fields = {key: value for key, value in item.items() if key not in hidden}
+    return f"[{item.get('type')}: {json_of(fields)}]"
 
 
 def _decode_tools(value: Any) -> Iterator[ToolSpec]:
@@ -298,11 +298,11 @@ def _decode_tools(value: Any) -> Iterator[ToolSpec]:
 def _as_function(tool: dict[str, Any]) -> dict[str, Any]:
     """A tool that takes free text is a function of one text."""
     grammar = tool.get("format")
-    told = tool.get("description") or ""
+    fields = tool.get("description") or ""
     if isinstance(grammar, dict) and grammar.get("definition"):
-        told = f"{told}\nThe input follows this grammar:\n{grammar['definition']}"
+        fields = f"{fields}\nThe input follows this grammar:\n{grammar['definition']}"
     schema = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-    return {"name": tool.get("name"), "description": told, "parameters": schema}
+    return {"name": tool.get("name"), "description": fields, "parameters": schema}
 
 
 _OWN_FIELDS = frozenset(

@@ -98,12 +98,12 @@ class _Settings(RequestSettings):
         schema, native = self.options.response_schema, self.extra.get("text")
         config = dict(native) if isinstance(native, dict) else {}
         if schema is not None and "format" not in config:
-            said = ensure_json_safe(schema)
+            safe = ensure_json_safe(schema)
             config["format"] = {
                 "type": "json_schema",
                 "name": "answer",
-                "schema": said,
-                "strict": is_strict(said),
+                "schema": safe,
+                "strict": is_strict(safe),
             }
         if config:
             self.body["text"] = config
@@ -112,11 +112,11 @@ class _Settings(RequestSettings):
 
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
         own = [tool for tool in self.extra.get("tools") or () if isinstance(tool, dict)]
-        spelled = [*(self._tool(index, tool) for index, tool in enumerate(tools)), *own]
-        if not spelled:
+        encoded = [*(self._tool(index, tool) for index, tool in enumerate(tools)), *own]
+        if not encoded:
             self.takes(())
             return
-        self.body["tools"] = spelled
+        self.body["tools"] = encoded
         self.body["tool_choice"] = self._choice()
         if self.options.parallel_calls is not None:
             self.body["parallel_tool_calls"] = self.options.parallel_calls
@@ -126,14 +126,14 @@ class _Settings(RequestSettings):
         strict = bool(tool.strict) and is_strict(schema)
         if tool.strict and not strict:
             self.note("option_not_sent", f"tools[{index}].strict", "the schema is not closed everywhere")
-        spelled: dict[str, Any] = {
+        encoded: dict[str, Any] = {
             "type": "function",
             "name": self.tool_name(tool.name),
         }
         if tool.description:
-            spelled["description"] = encodable(tool.description)
+            encoded["description"] = encodable(tool.description)
         # RESP-31: left unsaid, the provider would try to be strict.
-        return {**spelled, "parameters": schema, "strict": strict}
+        return {**encoded, "parameters": schema, "strict": strict}
 
     def _choice(self) -> Any:
         choice = self.tool_choice()
@@ -205,8 +205,8 @@ def _decode_extra(body: Mapping[str, Any], reasoning: dict[str, Any]) -> dict[st
     if reasoning.keys() - {"effort"}:
         extra["reasoning"] = reasoning
     # Said anew in every request of ours, or what holds when nothing is said.
-    for name, usual in (("store", False), ("include", [SEALED]), ("text", {"format": {"type": "text"}})):
-        if extra.get(name) == usual:
+    for name, default in (("store", False), ("include", [SEALED]), ("text", {"format": {"type": "text"}})):
+        if extra.get(name) == default:
             del extra[name]
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and _decode_choice(choice) is None:

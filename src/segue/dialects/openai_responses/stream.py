@@ -188,7 +188,7 @@ class _Item:
         self.closed = False
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         return "".join(self.pieces)
 
     @property
@@ -199,12 +199,12 @@ class _Item:
         if self.kind == "kept":
             return msgspec.Raw(self.sealed)
         if self.kind == "text":
-            return message_item(self.own, self.said, refused=refused)
+            return message_item(self.own, self.text, refused=refused)
         if self.kind == "reasoning":
-            return reasoning_item(self.own, self.said, self.sealed)
+            return reasoning_item(self.own, self.text, self.sealed)
         if self.kind == "image":
             return image_item(self.own, self.media)
-        return call_item(self.own, self.call_id, self.name, self.said or "{}")
+        return call_item(self.own, self.call_id, self.name, self.text or "{}")
 
     def beginning(self) -> dict[str, Any] | msgspec.Raw:
         if self.kind == "kept":
@@ -252,7 +252,7 @@ class ReplyEncoder:
             case Failed(error):
                 return self._fail(error_object(error)[1])
             case _:
-                return self._begin() + self._say(event)
+                return self._begin() + self._encode(event)
 
     def close(self) -> bytes:
         if self._over:
@@ -272,8 +272,8 @@ class ReplyEncoder:
     def _fail(self, error: dict[str, Any]) -> bytes:
         self._over = True
         output = [item.state() for item in self._items.values()]
-        told = {"code": error["code"] or "server_error", "message": error["message"]}
-        response = self._response("failed", output=output, error=told)
+        fields = {"code": error["code"] or "server_error", "message": error["message"]}
+        response = self._response("failed", output=output, error=fields)
         return b"".join(
             (
                 self._begin(),
@@ -294,7 +294,7 @@ class ReplyEncoder:
             "response.in_progress", response=response
         )
 
-    def _say(self, event: Event) -> bytes:
+    def _encode(self, event: Event) -> bytes:
         match event:
             case TextDelta(index, text):
                 return self._delta(index, "text", text)
@@ -333,14 +333,14 @@ class ReplyEncoder:
         item.pieces.append(text)
         place = {"item_id": item.id, "output_index": item.index}
         if item.kind == "text":
-            said = self._frame(
+            sent = self._frame(
                 "response.output_text.delta", **place, content_index=0, delta=text, logprobs=[]
             )
         elif item.kind == "reasoning":
-            said = self._frame("response.reasoning_summary_text.delta", **place, summary_index=0, delta=text)
+            sent = self._frame("response.reasoning_summary_text.delta", **place, summary_index=0, delta=text)
         else:
-            said = self._frame("response.function_call_arguments.delta", **place, delta=text)
-        return opened + begun + said
+            sent = self._frame("response.function_call_arguments.delta", **place, delta=text)
+        return opened + begun + sent
 
     def _open(self, index: int, kind: _Kind, call_id: str = "", name: str = "", sealed: str = "") -> bytes:
         if index in self._items:
@@ -357,36 +357,36 @@ class ReplyEncoder:
             return b""
         item.closed = True
         place = {"item_id": item.id, "output_index": item.index}
-        said = item.said
+        text = item.text
         ending = b""
         if item.kind == "call":
             ending = self._frame(
-                "response.function_call_arguments.done", **place, name=item.name, arguments=said or "{}"
+                "response.function_call_arguments.done", **place, name=item.name, arguments=text or "{}"
             )
         elif item.pieces and item.kind == "text":
             ending = self._frame(
-                "response.output_text.done", **place, content_index=0, text=said, logprobs=[]
+                "response.output_text.done", **place, content_index=0, text=text, logprobs=[]
             )
-            ending += self._part(item, "done", said)
+            ending += self._part(item, "done", text)
         elif item.pieces:
-            ending = self._frame("response.reasoning_summary_text.done", **place, summary_index=0, text=said)
-            ending += self._part(item, "done", said)
+            ending = self._frame("response.reasoning_summary_text.done", **place, summary_index=0, text=text)
+            ending += self._part(item, "done", text)
         done = self._frame("response.output_item.done", output_index=item.index, item=item.state())
         return ending + done
 
-    def _part(self, item: _Item, what: str, said: str) -> bytes:
+    def _part(self, item: _Item, what: str, text: str) -> bytes:
         place = {"item_id": item.id, "output_index": item.index}
         if item.kind == "text":
-            part = {"type": "output_text", "text": said, "annotations": [], "logprobs": []}
+            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
             return self._frame(f"response.content_part.{what}", **place, content_index=0, part=part)
-        thought = {"type": "summary_text", "text": said}
+        thought = {"type": "summary_text", "text": text}
         return self._frame(f"response.reasoning_summary_part.{what}", **place, summary_index=0, part=thought)
 
     def _frame(self, kind: str, **fields: Any) -> bytes:
-        told = {"type": kind, "sequence_number": self._sequence, **fields}
+        fields = {"type": kind, "sequence_number": self._sequence, **fields}
         self._sequence += 1
-        return sse.encode(wire.ENCODER.encode(told), kind)
+        return sse.encode(wire.ENCODER.encode(fields), kind)
 
 
 def _is_whole(item: _Item) -> bool:
-    return not item.closed and (item.kind != "call" or is_object_text(item.said))
+    return not item.closed and (item.kind != "call" or is_object_text(item.text))

@@ -136,11 +136,11 @@ def call_of(item: dict[str, Any]) -> tuple[str, str, Any] | None:
     if known is None or _runs_there(item):
         return None
     name, given = known
-    told, call_id = item.get("name"), item.get("call_id")
+    own_name, call_id = item.get("name"), item.get("call_id")
     arguments = {given: item.get(given)} if given == "input" else item.get(given)
     return (
         call_id if isinstance(call_id, str) else "",
-        told if isinstance(told, str) and told else name,
+        own_name if isinstance(own_name, str) and own_name else name,
         arguments,
     )
 

@@ -35,14 +35,14 @@ _KIMI_REFUSED = frozenset(
     | {"unevaluatedItems", "unevaluatedProperties"}
 )
 _KIMI_DEPTH, _KIMI_PROPERTIES, _KIMI_BRANCHES, _KIMI_VALUES = 5, 100, 10, 500
-_UNTOLD = frozenset(
+_HARMLESS = frozenset(
     {"$schema", "$id", "$comment", "$anchor", "title", "examples", "readOnly", "writeOnly", "deprecated"}
 )
 """Keywords whose loss changes nothing about which arguments are right."""
 _OPEN = ["string", "number", "boolean", "object", "array", "null"]
 
 
-def _remembered(say: Callable[[Any], tuple[Schema, list[str]]]) -> Callable[[Any], tuple[Schema, list[str]]]:
+def _cached(write: Callable[[Any], tuple[Schema, list[str]]]) -> Callable[[Any], tuple[Schema, list[str]]]:
     """The same tools are offered again with every request: their schemas are worked out once.
 
     What is given back is the caller's as far as its outermost object goes; what lies inside is shared.
@@ -50,63 +50,65 @@ def _remembered(say: Callable[[Any], tuple[Schema, list[str]]]) -> Callable[[Any
 
     @lru_cache(maxsize=512)
     def known(data: bytes) -> tuple[Schema, list[str]]:
-        return say(msgspec.json.decode(data))
+        return write(msgspec.json.decode(data))
 
-    @wraps(say)
-    def said(schema: Any) -> tuple[Schema, list[str]]:
+    @wraps(write)
+    def written(schema: Any) -> tuple[Schema, list[str]]:
         try:
             data = _ENCODER.encode(schema)
-            spoken, notes = known(data) if len(data) < _WORTH_REMEMBERING else say(schema)
+            written, notes = known(data) if len(data) < _WORTH_REMEMBERING else write(schema)
         except (msgspec.DecodeError, TypeError, ValueError, OverflowError, RecursionError):
-            spoken, notes = say(schema)  # no JSON: what can be said of it is worked out from the value itself
-        return dict(spoken), list(notes)
+            written, notes = write(
+                schema
+            )  # no JSON: what can be said of it is worked out from the value itself
+        return dict(written), list(notes)
 
-    return said
+    return written
 
 
-@_remembered
+@_cached
 def object_root(schema: Any) -> tuple[Schema, list[str]]:
     """For OpenAI and Mistral: valid in drafts 7 and 2020-12, an object at the root, no combinator beside it."""
     read, notes = tidied(schema)
     return as_object(read, notes), notes
 
 
-@_remembered
+@_cached
 def anthropic(schema: Any) -> tuple[Schema, list[str]]:
     """The same, with the keys that Anthropic takes."""
-    spoken, notes = object_root(schema)
-    refused = [name for name in spoken["properties"] if not _ANTHROPIC_KEY.fullmatch(name)]
+    written, notes = object_root(schema)
+    refused = [name for name in written["properties"] if not _ANTHROPIC_KEY.fullmatch(name)]
     if refused:
         notes += [f"properties.{name}: the target refuses this name" for name in refused]
-        spoken["properties"] = {
-            name: held for name, held in spoken["properties"].items() if name not in refused
+        written["properties"] = {
+            name: held for name, held in written["properties"].items() if name not in refused
         }
-        spoken["required"] = [name for name in spoken.get("required", ()) if name not in refused]
-    return spoken, notes
+        written["required"] = [name for name in written.get("required", ()) if name not in refused]
+    return written, notes
 
 
-@_remembered
+@_cached
 def gemini(schema: Any) -> tuple[Schema, list[str]]:
     """The 22 keywords of `parameters` (GEM-28, GEM-30). Empty where there are no arguments: leave it out then."""
     read, notes = inlined(schema)
     root = as_object(read, notes)
-    return (_Gemini(notes).say(root, "") if root["properties"] else {}), notes
+    return (_Gemini(notes).write(root, "") if root["properties"] else {}), notes
 
 
-@_remembered
+@_cached
 def kimi(schema: Any) -> tuple[Schema, list[str]]:
     """Moonshot's flavour (KIM-14, KIM-15)."""
     read, notes = inlined(schema)
-    return _Kimi(notes).say(as_object(read, notes), "", 0), notes
+    return _Kimi(notes).write(as_object(read, notes), "", 0), notes
 
 
-@_remembered
+@_cached
 def ollama(schema: Any) -> tuple[Schema, list[str]]:
     """What Ollama keeps of a schema (OLL-17); the rest is told in the descriptions."""
     read, notes = inlined(schema)
     root = as_object(read, notes)
-    spoken = _Ollama(notes).say(root, "")
-    return {"type": "object", "properties": {}, **spoken}, notes
+    written = _Ollama(notes).write(root, "")
+    return {"type": "object", "properties": {}, **written}, notes
 
 
 def _simple(node: Schema, path: str, notes: list[str]) -> Schema:
@@ -171,7 +173,7 @@ def _is_of(value: Any, kinds: list[str]) -> bool:
     return kind in kinds or (kind == "integer" and "number" in kinds)
 
 
-def _said_required(node: Schema, path: str, notes: list[str]) -> None:
+def _keep_known_required(node: Schema, path: str, notes: list[str]) -> None:
     """Only properties that are told may be required (GEM-30, KIM-15)."""
     if "required" not in node:
         return
@@ -185,23 +187,23 @@ def _said_required(node: Schema, path: str, notes: list[str]) -> None:
 
 
 def _reduced(
-    node: Schema, allowed: frozenset[str], path: str, notes: list[str], words: tuple[str, ...] = ()
+    node: Schema, allowed: frozenset[str], path: str, notes: list[str], remarks: tuple[str, ...] = ()
 ) -> Schema:
     """What the target has a keyword for; a plain constraint that it has none for goes into the description."""
     kept: Schema = {}
     for key, value in node.items():
         if key in allowed:
             kept[key] = value
-        elif key in _UNTOLD or (key.startswith(("additional", "unevaluated")) and value in (True, {})):
+        elif key in _HARMLESS or (key.startswith(("additional", "unevaluated")) and value in (True, {})):
             continue
         elif isinstance(value, str | int | float) and not key.startswith(("additional", "unevaluated")):
-            words = (*words, f"{key}: {json.dumps(value, ensure_ascii=False)}")
+            remarks = (*remarks, f"{key}: {json.dumps(value, ensure_ascii=False)}")
             notes.append(f"{path or 'root'}: {key} is told in the description")
         else:
             notes.append(f"{path or 'root'}: {key} cannot be said")
-    if words and "description" in allowed:
+    if remarks and "description" in allowed:
         described = kept.get("description", "")
-        kept["description"] = f"{described} ({'; '.join(words)})".strip()
+        kept["description"] = f"{described} ({'; '.join(remarks)})".strip()
     return kept
 
 
@@ -215,7 +217,7 @@ class _Gemini:
     def __init__(self, notes: list[str]) -> None:
         self.notes = notes
 
-    def say(self, node: Any, path: str) -> Schema:
+    def write(self, node: Any, path: str) -> Schema:
         if not isinstance(node, dict):
             return {}
         node = _simple(node, path, self.notes)
@@ -230,35 +232,35 @@ class _Gemini:
             node["type"] = named[0]
         if len(named) < len(kinds):
             node["nullable"] = True
-        return self._said(node, path)
+        return self._written(node, path)
 
     def _choice(self, branches: list[Schema], path: str) -> Schema:
         """A choice stands alone, without keywords beside it; "or nothing" is a flag of each branch."""
         real = [branch for branch in branches if branch.get("type") != "null"]
-        said = [self.say(branch, path) for branch in real]
+        written = [self.write(branch, path) for branch in real]
         if len(real) < len(branches):
-            said = [{**branch, "nullable": True} for branch in said] or [{"nullable": True}]
-        return said[0] if len(said) == 1 else {"anyOf": said}
+            written = [{**branch, "nullable": True} for branch in written] or [{"nullable": True}]
+        return written[0] if len(written) == 1 else {"anyOf": written}
 
-    def _said(self, node: Schema, path: str) -> Schema:
-        words = self._values(node)
+    def _written(self, node: Schema, path: str) -> Schema:
+        remarks = self._values(node)
         allowed = GEMINI_KEYWORDS
         if node.get("format", "enum") not in _GEMINI_FORMATS:
             allowed = allowed - {"format"}
-        if words:
+        if remarks:
             self.notes.append(f"{path or 'root'}: the values of enum are told in the description")
-        said = _reduced(node, allowed, path, self.notes, words)
-        if "properties" in said:
-            said["properties"] = {
-                name: self.say(held, f"{path}.{name}" if path else name)
-                for name, held in said["properties"].items()
+        written = _reduced(node, allowed, path, self.notes, remarks)
+        if "properties" in written:
+            written["properties"] = {
+                name: self.write(held, f"{path}.{name}" if path else name)
+                for name, held in written["properties"].items()
             }
-        if said.get("type") == "array":
-            said["items"] = self.say(said.get("items"), f"{path}[]") or {"type": "string"}
-        elif "items" in said:
-            del said["items"]
-        _said_required(said, path, self.notes)
-        return said
+        if written.get("type") == "array":
+            written["items"] = self.write(written.get("items"), f"{path}[]") or {"type": "string"}
+        elif "items" in written:
+            del written["items"]
+        _keep_known_required(written, path, self.notes)
+        return written
 
     def _values(self, node: Schema) -> tuple[str, ...]:
         """An `enum` lists texts, none of them empty; other values are given back in words."""
@@ -294,7 +296,7 @@ class _Kimi:
         self.properties = _KIMI_PROPERTIES
         self.values = _KIMI_VALUES
 
-    def say(self, node: Any, path: str, depth: int) -> Schema:
+    def write(self, node: Any, path: str, depth: int) -> Schema:
         node = _simple(node, path, self.notes) if isinstance(node, dict) else {}
         for keyword in sorted(_KIMI_REFUSED & node.keys()):
             del node[keyword]
@@ -307,25 +309,25 @@ class _Kimi:
         if "properties" in node:
             node["properties"] = self._properties(node["properties"], path, depth)
         if "items" in node:
-            node["items"] = self.say(node["items"], f"{path}[]", depth)
+            node["items"] = self.write(node["items"], f"{path}[]", depth)
         if isinstance(node.get("additionalProperties"), dict):
             extra = node["additionalProperties"]
-            node["additionalProperties"] = self.say(extra, f"{path}.*", depth) if extra else True
+            node["additionalProperties"] = self.write(extra, f"{path}.*", depth) if extra else True
         if "required" in node and "properties" not in node:
             node["properties"] = {}
-        _said_required(node, path, self.notes)
-        return {key: value for key, value in node.items() if key not in _UNTOLD or key == "title"}
+        _keep_known_required(node, path, self.notes)
+        return {key: value for key, value in node.items() if key not in _HARMLESS or key == "title"}
 
     def _choice(self, node: Schema, path: str, depth: int) -> Schema:
         """The type stands in the branches, and nothing but words beside them."""
-        words: Schema = {key: node[key] for key in ("title", "description") if key in node}
+        remarks: Schema = {key: node[key] for key in ("title", "description") if key in node}
         branches = _branches(
             {key: value for key, value in node.items() if key not in ANNOTATIONS}, path, self.notes
         )
         if len(branches) > _KIMI_BRANCHES:
             self.notes.append(f"{path or 'root'}: more than {_KIMI_BRANCHES} alternatives, left open")
-            return {"type": _OPEN, **words}
-        return {"anyOf": [self.say(branch, path, depth) for branch in branches], **words}
+            return {"type": _OPEN, **remarks}
+        return {"anyOf": [self.write(branch, path, depth) for branch in branches], **remarks}
 
     def _values(self, node: Schema, kinds: list[str], path: str) -> None:
         if "enum" not in node:
@@ -340,7 +342,7 @@ class _Kimi:
             node["enum"] = values
 
     def _properties(self, named: Schema, path: str, depth: int) -> Schema:
-        said: Schema = {}
+        written: Schema = {}
         for name, held in named.items():
             place = f"{path}.{name}" if path else name
             if name in _KIMI_RESERVED:
@@ -349,24 +351,24 @@ class _Kimi:
                 self.notes.append(f"{place}: too deep or too many properties, left out")
             else:
                 self.properties -= 1
-                said[name] = self.say(held, place, depth + 1)
-        return said
+                written[name] = self.write(held, place, depth + 1)
+        return written
 
 
 class _Ollama:
     def __init__(self, notes: list[str]) -> None:
         self.notes = notes
 
-    def say(self, node: Any, path: str) -> Schema:
+    def write(self, node: Any, path: str) -> Schema:
         node = _simple(node, path, self.notes) if isinstance(node, dict) else {}
-        said = _reduced(node, _OLLAMA, path, self.notes)
-        if "anyOf" in said:
-            said["anyOf"] = [self.say(branch, path) for branch in said["anyOf"]]
-        if "properties" in said:
-            said["properties"] = {
-                name: self.say(held, f"{path}.{name}" if path else name)
-                for name, held in said["properties"].items()
+        written = _reduced(node, _OLLAMA, path, self.notes)
+        if "anyOf" in written:
+            written["anyOf"] = [self.write(branch, path) for branch in written["anyOf"]]
+        if "properties" in written:
+            written["properties"] = {
+                name: self.write(held, f"{path}.{name}" if path else name)
+                for name, held in written["properties"].items()
             }
-        if "items" in said:
-            said["items"] = self.say(said["items"], f"{path}[]")
-        return said
+        if "items" in written:
+            written["items"] = self.write(written["items"], f"{path}[]")
+        return written
