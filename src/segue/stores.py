@@ -11,10 +11,11 @@ _HOMES = {
     ),
     "segue.sessions.entry_codec": "EncodedEntry decode_entry encode_entry",
     "segue.sessions.journal": "Journal fork",
+    "segue.sessions.leases.lease": "Lease",
     "segue.sessions.leases.owners": "Owner",
     "segue.sessions.stores.jsonl": "JsonlStore",
     "segue.sessions.stores.memory": "MemoryStore",
     "segue.sessions.stores.sqlite": "SQLiteStore",
-    "segue.sessions.stores.store": "Lease SessionInfo Store",
+    "segue.sessions.stores.store": "SessionInfo Store",
 }
 __all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

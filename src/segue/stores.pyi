@@ -3,11 +3,12 @@
 from segue.sessions.entries import Adopted, CallBegun, CallEnded, CallsScheduled, Compacted, Entry, Link, ModelReplied, NoteAdded, Record, Rewound, SessionStarted, SettingsChanged, Switched, ToolsAnswered, TurnEnded, TurnResumed, UserSaid
 from segue.sessions.entry_codec import EncodedEntry, decode_entry, encode_entry
 from segue.sessions.journal import Journal, fork
+from segue.sessions.leases.lease import Lease
 from segue.sessions.leases.owners import Owner
 from segue.sessions.stores.jsonl import JsonlStore
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.sqlite import SQLiteStore
-from segue.sessions.stores.store import Lease, SessionInfo, Store
+from segue.sessions.stores.store import SessionInfo, Store
 
 __all__ = [
     "Adopted",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from segue.sessions.leases.lease import LEASE_SECONDS
 from segue.sessions.stores.jsonl import JsonlStore
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.sqlite import SQLiteStore
-from segue.sessions.stores.store import LEASE_SECONDS, Store
+from segue.sessions.stores.store import Store
 
 DURABLE = ("sqlite", "jsonl")
 KINDS = ("memory", *DURABLE)

@@ -29,9 +29,9 @@ from segue.sessions.entries import (
 )
 from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.journal import Journal, fork, replay
+from segue.sessions.leases.lease import Lease
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.sqlite import SQLiteStore
-from segue.sessions.stores.store import Lease
 from sessions.stores_under_test import KINDS, open_store
 
 

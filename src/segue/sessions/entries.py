@@ -54,7 +54,7 @@ class Adopted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="adopte
 
 @final
 class UserSaid(Struct, frozen=True, omit_defaults=True, tag="user_said"):
-    """The user said something; a turn begins."""
+    """The user sent a message; a turn begins."""
 
     message: Message
     model: str = ""
@@ -63,7 +63,7 @@ class UserSaid(Struct, frozen=True, omit_defaults=True, tag="user_said"):
 
 @final
 class NoteAdded(Struct, frozen=True, omit_defaults=True, tag="note_added"):
-    """The runtime told the model something in the user's place, in the middle of a turn."""
+    """The runtime sent the model a note as the user, in the middle of a turn."""
 
     message: Message
 
@@ -121,7 +121,7 @@ class TurnEnded(Struct, frozen=True, omit_defaults=True, tag="turn_ended"):
 
 @final
 class TurnResumed(Struct, frozen=True, omit_defaults=True, tag="turn_resumed"):
-    """The last turn, which had ended without its whole answer, goes on where it stopped."""
+    """The last turn, which had ended without its whole answer, was resumed."""
 
     model: str = ""
 
@@ -158,7 +158,7 @@ class Rewound(Struct, frozen=True, tag="rewound"):
 
 @final
 class SettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="settings_changed"):
-    """Title, system prompt or options are others now; what is not given stays."""
+    """Title, system prompt or options changed; None: unchanged."""
 
     title: str | None = None
     system: str | None = None

@@ -1,6 +1,6 @@
 """Entries as JSON, one object each, and back.
 
-What a program can build and JSON cannot say (cycles, bytes, NaN) is written in a form it can, as in documents.
+What a program can build and JSON cannot hold (cycles, bytes, NaN) is written in a form it can, as in documents.
 Headers and keys in a request's own fields belong to the provider, not to the session: they are never written.
 """
 
@@ -62,12 +62,12 @@ class EncodedEntry(Struct, Generic[E_co], frozen=True):
 
 def encode_entry(entry: Entry) -> bytes:
     """An entry as one line of JSON."""
-    sayable = _sayable(entry)
+    plain = _encodable(entry)
     try:
-        return _ENCODER.encode(sayable)
+        return _ENCODER.encode(plain)
     except UnicodeEncodeError:
-        # Lone surrogates: the standard library can say them, in escapes.
-        return json.dumps(msgspec.to_builtins(sayable), separators=(",", ":")).encode()
+        # Lone surrogates: the standard library writes them as escapes.
+        return json.dumps(msgspec.to_builtins(plain), separators=(",", ":")).encode()
 
 
 def decode_entry(body: bytes | str) -> Entry:
@@ -95,8 +95,8 @@ def _decode_slowly(body: bytes | str) -> Entry:
 _KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(Entry))
 
 
-def _sayable(entry: Entry) -> Entry:
-    """The entry without values that JSON cannot say, and without what nobody but a provider may know."""
+def _encodable(entry: Entry) -> Entry:
+    """The entry without values that JSON cannot hold, and without secrets."""
     changed: dict[str, Any] = {}
     match entry:
         case UserSaid(message) | NoteAdded(message) | ModelReplied(message):

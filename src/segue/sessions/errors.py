@@ -1,4 +1,4 @@
-"""What stores and journals refuse, in words: what, where, why, and how to go on."""
+"""The errors of stores and journals: what, where, why, and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def busy(session: str, holder: Owner, since: float) -> JournalError:
         f'Session "{session}" is open in process {holder.pid} on {holder.host or "an unknown host"}, since {when}.',
         code="session_busy",
         path=session,
-        hint="Close it there, take it over with --take-over, or go on in a copy with --fork.",
+        hint="Close it there, take it over with --take-over, or continue in a copy with --fork.",
     )
 
 
@@ -26,7 +26,7 @@ def fenced(session: str) -> JournalError:
         f'Session "{session}" was taken over by somebody else; nothing more is written from here.',
         code="fenced",
         path=session,
-        hint="Resume it again with --take-over, or go on in a copy with --fork.",
+        hint="Resume it again with --take-over, or continue in a copy with --fork.",
     )
 
 
@@ -35,7 +35,7 @@ def unknown_session(session: str) -> JournalError:
         f'There is no session "{session}".',
         code="unknown_session",
         path=session,
-        hint="List the sessions there are: segue sessions.",
+        hint="List the sessions: segue sessions list.",
     )
 
 
@@ -77,7 +77,7 @@ def newer_entry(kind: str) -> JournalError:
 
 def damaged(place: str, why: str) -> JournalError:
     return JournalError(
-        f"What is written there is no entry: {why}.",
+        f"This is not a journal entry: {why}.",
         code="damaged",
         path=place,
         hint="Nothing was changed. Restore it from a copy, or export what can be read.",

@@ -1,4 +1,4 @@
-"""A session for elsewhere: our document, any provider's request, a page for people, or the journal itself."""
+"""A session exported: as our document, any provider's request, a page for people, or the journal itself."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def as_document(state: State, tools: tuple[ToolSpec, ...] = ()) -> bytes:
 
 
 def as_request(state: State, to: str, *, model: str = "", tools: tuple[ToolSpec, ...] = ()) -> Converted:
-    """The request that would say it all to a provider of the dialect `to`; `model` as the provider calls it."""
+    """The whole session as a request in the dialect `to`; `model` as the provider calls it."""
     to = target_name(to)
     if to == CONVERSATION:
         raise UsageError(

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 @final
 class History(Struct, frozen=True, kw_only=True):
-    """What a file holds of a conversation, in our words."""
+    """The conversation in a file, in our form."""
 
     adopted: Adopted
     title: str = ""
     model: str = ""
-    """`provider/model` where the file says it so."""
+    """`provider/model` if the file has it so."""
     options: Options = Options()
     repairs: tuple[Repair, ...] = ()
-    """What was set right in taking it in."""
+    """What was repaired on the way."""
 
 
 async def import_session(
@@ -46,7 +46,7 @@ async def import_session(
     directory: str = "",
     source: str = "",
 ) -> tuple[Journal, History]:
-    """A new session that begins with what a file holds. `source` says where it is from, `model` who answers next."""
+    """A new session that begins with what a file holds. `source`: where it is from; `model`: who answers next."""
     history = read_history(data, dialect)
     started = SessionStarted(
         model=model or history.model,
@@ -65,7 +65,7 @@ def read_history(data: bytes, dialect: str = AUTO) -> History:
     history = (_read_journal(data) if dialect == AUTO else None) or _read_source(data, dialect)
     if not history.adopted.conversation.messages:
         raise UsageError(
-            "There is no message in it.", code="nothing_to_import", hint="Check that it is the right file."
+            "The file holds no message.", code="nothing_to_import", hint="Check that it is the right file."
         )
     return history
 
@@ -88,7 +88,7 @@ def _read_source(data: bytes, dialect: str) -> History:
 
 
 def _read_journal(data: bytes) -> History | None:
-    """Our own journal as lines; nothing if it is something else."""
+    """Our own journal as lines; None if it is something else."""
     lines = [line for line in data.splitlines() if line.strip()]
     if not lines or b'"entry"' not in lines[0]:
         return None
@@ -105,7 +105,7 @@ def _read_journal(data: bytes) -> History | None:
             if number == len(lines):
                 break  # cut off
             raise JournalError(
-                "A line is no entry of a session.",
+                "A line is not an entry of a session.",
                 code="damaged",
                 path=f"line {number}",
                 hint="Check that the file is whole.",

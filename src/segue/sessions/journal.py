@@ -1,4 +1,4 @@
-"""One session while it is open: what its writer may do with it."""
+"""One open session: what its writer may do with it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from segue.errors import JournalError, UsageError
 from segue.sessions import errors
 from segue.sessions.entries import Adopted, Entry, Link, Rewound, SessionStarted, SettingsChanged
 from segue.sessions.entry_codec import EncodedEntry
+from segue.sessions.leases.lease import RENEW_SECONDS, Lease
 from segue.sessions.leases.owners import this_process
 from segue.sessions.recovery import closing_entries
 from segue.sessions.state import State, replay
-from segue.sessions.stores.store import RENEW_SECONDS, Lease, Store
 from segue.sessions.validation import refuse_misfits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+
+    from segue.sessions.stores.store import Store
 
 __all__ = ["Journal", "State", "fork", "new_session_id", "replay", "this_process"]
 
@@ -82,7 +84,7 @@ class Journal:
 
     @asynccontextmanager
     async def hold(self, every: float = RENEW_SECONDS) -> AsyncIterator[Self]:
-        """Keep the lease alive while the block runs. When it is lost all the same, `fenced` says so."""
+        """Keep the lease alive while the block runs. If it is lost all the same, `fenced` is true."""
         beating = asyncio.ensure_future(self._beat(every))
         try:
             yield self
@@ -91,23 +93,23 @@ class Journal:
             await _outlast(beating)
 
     async def close_turn(self) -> None:
-        """End a turn that was left open, as its own process would have ended it when it was told to stop."""
+        """End a turn that was left open, as its own process would have ended it when cancelled."""
         if entries := closing_entries(self.state):
             await self.append(*entries)
 
     async def undo(self) -> None:
-        """Take the last turn back. What it did to the world stays done."""
+        """Undo the last turn. What its tools did stays done."""
         await self._rewind(self.state.undo_to, "undo")
 
     async def redo(self) -> None:
-        """Bring back what was undone last, unless another turn began since."""
+        """Redo what was undone last, unless another turn began since."""
         await self._rewind(self.state.redo_to, "redo")
 
     async def rename(self, title: str) -> None:
         await self.append(SettingsChanged(title=title))
 
     async def fork(self, *, at: int | None = None, session: str = "") -> Journal:
-        """A new session that begins with what was said here, up to the boundary `at`. This one goes on as it is."""
+        """A new session with the conversation of this one, up to the boundary `at`. This one stays as it is."""
         return await fork(self.store, self.session, at=at, session_id=session)
 
     async def close(self) -> None:
@@ -175,7 +177,7 @@ class Journal:
 
 
 async def fork(store: Store, session: str, *, at: int | None = None, session_id: str = "") -> Journal:
-    """A new session that begins with what was said in another, which may be open elsewhere.
+    """A new session with the conversation of another, which may be open elsewhere.
 
     A turn that runs there has no end here: the copy has it cancelled.
     """
@@ -210,7 +212,7 @@ def new_session_id() -> str:
 
 
 async def _outlast(task: asyncio.Future[None]) -> None:
-    """Wait until a task is over, however often we are told to stop; what became of it is no matter here."""
+    """Wait until a task is over, however often we are cancelled; its result does not matter here."""
     while not task.done():
         try:
             await asyncio.wait((task,))

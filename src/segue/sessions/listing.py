@@ -29,22 +29,22 @@ FIRST_WORDS: Final = 200
 
 
 @final
-class News(Struct, frozen=True, kw_only=True):
-    """What some entries change in the list. Nothing, or an empty text: that stays as it is."""
+class ListingChange(Struct, frozen=True, kw_only=True):
+    """What some entries change in the list. None or an empty text: no change."""
 
     title: str | None = None
     model: str = ""
     turns: int = 0
     first_words: str = ""
-    said: tuple[str, ...] = ()
-    """What user and model said, folded for the search."""
+    texts: tuple[str, ...] = ()
+    """What user and model wrote, folded for the search."""
 
 
-def news_in(entries: Iterable[Entry]) -> News:
+def listing_change(entries: Iterable[Entry]) -> ListingChange:
     title: str | None = None
     model = first_words = ""
     turns = 0
-    said: list[str] = []
+    texts: list[str] = []
     for entry in entries:
         match entry:
             case SessionStarted():
@@ -57,34 +57,36 @@ def news_in(entries: Iterable[Entry]) -> News:
                 model = entry.model or model
                 turns += 1
                 first_words = first_words or _first_words(message)
-                said.append(fold_text(message.text))
+                texts.append(fold_text(message.text))
             case ModelReplied(message) | NoteAdded(message):
-                said.append(fold_text(message.text))
+                texts.append(fold_text(message.text))
             case Adopted():
-                told = [message for message in entry.conversation.messages if message.speaker != "tool"]
-                asked = [message for message in told if message.speaker == "user" and not message.instruction]
+                spoken = [message for message in entry.conversation.messages if message.speaker != "tool"]
+                asked = [
+                    message for message in spoken if message.speaker == "user" and not message.instruction
+                ]
                 turns += len(asked)
                 first_words = first_words or next((words for words in map(_first_words, asked) if words), "")
-                said.append(fold_text("\n".join(message.text for message in told)))
+                texts.append(fold_text("\n".join(message.text for message in spoken)))
             case _:
                 pass
-    return News(
+    return ListingChange(
         title=None if title is None else encodable(title),
         model=model,
         turns=turns,
         first_words=first_words,
-        said=tuple(text for text in said if text),
+        texts=tuple(text for text in texts if text),
     )
 
 
-def told(info: SessionInfo, news: News, *, entries: int, updated: float) -> SessionInfo:
+def update_info(info: SessionInfo, change: ListingChange, *, entries: int, updated: float) -> SessionInfo:
     """The line of the list after some more entries."""
     return structs.replace(
         info,
-        title=info.title if news.title is None else news.title,
-        model=news.model or info.model,
-        turns=info.turns + news.turns,
-        first_words=info.first_words or news.first_words,
+        title=info.title if change.title is None else change.title,
+        model=change.model or info.model,
+        turns=info.turns + change.turns,
+        first_words=info.first_words or change.first_words,
         entries=entries,
         updated=updated,
     )

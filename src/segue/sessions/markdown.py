@@ -1,4 +1,4 @@
-"""A conversation for people to read: who said what, what was called, and what came of it."""
+"""A conversation as a page to read: messages, calls and their results."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def _block(block: Block, max_output: int) -> str:
 
 
 def _result(result: ToolResult, max_output: int) -> str:
-    told = f"→ **{_line(result.name) or 'result'}** ({_line(result.call_id)})"
+    heading = f"→ **{_line(result.name) or 'result'}** ({_line(result.call_id)})"
     if result.reason is not None:
-        told += f": {result.reason.replace('_', ' ')}"
+        heading += f": {result.reason.replace('_', ' ')}"
     elif result.error is not None:
-        told += ": failed"
+        heading += ": failed"
     text = "\n".join(part for part in (encodable(result.error or ""), text_of(result.output)) if part)
     if len(text) > max_output:
         text = f"{text[:max_output]}\n… {len(text) - max_output} more characters"
-    parts = [told, _fenced(text) if text else "", *(f"*{_shown(media)}*" for media in result.media)]
+    parts = [heading, _fenced(text) if text else "", *(f"*{_shown(media)}*" for media in result.media)]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -1,4 +1,4 @@
-"""What a session needs after a crash: the entries that its process would have written, had it been told to stop."""
+"""What a session needs after a crash: the entries that its process would have written, had it been cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the entries of a session come to, and the replay that tells it.
+"""The state that the entries of a session add up to, and its replay.
 
 The state is a fold: nothing in it was put there by anyone but an entry, so what is on disk is all there is to know.
 """
@@ -55,7 +55,7 @@ class _Place(Struct, frozen=True):
 
 
 class State:
-    """A session's conversation and ledger, and what else its entries say."""
+    """A session's conversation and ledger, and what else its entries hold."""
 
     def __init__(self) -> None:
         self.started = SessionStarted()
@@ -147,19 +147,19 @@ class State:
 
     @property
     def finish(self) -> TurnFinish | None:
-        """How the last turn that was not undone ended; nothing where there is none."""
+        """How the last turn that was not undone ended; None if there is none."""
         return self._places[self._here].finish if self._here else None
 
     @property
     def undo_to(self) -> int | None:
-        """The entry after which the last turn had not begun; nothing when there is no turn to undo."""
+        """The entry after which the last turn had not begun; None if there is no turn to undo."""
         if self.in_turn or not self._here:
             return None
         return self._places[self._here].before or None
 
     @property
     def redo_to(self) -> int | None:
-        """The entry that the last undo left; nothing once a new turn has begun."""
+        """The entry that the last undo left; None once a new turn has begun."""
         return self._undone[-1] if self._undone and not self.in_turn else None
 
     def conversation_after(self, seq: int) -> Conversation:
@@ -185,7 +185,7 @@ class State:
         self.model = model or self.model
 
     def _reply(self, entry: ModelReplied) -> None:
-        if entry.message.blocks:  # a reply may cost something and say nothing
+        if entry.message.blocks:  # a reply may cost something and be empty
             self._append(entry.message)
         self.answered = entry.finish == "stop" and not entry.message.calls
         self._count(entry.usage, entry.cost)

@@ -1,4 +1,4 @@
-"""Whether entries fit what happened before: asked before they are written, for a journal never forgets."""
+"""Whether entries fit what happened before: checked before they are written, for they cannot be removed."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class _Reading:
     def _end(self, result: ToolResult) -> None:
         self._know(result.call_id)
         if status_of(result) == "pending":
-            raise errors.misfit(f'The result of call "{result.call_id}" says nothing.', "empty_result")
+            raise errors.misfit(f'The result of call "{result.call_id}" is empty.', "empty_result")
         self._ended.add(result.call_id)
 
     def _answer(self, call_ids: tuple[str, ...]) -> None:

@@ -36,7 +36,7 @@ from segue.sessions.leases.owners import Owner
 from segue.sessions.stores.store import Store
 
 if TYPE_CHECKING:
-    from segue.sessions.stores.store import Lease
+    from segue.sessions.leases.lease import Lease
 
 MakeStore: TypeAlias = Callable[[], Awaitable[Store]]
 Check: TypeAlias = Callable[["Stores"], Coroutine[None, None, None]]

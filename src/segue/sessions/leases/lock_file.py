@@ -1,4 +1,4 @@
-"""The file that says who may write to a session, under a lock that ends with its process."""
+"""The file that holds who may write to a session, under a lock that ends with its process."""
 
 from __future__ import annotations
 
@@ -11,55 +11,48 @@ import msgspec
 from msgspec import Struct
 
 from segue.errors import UsageError
-from segue.sessions.leases.claims import Hold
+from segue.sessions.leases.lease import Claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from segue.sessions.stores.store import Lease
 
 _SIZE: Final = 1024
 """The file is written in one piece of this size, so that no crash leaves half of it."""
 
 
 @final
-class _Written(Struct, frozen=True, omit_defaults=True):
+class _Content(Struct, frozen=True, omit_defaults=True):
     epoch: int = 0
-    hold: Hold | None = None
+    claim: Claim | None = None
 
 
-_DECODER = msgspec.json.Decoder(_Written)
+_DECODER = msgspec.json.Decoder(_Content)
 
 
-class Fence:
-    """What the file says, and the way to say something else. Only to be used under the lock."""
+class LockFile:
+    """What the file holds, to be read and written under the lock only."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        told = _read(descriptor)
-        self.epoch = told.epoch
-        self.hold = told.hold
-
-    def belongs_to(self, lease: Lease) -> bool:
-        return self.hold is not None and (self.epoch, self.hold.owner.token) == (
-            lease.epoch,
-            lease.owner.token,
-        )
+        content = _read(descriptor)
+        self.epoch = content.epoch
+        self.claim = content.claim
 
     def clock(self) -> float:
         """All who share the file are on one machine, and so is this clock."""
         return time.time()
 
-    def put(self, epoch: int, hold: Hold | None, *, durably: bool) -> None:
-        self.epoch, self.hold = epoch, hold
-        os.pwrite(self._descriptor, msgspec.json.encode(_Written(epoch, hold)).ljust(_SIZE - 1) + b"\n", 0)
+    def write(self, epoch: int, claim: Claim | None, *, durably: bool) -> None:
+        self.epoch, self.claim = epoch, claim
+        os.pwrite(self._descriptor, msgspec.json.encode(_Content(epoch, claim)).ljust(_SIZE - 1) + b"\n", 0)
         if durably:
             os.fsync(self._descriptor)
 
 
 @contextmanager
-def locked(file: Path) -> Iterator[Fence]:
+def lock(file: Path) -> Iterator[LockFile]:
     """Wait for the lock. The kernel takes it back from a process that dies."""
     try:
         from fcntl import LOCK_EX, flock  # noqa: PLC0415 - not every system has it
@@ -75,7 +68,7 @@ def locked(file: Path) -> Iterator[Fence]:
             flock(descriptor, LOCK_EX)
             if not _is_at(file, descriptor):
                 continue  # it was deleted while we waited
-            yield Fence(descriptor)
+            yield LockFile(descriptor)
             return
         finally:
             os.close(descriptor)
@@ -88,8 +81,8 @@ def _is_at(file: Path, descriptor: int) -> bool:
         return False
 
 
-def _read(descriptor: int) -> _Written:
+def _read(descriptor: int) -> _Content:
     try:
         return _DECODER.decode(os.pread(descriptor, _SIZE, 0))
     except msgspec.DecodeError:
-        return _Written()  # new, or lost in a power cut
+        return _Content()  # new, or lost in a power cut

@@ -23,7 +23,7 @@ class Owner(Struct, frozen=True, omit_defaults=True):
     token: str
     """Different for every opening of a session."""
     born: str = ""
-    """Boot, process space and start of the process, where the system tells: pids are used again."""
+    """Boot, process space and start of the process, where the system has it: pids are used again."""
 
 
 def this_process() -> Owner:
@@ -39,7 +39,7 @@ def is_gone(owner: Owner) -> bool:
         return False
     if owner.born:
         return _has_ended(owner)
-    if sys.platform == "win32":  # there, signal 0 is not a question
+    if sys.platform == "win32":  # there, signal 0 is Ctrl-C
         return False
     return not _answers(owner.pid)
 
@@ -47,19 +47,19 @@ def is_gone(owner: Owner) -> bool:
 def _has_ended(owner: Owner) -> bool:
     boot, _, process = owner.born.partition(":")
     space, _, start = process.partition(":")
-    here = _surroundings()
+    here = _boot_and_namespace()
     if not here or (boot == here[0] and space != here[1]):
-        return False  # a pid of another container says nothing here
+        return False  # a pid of another container means nothing here
     return boot != here[0] or start != _start(owner.pid)
 
 
 def _birth(pid: int) -> str:
-    here = _surroundings()
+    here = _boot_and_namespace()
     start = _start(pid)
     return f"{here[0]}:{here[1]}:{start}" if here and start else ""
 
 
-def _surroundings() -> tuple[str, str] | None:
+def _boot_and_namespace() -> tuple[str, str] | None:
     """This boot and this space of pids."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
@@ -69,7 +69,7 @@ def _surroundings() -> tuple[str, str] | None:
 
 
 def _start(pid: int) -> str:
-    """When a process began, in ticks since the boot. Nothing if it has ended, be it unburied."""
+    """When a process began, in ticks since the boot. Empty if it has ended, zombies included."""
     try:
         # The name before the last bracket may hold anything, brackets and spaces included.
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

@@ -1,7 +1,6 @@
-"""A thread for a store's disk: the event loop goes on while it waits for the disk to have written.
+"""A thread for a store's disk: the event loop keeps running while the disk writes.
 
-The loop, which may be showing another session's stream, would stand still for all of it, and on a slow disk that is
-10 ms and more. A thread of its own rather than the loop's pool: that takes twice as long to hand over, several loops can
+The loop may be showing another session's stream, and a slow disk takes 10 ms and more. A thread of its own rather than the loop's pool: that takes twice as long to hand over, several loops can
 share this one, and a connection stays in one thread.
 """
 
@@ -66,9 +65,9 @@ class _Job:
         except BaseException as error:  # it is the caller's
             failure = error
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._tell, result, failure)
+            self._loop.call_soon_threadsafe(self._report, result, failure)
 
-    def _tell(self, result: object, failure: BaseException | None) -> None:
+    def _report(self, result: object, failure: BaseException | None) -> None:
         if self.done.cancelled():
             return
         if failure is not None:

@@ -1,7 +1,7 @@
-"""Sessions that people can read: one file of lines each, and beside it one that says who may write.
+"""Sessions that people can read: one file of lines each, and beside it a lock file with who may write.
 
 Every operation holds the lock of its session, so the check of the epoch and the write that follows are one. Lines
-written together say how many more belong to them: what a crash tore off at the end of a file was never
+written together hold how many more belong to them: what a crash tore off at the end of a file was never
 acknowledged, and is dropped as a whole.
 """
 
@@ -16,12 +16,19 @@ from segue.errors import JournalError
 from segue.sessions import errors
 from segue.sessions.entries import Entry, Record, SessionStarted
 from segue.sessions.entry_codec import EncodedEntry, decode_entry
-from segue.sessions.leases.claims import Hold, check_session_id, refuse_busy
-from segue.sessions.leases.lock_file import Fence, locked
-from segue.sessions.listing import fold_text, is_shown, news_in, told
+from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
+from segue.sessions.leases.lock_file import LockFile, lock
+from segue.sessions.listing import fold_text, is_shown, listing_change, update_info
 from segue.sessions.stores.disk_thread import Worker
-from segue.sessions.stores.jsonl_lines import Line, Lines, read_lines, report_torn, report_unreadable, written
-from segue.sessions.stores.store import LEASE_SECONDS, Lease, SessionInfo
+from segue.sessions.stores.jsonl_lines import (
+    JournalLine,
+    JournalLines,
+    encode_lines,
+    read_lines,
+    report_torn,
+    report_unreadable,
+)
+from segue.sessions.stores.store import SessionInfo, check_session_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +53,7 @@ class JsonlStore:
             "segue-jsonl-search"
         )  # reading thousands of files must not keep a writer waiting
         self._ends: dict[str, tuple[int, int]] = {}
-        """The last entry and the size of files we write to, so that an append need not read them."""
+        """Session → last entry and size of its file, so that an append need not read the file."""
 
     async def create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
         check_session_id(session)
@@ -90,42 +97,42 @@ class JsonlStore:
 
     def _create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked(self._lock_file(session)) as fence:
+        with lock(self._lock_file(session)) as lock_file:
             if self._file(session).exists() and read_lines(self._file(session)).lines:
                 raise errors.session_exists(session)
-            lease = self._give(fence, session, owner, epoch=1)
+            lease = self._grant(lock_file, session, owner, epoch=1)
             self._ends[session] = (0, 0)
-            self._write(lease, (started,), fence.clock())
+            self._write(lease, (started,), lock_file.clock())
             _sync_directory(self._directory)
         return lease
 
     def _claim(self, session: str, owner: Owner, *, take_over: bool) -> Lease:
-        with self._locked(session) as fence:
+        with self._locked(session) as lock_file:
             if not take_over:
-                refuse_busy(session, fence.hold, fence.clock(), claimant=owner)
-            known = self._mended(session)
-            # A power cut may have lost the fence; the entries remember how far it had come.
-            return self._give(fence, session, owner, epoch=max(fence.epoch, known.epoch) + 1)
+                refuse_busy(session, lock_file.claim, lock_file.clock(), claimant=owner)
+            known = self._drop_torn_end(session)
+            # A power cut may have lost the lock file; the entries remember how far it had come.
+            return self._grant(lock_file, session, owner, epoch=max(lock_file.epoch, known.epoch) + 1)
 
-    def _give(self, fence: Fence, session: str, owner: Owner, *, epoch: int) -> Lease:
-        now = fence.clock()
-        fence.put(epoch, Hold(owner, now, now + self._lease_seconds), durably=True)
+    def _grant(self, lock_file: LockFile, session: str, owner: Owner, *, epoch: int) -> Lease:
+        now = lock_file.clock()
+        lock_file.write(epoch, Claim(owner, now, now + self._lease_seconds), durably=True)
         return Lease(session, owner, epoch)
 
     def _renew(self, lease: Lease) -> None:
-        with self._held(lease) as (fence, hold):
-            until = fence.clock() + self._lease_seconds
-            fence.put(lease.epoch, Hold(hold.owner, hold.since, until), durably=False)
+        with self._held(lease) as (lock_file, claim):
+            until = lock_file.clock() + self._lease_seconds
+            lock_file.write(lease.epoch, Claim(claim.owner, claim.since, until), durably=False)
 
     def _release(self, lease: Lease) -> None:
         if self._file(lease.session).exists():
-            with self._locked(lease.session) as fence:
-                if fence.belongs_to(lease):
-                    fence.put(lease.epoch, None, durably=False)
+            with self._locked(lease.session) as lock_file:
+                if lease.is_current(lock_file.epoch, lock_file.claim):
+                    lock_file.write(lease.epoch, None, durably=False)
 
     def _append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
-        with self._held(lease) as (fence, _):
-            return self._write(lease, entries, fence.clock())
+        with self._held(lease) as (lock_file, _):
+            return self._write(lease, entries, lock_file.clock())
 
     def _write(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]], at: float) -> int:
         """Add lines behind what is known to be whole. Called under the lock, by its holder."""
@@ -133,7 +140,7 @@ class JsonlStore:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             last, size = self._end(lease.session, descriptor)
-            data = written(entries, first=last + 1, at=at, epoch=lease.epoch)
+            data = encode_lines(entries, first=last + 1, at=at, epoch=lease.epoch)
             _write_all(descriptor, data, size)
         finally:
             os.close(descriptor)
@@ -144,11 +151,11 @@ class JsonlStore:
         known = self._ends.get(session)
         if known is not None and known[1] == os.fstat(descriptor).st_size:
             return known
-        lines = self._mended(session)
+        lines = self._drop_torn_end(session)
         return len(lines.lines), lines.size
 
-    def _mended(self, session: str) -> Lines:
-        """What is whole in a file, from which the rest is cut off."""
+    def _drop_torn_end(self, session: str) -> JournalLines:
+        """The whole lines of a file; the rest is cut off."""
         file = self._file(session)
         lines = read_lines(file)
         if lines.torn:
@@ -170,7 +177,7 @@ class JsonlStore:
             if len(found) == limit:
                 break
             try:
-                info, said = self._told(session)
+                info, said = self._info(session)
             except JournalError as error:
                 report_unreadable(self._file(session), error)
                 continue
@@ -179,10 +186,10 @@ class JsonlStore:
                 found.append(info)
         return sorted(found, key=lambda info: info.updated, reverse=True)
 
-    def _told(self, session: str) -> tuple[SessionInfo, tuple[str, ...]]:
-        with self._locked(session) as fence:
+    def _info(self, session: str) -> tuple[SessionInfo, tuple[str, ...]]:
+        with self._locked(session) as lock_file:
             lines = read_lines(self._file(session)).lines
-            hold = fence.hold if fence.hold is not None and fence.hold.lasts(fence.clock()) else None
+            holder = active_owner(lock_file.claim, lock_file.clock())
         if not lines:
             raise errors.unknown_session(session)
         entries = [entry for line in lines if (entry := _known(line)) is not None]
@@ -192,21 +199,21 @@ class JsonlStore:
             directory=started.directory,
             created=lines[0].at,
             parent=started.parent,
-            holder=hold.owner if hold is not None else None,
+            holder=holder,
         )
-        news = news_in(entries)
-        return told(info, news, entries=len(lines), updated=lines[-1].at), news.said
+        change = listing_change(entries)
+        return update_info(info, change, entries=len(lines), updated=lines[-1].at), change.texts
 
     def _delete(self, session: str) -> None:
         with self._locked(session):
             pass
         family = self._family(session)
         for name in family:
-            with self._locked(name) as fence:
-                refuse_busy(name, fence.hold, fence.clock())
+            with self._locked(name) as lock_file:
+                refuse_busy(name, lock_file.claim, lock_file.clock())
         for name in family:
-            with self._locked(name) as fence:
-                refuse_busy(name, fence.hold, fence.clock())
+            with self._locked(name) as lock_file:
+                refuse_busy(name, lock_file.claim, lock_file.clock())
                 self._file(name).unlink()
                 self._lock_file(name).unlink()
             self._ends.pop(name, None)
@@ -232,23 +239,23 @@ class JsonlStore:
         return [name.removesuffix(".jsonl") for _, name in sorted(used, reverse=True)]
 
     @contextmanager
-    def _locked(self, session: str) -> Iterator[Fence]:
+    def _locked(self, session: str) -> Iterator[LockFile]:
         check_session_id(session)
         if not self._file(session).exists():
             raise errors.unknown_session(session)
-        with locked(self._lock_file(session)) as fence:
+        with lock(self._lock_file(session)) as lock_file:
             if not self._file(session).exists():
                 raise errors.unknown_session(session)
-            yield fence
+            yield lock_file
 
     @contextmanager
-    def _held(self, lease: Lease) -> Iterator[tuple[Fence, Hold]]:
+    def _held(self, lease: Lease) -> Iterator[tuple[LockFile, Claim]]:
         if not self._file(lease.session).exists():
             raise errors.fenced(lease.session)
-        with self._locked(lease.session) as fence:
-            if fence.hold is None or not fence.belongs_to(lease):
+        with self._locked(lease.session) as lock_file:
+            if lock_file.claim is None or not lease.is_current(lock_file.epoch, lock_file.claim):
                 raise errors.fenced(lease.session)
-            yield fence, fence.hold
+            yield lock_file, lock_file.claim
 
     def _file(self, session: str) -> Path:
         return self._directory / f"{session}.jsonl"
@@ -257,8 +264,8 @@ class JsonlStore:
         return self._directory / f"{session}.lock"
 
 
-def _known(line: Line) -> Entry | None:
-    """The entry in a line; nothing if only a newer segue knows its kind, which is no reason not to list the session."""
+def _known(line: JournalLine) -> Entry | None:
+    """The entry in a line; None if only a newer segue knows its kind: the session is listed all the same."""
     try:
         return decode_entry(bytes(line.entry))
     except JournalError as error:

@@ -23,7 +23,7 @@ _LOG = logging.getLogger("segue.sessions")
 
 
 @final
-class Line(Struct, frozen=True):
+class JournalLine(Struct, frozen=True):
     """One line. `more` lines behind it were written together with it."""
 
     seq: int
@@ -34,10 +34,10 @@ class Line(Struct, frozen=True):
 
 
 @final
-class Lines(Struct, frozen=True):
+class JournalLines(Struct, frozen=True):
     """What is whole in a file, how many bytes that is, and how many follow that a crash tore off."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[JournalLine, ...]
     size: int
     torn: int
 
@@ -46,10 +46,10 @@ class Lines(Struct, frozen=True):
         return self.lines[-1].epoch if self.lines else 0
 
 
-_DECODER = msgspec.json.Decoder(Line)
+_DECODER = msgspec.json.Decoder(JournalLine)
 
 
-def written(entries: Sequence[EncodedEntry[Entry]], *, first: int, at: float, epoch: int) -> bytes:
+def encode_lines(entries: Sequence[EncodedEntry[Entry]], *, first: int, at: float, epoch: int) -> bytes:
     lines = []
     for index, encoded in enumerate(entries):
         more = len(entries) - index - 1
@@ -62,11 +62,11 @@ def written(entries: Sequence[EncodedEntry[Entry]], *, first: int, at: float, ep
     return b"".join(lines)
 
 
-def read_lines(file: Path, data: bytes | None = None) -> Lines:
+def read_lines(file: Path, data: bytes | None = None) -> JournalLines:
     """The whole lines of a file. Raises JournalError `damaged` for anything but a torn end."""
     data = file.read_bytes() if data is None else data
     *pieces, rest = data.split(b"\n")
-    lines: list[Line] = []
+    lines: list[JournalLine] = []
     size = whole = 0
     kept = 0
     for number, piece in enumerate(pieces, 1):
@@ -79,13 +79,13 @@ def read_lines(file: Path, data: bytes | None = None) -> Lines:
         size += len(piece) + 1
         if not line.more:
             kept, whole = len(lines), size
-    return Lines(tuple(lines[:kept]), whole, len(data) - whole)
+    return JournalLines(tuple(lines[:kept]), whole, len(data) - whole)
 
 
-def report_torn(file: Path, lines: Lines) -> None:
+def report_torn(file: Path, lines: JournalLines) -> None:
     _LOG.warning(
         "%s: the last %d bytes were being written when the process or the machine stopped; they were never "
-        "acknowledged and are left out.",
+        "acknowledged and are dropped.",
         file,
         lines.torn,
     )
@@ -96,17 +96,19 @@ def report_unreadable(file: Path, error: JournalError) -> None:
         _LOG.warning("%s is left out of the list: %s", file, error.message)
 
 
-def _parse(piece: bytes) -> Line | None:
+def _parse(piece: bytes) -> JournalLine | None:
     try:
         return _DECODER.decode(piece)
     except (msgspec.DecodeError, UnicodeError):
         return _parse_slowly(piece)
 
 
-def _parse_slowly(piece: bytes) -> Line | None:
-    """A line with lone surrogates, which only the standard library reads; nothing for what is no line."""
+def _parse_slowly(piece: bytes) -> JournalLine | None:
+    """A line with lone surrogates, which only the standard library reads, or None if it is no line."""
     try:
         fields = json.loads(piece)
-        return msgspec.convert({**fields, "entry": msgspec.Raw(json.dumps(fields["entry"]).encode())}, Line)
+        return msgspec.convert(
+            {**fields, "entry": msgspec.Raw(json.dumps(fields["entry"]).encode())}, JournalLine
+        )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None

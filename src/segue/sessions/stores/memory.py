@@ -1,4 +1,4 @@
-"""Sessions that end with their process: for tests, and for chats that nobody wants to keep."""
+"""Sessions that end with their process: for tests, and for chats that are not kept."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from msgspec import structs
 from segue.sessions import errors
 from segue.sessions.entries import Entry, Record, SessionStarted
 from segue.sessions.entry_codec import EncodedEntry, decode_entry
-from segue.sessions.leases.claims import Hold, check_session_id, refuse_busy
-from segue.sessions.listing import fold_text, is_shown, news_in, told
-from segue.sessions.stores.store import LEASE_SECONDS, Lease, SessionInfo
+from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
+from segue.sessions.listing import fold_text, is_shown, listing_change, update_info
+from segue.sessions.stores.store import SessionInfo, check_session_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from segue.sessions.leases.owners import Owner
 
 
-class _Kept:
+class _StoredSession:
     """One session."""
 
     def __init__(self, info: SessionInfo) -> None:
@@ -29,19 +29,14 @@ class _Kept:
         self.bodies: list[tuple[float, bytes]] = []
         self.said: list[str] = []
         self.epoch = 0
-        self.hold: Hold | None = None
-
-    def holds(self, lease: Lease) -> bool:
-        return (
-            self.hold is not None and self.epoch == lease.epoch and self.hold.owner.token == lease.owner.token
-        )
+        self.claim: Claim | None = None
 
     def write(self, entries: Sequence[EncodedEntry[Entry]], now: float) -> int:
         bodies = [(now, bytes(encoded.body)) for encoded in entries]
-        news = news_in(encoded.entry for encoded in entries)
+        change = listing_change(encoded.entry for encoded in entries)
         self.bodies += bodies
-        self.said += news.said
-        self.info = told(self.info, news, entries=len(self.bodies), updated=now)
+        self.said += change.texts
+        self.info = update_info(self.info, change, entries=len(self.bodies), updated=now)
         return len(self.bodies)
 
     def mentions(self, text: str) -> bool:
@@ -55,7 +50,7 @@ class MemoryStore:
     def __init__(
         self, *, lease_seconds: float = LEASE_SECONDS, clock: Callable[[], float] = time.time
     ) -> None:
-        self._sessions: dict[str, _Kept] = {}
+        self._sessions: dict[str, _StoredSession] = {}
         self._lease_seconds = lease_seconds
         self._clock = clock
         self._lock = Lock()  # several threads, each with a loop of its own, may share the store
@@ -68,37 +63,37 @@ class MemoryStore:
             now = self._clock()
             first = started.entry
             info = SessionInfo(id=session, directory=first.directory, created=now, parent=first.parent)
-            kept = _Kept(info)
-            kept.write((started,), now)
-            self._sessions[session] = kept
-            return self._give(kept, owner, now)
+            stored = _StoredSession(info)
+            stored.write((started,), now)
+            self._sessions[session] = stored
+            return self._grant(stored, owner, now)
 
     async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:
         with self._lock:
-            kept, now = self._kept(session), self._clock()
+            stored, now = self._stored(session), self._clock()
             if not take_over:
-                refuse_busy(session, kept.hold, now, claimant=owner)
-            return self._give(kept, owner, now)
+                refuse_busy(session, stored.claim, now, claimant=owner)
+            return self._grant(stored, owner, now)
 
     async def renew(self, lease: Lease) -> None:
         with self._lock:
-            kept = self._held(lease)
-            if kept.hold is not None:
-                kept.hold = structs.replace(kept.hold, until=self._clock() + self._lease_seconds)
+            stored = self._leased(lease)
+            if stored.claim is not None:
+                stored.claim = structs.replace(stored.claim, until=self._clock() + self._lease_seconds)
 
     async def release(self, lease: Lease) -> None:
         with self._lock:
-            kept = self._sessions.get(lease.session)
-            if kept is not None and kept.holds(lease):
-                kept.hold = None
+            stored = self._sessions.get(lease.session)
+            if stored is not None and lease.is_current(stored.epoch, stored.claim):
+                stored.claim = None
 
     async def append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
         with self._lock:
-            return self._held(lease).write(entries, self._clock())
+            return self._leased(lease).write(entries, self._clock())
 
     async def read(self, session: str, *, after: int = 0) -> list[Record]:
         with self._lock:
-            bodies = self._kept(session).bodies[after:]
+            bodies = self._stored(session).bodies[after:]
         return [Record(seq, at, decode_entry(body)) for seq, (at, body) in enumerate(bodies, after + 1)]
 
     async def find(self, *, text: str = "", parent: str = "", limit: int = 50) -> list[SessionInfo]:
@@ -106,19 +101,19 @@ class MemoryStore:
         with self._lock:
             now = self._clock()
             found = [
-                structs.replace(kept.info, holder=_holder(kept, now))
-                for kept in self._sessions.values()
-                if is_shown(kept.info, parent) and (not wanted or kept.mentions(wanted))
+                structs.replace(stored.info, holder=active_owner(stored.claim, now))
+                for stored in self._sessions.values()
+                if is_shown(stored.info, parent) and (not wanted or stored.mentions(wanted))
             ]
         return sorted(found, key=lambda info: info.updated, reverse=True)[:limit]
 
     async def delete(self, session: str) -> None:
         with self._lock:
-            self._kept(session)
+            self._stored(session)
             family = self._family(session)
             now = self._clock()
             for name in family:
-                refuse_busy(name, self._sessions[name].hold, now)
+                refuse_busy(name, self._sessions[name].claim, now)
             for name in family:
                 del self._sessions[name]
 
@@ -131,28 +126,24 @@ class MemoryStore:
         for parent in family:
             family += [
                 name
-                for name, kept in self._sessions.items()
-                if (link := kept.info.parent) is not None and link.call and link.session == parent
+                for name, stored in self._sessions.items()
+                if (link := stored.info.parent) is not None and link.call and link.session == parent
             ]
         return family
 
-    def _kept(self, session: str) -> _Kept:
-        kept = self._sessions.get(session)
-        if kept is None:
+    def _stored(self, session: str) -> _StoredSession:
+        stored = self._sessions.get(session)
+        if stored is None:
             raise errors.unknown_session(session)
-        return kept
+        return stored
 
-    def _held(self, lease: Lease) -> _Kept:
-        kept = self._sessions.get(lease.session)
-        if kept is None or not kept.holds(lease):
+    def _leased(self, lease: Lease) -> _StoredSession:
+        stored = self._sessions.get(lease.session)
+        if stored is None or not lease.is_current(stored.epoch, stored.claim):
             raise errors.fenced(lease.session)
-        return kept
+        return stored
 
-    def _give(self, kept: _Kept, owner: Owner, now: float) -> Lease:
-        kept.epoch += 1
-        kept.hold = Hold(owner, now, now + self._lease_seconds)
-        return Lease(kept.info.id, owner, kept.epoch)
-
-
-def _holder(kept: _Kept, now: float) -> Owner | None:
-    return kept.hold.owner if kept.hold is not None and kept.hold.lasts(now) else None
+    def _grant(self, stored: _StoredSession, owner: Owner, now: float) -> Lease:
+        stored.epoch += 1
+        stored.claim = Claim(owner, now, now + self._lease_seconds)
+        return Lease(stored.info.id, owner, stored.epoch)

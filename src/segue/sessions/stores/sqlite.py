@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from segue.sessions import errors
 from segue.sessions.entries import Entry, Link, Record, SessionStarted
 from segue.sessions.entry_codec import EncodedEntry, decode_entry
-from segue.sessions.leases.claims import Hold, check_session_id, refuse_busy
+from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
 from segue.sessions.leases.owners import Owner
-from segue.sessions.listing import News, fold_text, news_in
+from segue.sessions.listing import ListingChange, fold_text, listing_change
 from segue.sessions.stores.disk_thread import Worker
 from segue.sessions.stores.migrations import migrate
-from segue.sessions.stores.store import LEASE_SECONDS, Lease, SessionInfo
+from segue.sessions.stores.store import SessionInfo, check_session_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 PATIENCE: Final = 20.0
 """Seconds to wait for another process's transaction; each takes milliseconds."""
 
-IMPATIENCE: Final = 0.005
+FAST_PATIENCE: Final = 0.005
 SLOW_SECONDS: Final = 0.01
 SLOW_WRITES: Final = 3
 SLOW_FOR_SECONDS: Final = 10.0
@@ -41,12 +41,12 @@ SLOW_FOR_SECONDS: Final = 10.0
 
 # Not unixepoch('subsec'): SQLite knows it only since 3.42.
 _NOW: Final = "((julianday('now') - 2440587.5) * 86400.0)"
-_NO_NEWS: Final = News()
+_NO_CHANGE: Final = ListingChange()
 _SEQ_BITS: Final = 32
 _SEQ_MASK: Final = (1 << _SEQ_BITS) - 1
 _OWN_PLACES: Final = f"place > number << {_SEQ_BITS} AND place < (number + 1) << {_SEQ_BITS}"
 """The entries of one row of `sessions`: those whose upper bits are its number."""
-_HOLD: Final = "host, pid, token, born, held_since, held_until"
+_CLAIM_COLUMNS: Final = "host, pid, token, born, held_since, held_until"
 
 
 class SQLiteStore:
@@ -57,8 +57,8 @@ class SQLiteStore:
         self._lease_seconds = lease_seconds
         self._worker = Worker("segue-sqlite")
         self._opened: sqlite3.Connection | None = None
-        self._impatient: sqlite3.Connection | None = None
-        self._quickly = Lock()
+        self._fast_connection: sqlite3.Connection | None = None
+        self._fast_lock = Lock()
         self._slow_until = 0.0
         self._slow_writes = 0
 
@@ -76,7 +76,7 @@ class SQLiteStore:
         await self._run(self._release, lease)
 
     async def append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
-        done = self._at_once(lease, entries)
+        done = self._append_fast(lease, entries)
         return await self._run(self._append, lease, entries) if done is None else done
 
     async def read(self, session: str, *, after: int = 0) -> list[Record]:
@@ -97,25 +97,25 @@ class SQLiteStore:
         except (sqlite3.Error, OSError) as error:
             raise errors.store_failed(str(self._path), str(error)) from error
 
-    def _at_once(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int | None:
-        """Append without the worker, which takes as long to hand over to as a disk to write; nothing where that might
-        keep the loop waiting: for another process, another thread, or a disk that was slow of late."""
+    def _append_fast(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int | None:
+        """Append without the worker, since handing over takes as long as writing. None if the loop might have to wait:
+        for another process, another thread, or a disk that was slow of late."""
         began = time.monotonic()
-        if began < self._slow_until or not self._quickly.acquire(blocking=False):
+        if began < self._slow_until or not self._fast_lock.acquire(blocking=False):
             return None
         try:
-            if self._impatient is None:
-                self._impatient = _open(self._path, IMPATIENCE)
-            with _writing(self._impatient) as connection:
+            if self._fast_connection is None:
+                self._fast_connection = _open(self._path, FAST_PATIENCE)
+            with _writing(self._fast_connection) as connection:
                 return self._write(connection, lease, entries)
         except (sqlite3.Error, OSError):
-            return None  # whatever it is, the worker waits for it or says so
+            return None  # whatever it is, the worker waits for it or reports it
         finally:
             ended = time.monotonic()
             self._slow_writes = self._slow_writes + 1 if ended - began > SLOW_SECONDS else 0
             if self._slow_writes >= SLOW_WRITES:
                 self._slow_until, self._slow_writes = ended + SLOW_FOR_SECONDS, 0
-            self._quickly.release()
+            self._fast_lock.release()
 
     # Everything below runs in the worker's thread.
 
@@ -126,11 +126,11 @@ class SQLiteStore:
         return self._opened
 
     def _close(self) -> None:
-        with self._quickly:
-            for connection in (self._opened, self._impatient):
+        with self._fast_lock:
+            for connection in (self._opened, self._fast_connection):
                 if connection is not None:
                     connection.close()
-            self._opened = self._impatient = None
+            self._opened = self._fast_connection = None
 
     def _create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
         first = started.entry
@@ -144,18 +144,18 @@ class SQLiteStore:
                 )
             except sqlite3.IntegrityError as error:
                 raise errors.session_exists(session) from error
-            lease = self._give(connection, session, owner)
+            lease = self._grant(connection, session, owner)
             self._write(connection, lease, (started,))
         return lease
 
     def _claim(self, session: str, owner: Owner, *, take_over: bool) -> Lease:
         with _writing(self._connection) as connection:
-            now, hold = _hold(connection, session)
+            now, claim = _read_claim(connection, session)
             if not take_over:
-                refuse_busy(session, hold, now, claimant=owner)
-            return self._give(connection, session, owner)
+                refuse_busy(session, claim, now, claimant=owner)
+            return self._grant(connection, session, owner)
 
-    def _give(self, connection: sqlite3.Connection, session: str, owner: Owner) -> Lease:
+    def _grant(self, connection: sqlite3.Connection, session: str, owner: Owner) -> Lease:
         ((epoch,),) = connection.execute(
             f"""UPDATE sessions SET epoch = epoch + 1, host = ?, pid = ?, token = ?, born = ?,
             held_since = {_NOW}, held_until = {_NOW} + ? WHERE id = ? RETURNING epoch""",  # noqa: S608 - a constant
@@ -201,23 +201,34 @@ class SQLiteStore:
             "INSERT INTO entries (place, at, epoch, body) VALUES (?, ?, ?, ?)",
             [(place, at, lease.epoch, encoded.body.decode()) for place, encoded in enumerate(entries, first)],
         )
-        news = news_in(encoded.entry for encoded in entries)
-        if news != _NO_NEWS:
-            self._tell(connection, number, at, news)
+        change = listing_change(encoded.entry for encoded in entries)
+        if change != _NO_CHANGE:
+            self._update_listing(connection, number, at, change)
         return int(first + len(entries) - 1) & _SEQ_MASK
 
-    def _tell(self, connection: sqlite3.Connection, number: int, at: float, news: News) -> None:
-        """What the list and the search know of a session. Most entries change nothing of it."""
-        if news.turns or news.model or news.title is not None:
+    def _update_listing(
+        self, connection: sqlite3.Connection, number: int, at: float, change: ListingChange
+    ) -> None:
+        """Update what the list and the search show of a session. Most entries change none of it."""
+        if change.turns or change.model or change.title is not None:
             connection.execute(
                 """UPDATE sessions SET updated = ?, held_until = ? + ?, turns = turns + ?,
                 title = coalesce(?, title), model = coalesce(nullif(?, ''), model),
                 first_words = coalesce(nullif(first_words, ''), ?) WHERE number = ?""",
-                (at, at, self._lease_seconds, news.turns, news.title, news.model, news.first_words, number),
+                (
+                    at,
+                    at,
+                    self._lease_seconds,
+                    change.turns,
+                    change.title,
+                    change.model,
+                    change.first_words,
+                    number,
+                ),
             )
-        if news.said:
+        if change.texts:
             connection.executemany(
-                "INSERT INTO said (session, words) VALUES (?, ?)", [(number, text) for text in news.said]
+                "INSERT INTO said (session, words) VALUES (?, ?)", [(number, text) for text in change.texts]
             )
 
     def _read(self, session: str, after: int) -> list[Record]:
@@ -234,7 +245,7 @@ class SQLiteStore:
             shown += """ AND (instr(fold(title), :text) OR instr(fold(first_words), :text)
                 OR number IN (SELECT session FROM said WHERE instr(words, :text)))"""
         rows = self._connection.execute(
-            f"""SELECT {_NOW}, {_HOLD}, id, title, model, directory, created, updated,
+            f"""SELECT {_NOW}, {_CLAIM_COLUMNS}, id, title, model, directory, created, updated,
             (SELECT max(place) FROM entries WHERE {_OWN_PLACES}) & {_SEQ_MASK}, turns, first_words,
             parent, parent_call, parent_seq FROM sessions WHERE {shown}
             ORDER BY updated DESC, number DESC LIMIT :limit""",  # noqa: S608 - constants
@@ -253,8 +264,8 @@ class SQLiteStore:
                 (session,),
             ).fetchall()
             for (name,) in family:
-                now, hold = _hold(connection, name)
-                refuse_busy(name, hold, now)
+                now, claim = _read_claim(connection, name)
+                refuse_busy(name, claim, now)
             connection.executemany(
                 f"""DELETE FROM entries WHERE place IN
                 (SELECT place FROM sessions JOIN entries ON {_OWN_PLACES} WHERE id = ?)""",  # noqa: S608 - a constant
@@ -321,27 +332,27 @@ def _number(connection: sqlite3.Connection, session: str) -> int:
     return int(row[0])
 
 
-def _hold(connection: sqlite3.Connection, session: str) -> tuple[float, Hold | None]:
+def _read_claim(connection: sqlite3.Connection, session: str) -> tuple[float, Claim | None]:
     """The database's time, and who has the session."""
     row = connection.execute(
-        f"SELECT {_NOW}, {_HOLD} FROM sessions WHERE id = ?",  # noqa: S608 - constants
+        f"SELECT {_NOW}, {_CLAIM_COLUMNS} FROM sessions WHERE id = ?",  # noqa: S608 - constants
         (session,),
     ).fetchone()
     if row is None:
         raise errors.unknown_session(session)
-    return row[0], _as_hold(*row[1:])
+    return row[0], _claim_in(*row[1:])
 
 
-def _as_hold(host: str, pid: int, token: str, born: str, since: float, until: float) -> Hold | None:
-    return Hold(Owner(host, pid, token, born), since, until) if token else None
+def _claim_in(host: str, pid: int, token: str, born: str, since: float, until: float) -> Claim | None:
+    return Claim(Owner(host, pid, token, born), since, until) if token else None
 
 
 def _info(row: tuple[Any, ...]) -> SessionInfo:
     now, host, pid, token, born, since, until, *shown, parent, parent_call, parent_seq = row
-    hold = _as_hold(host, pid, token, born, since, until)
+    claim = _claim_in(host, pid, token, born, since, until)
     names = ("id", "title", "model", "directory", "created", "updated", "entries", "turns", "first_words")
     return SessionInfo(
         **dict(zip(names, shown, strict=True)),
         parent=Link(parent, parent_call, parent_seq) if parent else None,
-        holder=hold.owner if hold is not None and hold.lasts(now) else None,
+        holder=active_owner(claim, now),
     )

@@ -6,10 +6,12 @@ inside the very transaction that would have written it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, final
+import re
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 from msgspec import Struct
 
+from segue.sessions import errors
 from segue.sessions.entries import Entry, Link, Record, SessionStarted
 from segue.sessions.leases.owners import Owner
 
@@ -17,18 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.sessions.entry_codec import EncodedEntry
+    from segue.sessions.leases.lease import Lease
 
-LEASE_SECONDS = 30.0
-RENEW_SECONDS = 10.0
-
-
-@final
-class Lease(Struct, frozen=True):
-    """The right to write to a session until somebody else claims it."""
-
-    session: str
-    owner: Owner
-    epoch: int
+_SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @final
@@ -63,7 +56,7 @@ class Store(Protocol):
         ...
 
     async def renew(self, lease: Lease) -> None:
-        """Say that the owner is still there. Never brings a lost lease back: raises JournalError `fenced`."""
+        """Report that the owner is still there. Never brings a lost lease back: raises JournalError `fenced`."""
         ...
 
     async def release(self, lease: Lease) -> None:
@@ -93,3 +86,9 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def check_session_id(session: str) -> None:
+    """Raises UsageError `bad_session_id`: ids become names of files, and words on command lines."""
+    if not _SESSION_ID.fullmatch(session):
+        raise errors.bad_session_id(session)
