@@ -186,7 +186,7 @@ def no_such_model_name(cloud: Cloud, segue: Here) -> Result:
         (bad_flag, Exit.USAGE, ("--modle", "Did you mean --model?")),
         (misspelt_command, Exit.USAGE, ('Did you mean "sessions"?', "segue -- sesions")),
         (bad_config, Exit.CONFIG, ("config.toml:2", 'Did you mean "markdown"?')),
-        (untrusted_project, Exit.CONFIG, ("segue.toml:2", "only when trusted", "segue trust")),
+        (untrusted_project, Exit.CONFIG, ("segue.toml:2", "must be trusted to set it", "segue trust")),
         (no_server, Exit.PROVIDERS_FAILED, ("127.0.0.1:9", "Check the address")),
         (overloaded, Exit.PROVIDERS_FAILED, ("--fallback",)),
         (everyone_failed, Exit.PROVIDERS_FAILED, ("openai/gpt-4.1", "anthropic/claude-sonnet-4-6")),

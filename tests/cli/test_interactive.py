@@ -56,7 +56,7 @@ def test_a_whole_chat_with_a_switch_a_view_an_undo_and_a_way_back(
     segue.type("Hello there" + ENTER)
     segue.wait_for(r"The first answer\.\nanthropic/claude-sonnet-4-6 · \d+ in \d+ out")
     segue.type("/model openai/gpt-4.1" + ENTER)
-    segue.wait_for(r"⇄ anthropic/claude-sonnet-4-6 → openai/gpt-4\.1 \(asked\)")
+    segue.wait_for(r"⇄ anthropic/claude-sonnet-4-6 → openai/gpt-4\.1; nothing is lost")
     cloud.reply("The second answer.")
     segue.type("And again" + ENTER)
     segue.wait_for(r"The second answer\.\nopenai/gpt-4\.1 ·")

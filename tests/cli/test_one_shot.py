@@ -282,7 +282,7 @@ def test_a_session_goes_on_and_a_switch_says_what_is_lost(cloud: Cloud, asked: H
     told = asked("-c", "Who am I?", "-m", "anthropic/claude-sonnet-4-6")
     assert told.code == Exit.OK
     assert "openai/" in told.err
-    assert "→ anthropic/claude-sonnet-4-6 (asked); nothing is lost" in told.err
+    assert "→ anthropic/claude-sonnet-4-6; nothing is lost" in told.err
     assert "Ada" in json.dumps(cloud.bodies()[-1])
     again = asked("-c", "And now?")
     assert again.err == "", "the session knows its model"

@@ -62,14 +62,14 @@ def test_all_faults_are_told_at_once_with_their_lines(segue: Here, home: Home) -
     assert told.out == ""
     for place, words in [
         (1, 'Unknown key "modell". Did you mean "model"?'),
-        (4, 'approval.mode is "yollo", which is none of its values. Did you mean "yolo"?'),
+        (4, 'approval.mode is "yollo", which is not a valid value. Did you mean "yolo"?'),
         (7, "limits.max_turns is 0; it must be at least 1."),
         (8, "limits.compact_at must be a number, not text."),
-        (9, 'profiles.team lacks "members".'),
-        (13, 'profiles.scale.weights names "a/c", which is no member. Did you mean "a/b"?'),
+        (9, 'profiles.team needs "members".'),
+        (13, 'profiles.scale.weights names "a/c", which is not a member. Did you mean "a/b"?'),
     ]:
         assert f"config.toml:{place}: {words}" in told.err
-    assert "6 faults" in told.err
+    assert "6 errors" in told.err
     assert "Traceback" not in told.err
 
 
@@ -105,9 +105,9 @@ def test_a_name_that_leads_nowhere_is_found_by_check(segue: Here, home: Home) ->
     home.configure('model = "fsat"\n[aliases]\nfast = "a/b"\none = "two"\ntwo = "one"\n')
     told = segue("config", "check")
     assert told.code == Exit.CONFIG
-    assert 'config.toml:1: "fsat" is no alias and no profile' in told.err
+    assert 'config.toml:1: "fsat" is not an alias, a profile or provider/model' in told.err
     assert 'Did you mean "fast"?' in told.err
-    assert "leads back to itself" in told.err
+    assert "refers to itself" in told.err
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_what_a_strangers_project_must_not_set_needs_trust(segue: Here, home: Ho
     file = home.configure_project(text)
     told = segue("config", "show")
     assert told.code == Exit.CONFIG
-    assert "only when trusted" in told.err
+    assert "must be trusted to set it" in told.err
     assert "segue trust" in told.err
     assert segue("trust").code == Exit.OK
     assert "trusted" in segue("trust", "--list").out

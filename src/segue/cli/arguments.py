@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from segue.cli.command_table import COMMANDS, CommandParser, HelpFormatter, similar_command
+from segue.cli.command_table import COMMANDS, CommandParser, HelpFormatter, add_set, similar_command
 
 APPROVAL_MODES: Final = ("ask", "auto-edit", "yolo", "plan")
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -39,14 +39,7 @@ def parser() -> argparse.ArgumentParser:
     _add_tools(made.add_argument_group("tools and limits"))
     _add_output(made.add_argument_group("input and output"))
     other = made.add_argument_group("other")
-    other.add_argument(
-        "--set",
-        dest="sets",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a setting for this run",
-    )
+    add_set(other)
     other.add_argument("--bare", action="store_true", help="read no config files, no AGENTS.md, no .mcp.json")
     other.add_argument("--debug", action="store_true", help="show the traceback of an error")
     other.add_argument("--version", action="store_true", help="print the version and exit")

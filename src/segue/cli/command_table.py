@@ -57,6 +57,18 @@ class CommandParser(argparse.ArgumentParser):
         return f". Did you mean {near[0]}?" if near and near[0] != words[-1] else ""
 
 
+def add_set(parser: Any) -> None:
+    """`--set KEY=VALUE`, which may be repeated."""
+    parser.add_argument(
+        "--set",
+        dest="sets",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting for this run",
+    )
+
+
 def parser_of(command: str) -> argparse.ArgumentParser:
     module: Any = import_module(COMMANDS[command][0])
     parser = CommandParser(

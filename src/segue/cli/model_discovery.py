@@ -30,7 +30,7 @@ class DiscoveredModel(Struct, frozen=True):
     reason: str
 
     def __str__(self) -> str:
-        return f"Using {self.model}: {self.reason}. To choose another: -m provider/model, or `model` in the config file."
+        return f"Using {self.model} ({self.reason}). To use another: -m provider/model"
 
 
 def default_model_of(provider: str, config: Config) -> str:

@@ -94,12 +94,14 @@ def load_settings(
 
 def config_error(faults: Sequence[str]) -> UsageError:
     count = (
-        "The configuration has a fault" if len(faults) == 1 else f"The configuration has {len(faults)} faults"
+        "The configuration has an error"
+        if len(faults) == 1
+        else f"The configuration has {len(faults)} errors"
     )
     return UsageError(
         f"{count}:\n" + "\n".join(f"  {fault}" for fault in faults),
         code="config",
-        hint="`segue config path` tells which files are read; --bare leaves them out.",
+        hint="Show which files are read: segue config path. Run without them: --bare",
     )
 
 
@@ -127,8 +129,8 @@ def _layer_faults(layer: Layer) -> Iterator[ConfigFault]:
         for path in guarded:
             yield ConfigFault(
                 path,
-                f"{'.'.join(path)} can run programs or send keys elsewhere, so a project may set it only when trusted.",
-                "Look at the file, then: segue trust",
+                f"{'.'.join(path)} can run programs or send keys elsewhere, so a project must be trusted to set it.",
+                "Read the file, then: segue trust",
             )
 
 
@@ -150,7 +152,7 @@ def _files(directory: File) -> Iterator[Layer]:
     if user.is_file():
         yield _from_file(user)
     elif "SEGUE_CONFIG" in os.environ:
-        raise config_error([f"{user}: SEGUE_CONFIG names this file, and it is not there."])
+        raise config_error([f"{user}: SEGUE_CONFIG names this file, but it does not exist."])
     if project is not None and project != user:
         yield _from_file(project, project=True)
 
@@ -186,9 +188,9 @@ def _from_flags(sets: Iterable[str]) -> Layer:
         name, equals, value = told.partition("=")
         if not equals or not name.strip():
             raise UsageError(
-                f'--set "{told}" sets nothing.',
+                f'--set "{told}" is not KEY=VALUE.',
                 code="bad_set",
-                hint="Write --set key=value, as in --set ui.markdown=false.",
+                hint="For example: --set ui.markdown=false",
             )
         path = tuple(name.strip().split("."))
         put(table, path, parse_value(value))

@@ -52,9 +52,9 @@ def _without_aliases(name: str, config: Config) -> str:
             return name
         name = config.aliases[name]
     raise UsageError(
-        f'The alias "{name}" leads back to itself.',
+        f'The alias "{name}" refers to itself.',
         code="config",
-        hint="`segue config show` lists the aliases.",
+        hint="List the aliases: segue config show",
     )
 
 
@@ -63,9 +63,9 @@ def _route(name: str, config: Config) -> Route:
         return parse_route(name)
     known = [*config.aliases, *config.profiles]
     raise UsageError(
-        f'"{name}" is no alias and no profile, and names no provider.',
+        f'"{name}" is not an alias, a profile or provider/model.',
         code="bad_model_name",
-        hint=suggestion(name, known) or "Write provider/model; `segue models` lists what there is.",
+        hint=suggestion(name, known) or "List the models: segue models",
     )
 
 

@@ -37,7 +37,7 @@ def require_provider(name: str, providers: KnownProviders) -> ProviderAdapter:
             f'There is no provider "{name}".',
             code="unknown_provider",
             hint=suggestion(name, known)
-            or f"Known are: {', '.join(known)}. Any other needs providers.{name}.base_url.",
+            or f"Known providers: {', '.join(known)}. Any other needs providers.{name}.base_url.",
         )
     return found
 

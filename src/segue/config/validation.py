@@ -79,8 +79,8 @@ def _check(path: Path, value: Any, shape: inspect.Type) -> Iterator[ConfigFault]
 
 def _check_word(path: Path, value: Any, known: list[str]) -> Iterator[ConfigFault]:
     if value not in known:
-        hint = suggestion(str(value), known) or f"It can be: {', '.join(known)}."
-        yield ConfigFault(path, f'{_name(path)} is "{value}", which is none of its values.', hint)
+        hint = suggestion(str(value), known) or f"Valid values: {', '.join(known)}."
+        yield ConfigFault(path, f'{_name(path)} is "{value}", which is not a valid value.', hint)
 
 
 def _check_list(path: Path, items: list[Any], shape: inspect.ListType) -> Iterator[ConfigFault]:
@@ -101,12 +101,12 @@ def _check_table(path: Path, table: dict[str, Any], shape: inspect.StructType) -
             )
     for name, field in fields.items():
         if field.required and name not in table:
-            yield ConfigFault(path, f'{_name(path)} lacks "{name}".')
+            yield ConfigFault(path, f'{_name(path)} needs "{name}".')
 
 
 def _advice(key: str, path: Path, fields: Iterable[str]) -> str:
     place = f"[{_name(path)}]" if path else "The file"
-    return suggestion(key, fields) or f"{place} knows: {', '.join(sorted(fields))}."
+    return suggestion(key, fields) or f"{place} has: {', '.join(sorted(fields))}."
 
 
 def _check_bounds(
@@ -150,7 +150,7 @@ def _profile_faults(table: Mapping[str, Any]) -> Iterator[ConfigFault]:
                 path = ("profiles", name, "weights")
                 yield ConfigFault(
                     path,
-                    f'{_name(path)} names "{member}", which is no member.',
+                    f'{_name(path)} names "{member}", which is not a member.',
                     suggestion(member, map(str, members)),
                 )
 

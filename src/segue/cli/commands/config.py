@@ -8,6 +8,7 @@ import sys
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any
 
+from segue.cli.command_table import add_set
 from segue.cli.display.terminal import Colours, print_status
 from segue.cli.exit_codes import Exit
 
@@ -30,10 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument(
         "--origin", action="store_true", help="also show defaults, and where each setting comes from"
     )
-    show.add_argument("--json", action="store_true", help="as JSON")
+    show.add_argument("--json", action="store_true", help="print JSON")
     check = actions.add_parser("check", help="list all errors in the settings (exit 52)")
     for action in (show, check):
-        action.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+        add_set(action)
 
 
 def run(arguments: argparse.Namespace) -> int:

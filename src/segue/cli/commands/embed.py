@@ -7,6 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from segue.cli.command_table import add_set
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="one object with model, dimensions and embeddings"
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
-    parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+    add_set(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

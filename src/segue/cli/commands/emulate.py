@@ -19,9 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1")
     parser.add_argument("--port", type=int, default=8900, help="default: 8900; 0: any free port")
     parser.add_argument("--provider", default="", help="serve this provider at the root path too")
-    parser.add_argument(
-        "--strict", action="store_true", help="also enforce rules that are not documented for certain"
-    )
+    parser.add_argument("--strict", action="store_true", help="also enforce rules that are less certain")
     parser.add_argument("--script", metavar="FILE", help="the replies of the models, and faults")
 
 

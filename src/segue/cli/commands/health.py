@@ -7,6 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from segue.cli.command_table import add_set
 from segue.cli.display.terminal import Colours, print_status, printable
 from segue.cli.exit_codes import Exit
 
@@ -22,9 +23,14 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("providers", metavar="PROVIDER", nargs="*")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument(
+        "providers",
+        metavar="PROVIDER",
+        nargs="*",
+        help="default: all configured providers, and local servers",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_set(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     store = actions.add_parser("set", help="store a key, from a hidden prompt or from stdin")
     store.add_argument("provider", metavar="PROVIDER")
     listing = actions.add_parser("list", help="list providers with a key, and where it comes from")
-    listing.add_argument("--json", action="store_true", help="as JSON")
+    listing.add_argument("--json", action="store_true", help="print JSON")
     remove = actions.add_parser("rm", help="remove a stored key")
     remove.add_argument("provider", metavar="PROVIDER")
 

@@ -8,6 +8,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from segue.cli.command_table import add_set
 from segue.cli.display.terminal import columns_of, print_error, print_status, printable
 from segue.cli.display.text_width import cut
 from segue.cli.display.turn_summary import short
@@ -32,7 +33,9 @@ ACTIONS = ("list", "show", "pull", "rm")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="list the models of a provider, or of all configured providers")
-    listing.add_argument("provider", metavar="PROVIDER", nargs="?", default="")
+    listing.add_argument(
+        "provider", metavar="PROVIDER", nargs="?", default="", help="default: all configured providers"
+    )
     listing.add_argument(
         "--refresh", action="store_true", help="ask the providers again instead of using recent lists"
     )
@@ -42,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (show, pull, remove):
         action.add_argument("model", metavar="PROVIDER/MODEL")
     for action in (listing, show):
-        action.add_argument("--json", action="store_true", help="as JSON")
+        action.add_argument("--json", action="store_true", help="print JSON")
     for action in (listing, show, pull, remove):
-        action.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+        add_set(action)
 
 
 def complete(words: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from segue.cli.command_table import add_set
 from segue.cli.display.terminal import columns_of, print_status, printable
 from segue.cli.display.text_width import cut, padded
 from segue.cli.exit_codes import Exit
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="list sessions, the last used first")
     listing.add_argument("text", metavar="TEXT", nargs="?", default="", help="only sessions that contain it")
     listing.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="default: 20")
-    listing.add_argument("--json", action="store_true", help="as JSON")
+    listing.add_argument("--json", action="store_true", help="print JSON")
     show = actions.add_parser("show", help="print the conversation")
     export = actions.add_parser("export", help="write a session to a file or to stdout")
     export.add_argument("-o", "--output", default="-", metavar="FILE", help="default: stdout")
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("session", metavar="ID")
     rename.add_argument("title", metavar="TITLE")
     for action in (listing, show, export, taken, remove, rename):
-        action.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+        add_set(action)
 
 
 def complete(words: list[str]) -> list[str]:

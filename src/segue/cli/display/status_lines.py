@@ -60,25 +60,28 @@ def _result_text(result: ToolResult) -> str:
 
 
 def switch_line(switch: Switch) -> str:
-    """From, to, why, and what the new model does not see."""
-    why = switch.reason if switch.error is None else f"{switch.reason}: {shortened(switch.error.message)}"
-    return f"{switch.previous} → {switch.model} ({why}); {hidden_text(switch.losses)}"
+    """From, to, why if the user did not ask for it, and what the new model does not see."""
+    why = "" if switch.reason == "asked" else f" ({switch.reason})"
+    if switch.error is not None:
+        why = f" ({switch.reason}: {shortened(switch.error.message)})"
+    hidden = hidden_parts(switch.losses)
+    loss = f"hidden from the new model: {hidden}" if hidden else "nothing is lost"
+    return f"{switch.previous} → {switch.model}{why}; {loss}"
 
 
 _HIDDEN = {
     "result_superseded": "duplicate results",
-    "message_dropped": "empty messages",
+    "message_dropped": "whole messages",
     "reasoning_dropped": "earlier reasoning",
     "seal_dropped": "signatures",
-    "media_described": "images (described in words)",
+    "media_described": "media (described in words)",
 }
 """What a lossy repair hides from the new model."""
 
 
-def hidden_text(losses: Iterable[Repair]) -> str:
-    """What the new model does not see, for people."""
-    hidden = sorted({_HIDDEN.get(repair.kind, repair.kind.replace("_", " ")) for repair in losses})
-    return f"hidden from the new model: {', '.join(hidden)}" if hidden else "nothing is lost"
+def hidden_parts(losses: Iterable[Repair]) -> str:
+    """What the new model does not see, for people; "" if it sees everything."""
+    return ", ".join(sorted({_HIDDEN.get(repair.kind, repair.kind.replace("_", " ")) for repair in losses}))
 
 
 def shortened(text: str, most: int = _MOST) -> str:

@@ -97,7 +97,7 @@ class PromptReader:
 
     def _toolbar(self) -> str:
         interactive = self._interactive
-        shown = f" {interactive.chat.model} · {interactive.runtime.approval.mode} · {interactive.runtime.directory.name}"
+        shown = f" {interactive.chat.model} · approval: {interactive.runtime.approval.mode} · {interactive.runtime.directory.name}"
         return interactive.screen.shortened(shown)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.cli.display.status_lines import hidden_text, switch_line
+from segue.cli.display.status_lines import hidden_parts, switch_line
 from segue.cli.display.text_width import padded, width_of
 from segue.cli.interactive.picker import pick
 from segue.cli.model_discovery import default_model_of
@@ -42,7 +42,8 @@ def _hidden(interactive: InteractiveChat, name: str) -> str:
         repairs = interactive.chat.preview(interactive.runtime.members(name)[0]).repairs
     except SegueError:
         return ""
-    return hidden_text(repair for repair in repairs if repair.lossy)
+    hidden = hidden_parts(repair for repair in repairs if repair.lossy)
+    return f"would not see: {hidden}" if hidden else "nothing is lost"
 
 
 async def choose_profile(interactive: InteractiveChat, words: list[str]) -> None:

@@ -49,7 +49,7 @@ async def diagnose(interactive: InteractiveChat, words: list[str]) -> None:
         mark = screen.paint("green", "✓") if not count else screen.paint("yellow", f"{count}")
         screen.line(f"  {diagnosis.target:<20} {mark}")
     screen.paragraph(
-        "  The numbers count what a provider would refuse or read differently. segue repairs it before it sends.",
+        "  Numbers: what a provider would refuse or read differently. segue repairs it before sending.",
         "dim",
         2,
     )
