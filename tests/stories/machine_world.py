@@ -28,7 +28,6 @@ from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.providers.provider import Provider
-from segue.providers.text_requests import as_text_request
 from segue.routing.member_facts import facts_from
 from segue.routing.policies import Failover, RoundRobin, SingleRouter
 from segue.routing.profiles import Profile, build_router
@@ -37,8 +36,6 @@ from segue.routing.route import parse_route
 from segue.sessions.stores.store import Store
 from segue.tools.approval import Approval
 from segue.tools.definition import Context, Tool
-from segue.transcript.text_tools.form import offer_of
-from segue.transcript.text_tools.react import REACT
 from segue.transports.asgi import AsgiTransport
 from stories.machine_plans import Act, Fault, Reply, Silence, Words
 
@@ -342,8 +339,6 @@ class World:
         provider = self.providers[route.provider]
         request = chat._session.request(route)
         request = structs.replace(request, conversation=request.conversation.append(user("And now?")))
-        if not chat._session.supports_tools(route):
-            request = as_text_request(request, offer_of(request.tools, request.options), REACT)
         sent = provider.preview(request)
         path = sent.url.removeprefix("http://emulated")
         return sent.body.decode(), self._verdict(path, sent.body)

@@ -49,3 +49,25 @@ def test_a_session_goes_from_native_calls_to_calls_in_words_and_back(world: Worl
     finally:
         world.emulator.responder = StoryResponder()
     assert world.refusals() == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_reach_a_model_without_tools_also_when_none_are_offered(world: World, name: str) -> None:
+    async def main() -> None:
+        async with world.chat(name) as chat:
+            await good_turn(chat)
+            await chat.equip(())
+            switch = await chat.switch(WITHOUT_TOOLS)
+            assert switch is not None
+            assert {loss.kind for loss in switch.losses} <= {"reasoning_dropped", "seal_dropped"}
+            answer = await chat.send("And now?")
+            assert answer.error is None, answer.error
+
+    asyncio.run(main())
+    assert world.refusals() == []
+    messages = world.requests(WITHOUT_TOOLS)[-1].body["messages"]
+    assert {message["role"] for message in messages} <= {"system", "user", "assistant"}
+    assert not any("tool_calls" in message for message in messages)
+    texts = "\n".join(str(message["content"]) for message in messages)
+    for city in ("Rome", "Oslo"):
+        assert f'{{"city":"{city}","sky":"rain"}}' in texts

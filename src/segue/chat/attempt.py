@@ -23,9 +23,8 @@ from segue.conversation.events import (
 from segue.errors import ProtocolError, SegueError
 from segue.events import MediaChunk, ReasoningChunk, TextChunk
 from segue.providers.adapter import RequestSent, fold_stream
-from segue.providers.text_requests import as_text_request
-from segue.transcript.text_tools.form import offer_of
 from segue.transcript.text_tools.react import REACT
+from segue.transcript.text_tools.react_scanner import ReActScanner
 from segue.transcript.text_tools.reader import TextToolReader
 
 if TYPE_CHECKING:
@@ -60,15 +59,10 @@ class Attempt:
         self._aborted = False
         self._started = monotonic()
 
-    async def run(self, provider: ProviderAdapter, request: ChatRequest, *, react: bool = False) -> Reply:
-        """`react`: the model knows no tools, so they and its calls are put into words."""
+    async def run(self, provider: ProviderAdapter, request: ChatRequest) -> Reply:
         request = structs.replace(request, abort=self._abort)
         self._started = monotonic()
-        reader = None
-        if react:
-            offer = offer_of(request.tools, request.options)
-            request = as_text_request(request, offer, REACT)
-            reader = TextToolReader(REACT.new_scanner(offer)) if offer.tools else None
+        reader = TextToolReader(ReActScanner()) if request.policy.text_form is REACT else None
         await self._until_stopped(provider, request, reader)
         self.seconds = monotonic() - self._started
         if not self._over and not self._aborted:

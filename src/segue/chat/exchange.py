@@ -66,9 +66,8 @@ class Exchanges:
         while True:
             route = self.routing.route
             request = structs.replace(session.request(route), session=session.journal.session)
-            react = bool(request.tools) and not session.supports_tools(route)
             attempt = Attempt(self._emit, self._abort, self._report_repairs)
-            reply = await attempt.run(provider_of(route, session.providers), request, react=react)
+            reply = await attempt.run(provider_of(route, session.providers), request)
             if reply.error is not None and await self._try_again(reply.error, shown=attempt.shown):
                 await self._count_lost(reply, route)
                 continue

@@ -17,6 +17,7 @@ from segue.chat.compaction.trigger import CompactionSettings, Compactor
 from segue.conversation.options import Options
 from segue.errors import JournalError, SegueError, UsageError
 from segue.providers.adapter import ChatRequest, Providers
+from segue.providers.text_requests import as_text_request
 from segue.providers.token_estimates import Estimator
 from segue.routing.member_facts import facts_from, provider_of
 from segue.routing.policies import SingleRouter
@@ -32,6 +33,8 @@ from segue.tools.function_tools import as_tool
 from segue.tools.scheduler import Scheduler
 from segue.tools.toolset import ToolSet
 from segue.transcript.policy import Policy
+from segue.transcript.text_tools.form import offer_of
+from segue.transcript.text_tools.react import REACT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -159,9 +162,9 @@ class ChatSession:
         return route.name not in self.without_tools and self.facts(route).tools
 
     def request(self, route: Route) -> ChatRequest:
-        """What a route would be sent now."""
+        """What a route would be sent now; to a model without tools, in words."""
         state = self.journal.state
-        return ChatRequest(
+        request = ChatRequest(
             model=route.model,
             conversation=state.conversation,
             ledger=state.ledger,
@@ -169,6 +172,9 @@ class ChatSession:
             options=route.options_over(state.options),
             policy=self.settings.policy,
         )
+        if self.supports_tools(route):
+            return request
+        return as_text_request(request, offer_of(request.tools, request.options), REACT)
 
     def losses(self, route: Route) -> tuple[Repair, ...]:
         """What a model cannot be sent, found by making the request that it would get."""
