@@ -55,13 +55,12 @@ NOUNS_AND_TERMS = {
     "wording": "a noun: the sentences of an API",
 }
 """Words that end like a gerund or a participle, and why a module may still be named so."""
-GERUNDS_TO_RENAME = {"opened", "opening", "running", "unrepaired"}
 
 
 def test_modules_are_nouns() -> None:
     words = {path.stem.split("_")[-1] for path in [*MODULES, *FOLDERS]}
     endings = {word for word in words if word.endswith(("ing", "ed")) and word not in {"embed"}}
-    assert endings <= set(NOUNS_AND_TERMS) | GERUNDS_TO_RENAME
+    assert endings <= set(NOUNS_AND_TERMS)
 
 
 def test_no_two_modules_of_a_folder_are_near_twins() -> None:
@@ -70,25 +69,11 @@ def test_no_two_modules_of_a_folder_are_near_twins() -> None:
         forms = {name + ending for name in names for ending in ("s", "es", "ed", "ing")}
         forms |= {name.removesuffix("y") + "ies" for name in names if name.endswith("y")}
         forms |= {name.removesuffix("ed") + "ing" for name in names if name.endswith("ed")}
-        assert names & forms <= GERUNDS_TO_RENAME, folder
+        assert not names & forms, folder
 
 
 PARTS_OF_A_DIALECT = {"ReplyDecoder", "ReplyEncoder", "ReplyReader"}
 """Every dialect has its own, under the same name."""
-NAMES_TO_TELL_APART = {
-    "Address",
-    "Approval",
-    "Ask",
-    "Context",
-    "Entry",
-    "Message",
-    "Output",
-    "Policy",
-    "Profile",
-    "Rules",
-    "Session",
-    "Settings",
-}
 
 
 def _vocabulary(module: Path) -> str:
@@ -114,7 +99,7 @@ def test_one_class_name_means_one_thing() -> None:
         for key, modules in classes.items()
         if len({*modules, *aliases.get(key, ())}) > 1 and not key[1].startswith("_")
     }
-    assert ambiguous <= PARTS_OF_A_DIALECT | NAMES_TO_TELL_APART
+    assert ambiguous <= PARTS_OF_A_DIALECT
 
 
 def test_what_a_module_offers_is_sorted() -> None:

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 from segue.limits import COMPACT_AT, MAX_EXCHANGES
 from segue.routing.retry import RetrySettings
 
-Policy: TypeAlias = Literal["single", "round_robin", "failover", "weighted", "least_latency"]
+PolicyName: TypeAlias = Literal["single", "round_robin", "failover", "weighted", "least_latency"]
 ApprovalMode: TypeAlias = Literal["ask", "auto-edit", "yolo", "plan"]
 StoreKind: TypeAlias = Literal["sqlite", "jsonl", "memory"]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
@@ -23,7 +23,7 @@ class ProfileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     members: Annotated[list[str], Meta(min_length=1)]
     """provider/model each, or an alias."""
-    policy: Policy = "failover"
+    policy: PolicyName = "failover"
     weights: dict[str, Annotated[float, Meta(ge=0)]] = {}
     """For `weighted`, by member; one that is not named weighs 1."""
     context_limit: Count | None = None

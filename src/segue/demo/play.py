@@ -1,4 +1,4 @@
-"""Runs the demo: the emulators on loopback, one chat through all of them, then its history unrepaired."""
+"""Runs the demo: the emulators on loopback, one chat through all of them, then its history as a naive client sends it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from segue.chat.chat import Chat
 from segue.conversation.message import Conversation
 from segue.conversation.usage import Usage
-from segue.demo import unrepaired
+from segue.demo import naive_client
 from segue.demo.shop import Shop
 from segue.demo.wire_log import LoggedProvider, WireLog
 from segue.dialects.registry import DIALECTS
@@ -183,7 +183,7 @@ class _Play:
         """Send the history as it is to every wire format."""
         self._screen.unrepaired()
         for wire in self._story.wires.values():
-            body = unrepaired.body(self._conversation, chat.ledger, wire)
+            body = naive_client.body(self._conversation, chat.ledger, wire)
             self._screen.judged(wire, await _refusal(self._providers[wire.provider].provider, wire, body))
 
 

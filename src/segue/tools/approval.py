@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from segue.tools.definition import Effect, Tool
 
 Mode: TypeAlias = Literal["ask", "auto-edit", "yolo", "plan"]
-Ask: TypeAlias = "Callable[[ToolCall, Tool], Awaitable[Decision]]"
+AskUser: TypeAlias = "Callable[[ToolCall, Tool], Awaitable[Decision]]"
 
 _FREE: Final[dict[Mode, frozenset[Effect]]] = {
     "plan": frozenset({"read"}),
@@ -108,7 +108,7 @@ class Approval:
         *,
         allow: Iterable[str] = (),
         deny: Iterable[str] = (),
-        ask: Ask | None = None,
+        ask: AskUser | None = None,
     ) -> None:
         if mode not in get_args(Mode):
             raise UsageError(

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from segue.transports.transport import WireRequest, WireResponse
 
-Message: TypeAlias = MutableMapping[str, Any]
+AsgiMessage: TypeAlias = MutableMapping[str, Any]
 Application: TypeAlias = Callable[
-    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+    [AsgiMessage, Callable[[], Awaitable[AsgiMessage]], Callable[[AsgiMessage], Awaitable[None]]],
+    Awaitable[None],
 ]
 
 AHEAD: Final = 8
@@ -60,7 +61,7 @@ class _Exchange:
 
     def __init__(self, request: WireRequest) -> None:
         self._request = request
-        self._told: asyncio.Queue[Message] = asyncio.Queue(AHEAD)
+        self._told: asyncio.Queue[AsgiMessage] = asyncio.Queue(AHEAD)
         self._asked = False
         self._lost = False
         self.hung_up = asyncio.Event()
@@ -68,20 +69,20 @@ class _Exchange:
     async def run(self, application: Application) -> None:
         try:
             await application(_scope(self._request), self._receive, self._send)
-            end: Message = {"type": "end"}
+            end: AsgiMessage = {"type": "end"}
         except Exception as error:  # a server would log it and close the connection
             end = {"type": "end", "why": type(error).__name__}
         with suppress(ConnectionError):
             await self._send(end)
 
-    async def _receive(self) -> Message:
+    async def _receive(self) -> AsgiMessage:
         if not self._asked:
             self._asked = True
             return {"type": "http.request", "body": self._request.body, "more_body": False}
         await self.hung_up.wait()
         return {"type": "http.disconnect"}
 
-    async def _send(self, message: Message) -> None:
+    async def _send(self, message: AsgiMessage) -> None:
         put = asyncio.ensure_future(self._told.put(message))
         gone = asyncio.ensure_future(self.hung_up.wait())
         try:
@@ -101,7 +102,7 @@ class _Exchange:
             raise self.broken(start)
         return _LoopbackAnswer(self, start, idle)
 
-    async def next(self, seconds: float | None, what: str) -> Message:
+    async def next(self, seconds: float | None, what: str) -> AsgiMessage:
         try:
             async with asyncio.timeout(seconds):
                 return await self._told.get()
@@ -112,7 +113,7 @@ class _Exchange:
                 hint=f"Try again, or allow more time: timeouts.{what}.",
             ) from None
 
-    def broken(self, message: Message) -> TransportError:
+    def broken(self, message: AsgiMessage) -> TransportError:
         why = message.get("why") or "the application ended without an answer"
         return TransportError(
             f"The connection to {self._request.place} broke off: {why}.",
@@ -123,7 +124,7 @@ class _Exchange:
 
 @final
 class _LoopbackAnswer:
-    def __init__(self, exchange: _Exchange, start: Message, idle: float | None) -> None:
+    def __init__(self, exchange: _Exchange, start: AsgiMessage, idle: float | None) -> None:
         self.status: int = start["status"]
         self.headers = {
             name.decode("latin-1").lower(): value.decode("latin-1")
@@ -146,7 +147,7 @@ class _LoopbackAnswer:
         return b"".join([portion async for portion in self.portions()])
 
 
-def _scope(request: WireRequest) -> Message:
+def _scope(request: WireRequest) -> AsgiMessage:
     parts = urlsplit(request.url)
     headers = {
         "host": parts.netloc.rpartition("@")[2],

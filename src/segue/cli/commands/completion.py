@@ -28,7 +28,7 @@ class ContextOption(Struct, frozen=True):
 
 
 @final
-class Context(Struct, frozen=True):
+class CompletionContext(Struct, frozen=True):
     """What can follow some words: "" at the beginning, "models", "models pull"."""
 
     words: str
@@ -47,18 +47,18 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def places() -> list[Context]:
+def places() -> list[CompletionContext]:
     """All contexts in which words can be completed."""
     from segue.cli.arguments import parser  # noqa: PLC0415 - the prompt's own flags
 
     commands = tuple((name, purpose) for name, (_, purpose) in COMMANDS.items())
-    found = [Context("", _options(parser()), commands)]
+    found = [CompletionContext("", _options(parser()), commands)]
     for name in COMMANDS:
         found += _places(name, parser_of(name))
     return found
 
 
-def _places(words: str, parser: argparse.ArgumentParser) -> list[Context]:
+def _places(words: str, parser: argparse.ArgumentParser) -> list[CompletionContext]:
     inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     purposes = {choice.dest: choice.help or "" for action in inner for choice in action._choices_actions}
     chosen = [
@@ -67,7 +67,7 @@ def _places(words: str, parser: argparse.ArgumentParser) -> list[Context]:
         if not action.option_strings and not isinstance(action, argparse._SubParsersAction)
         for choice in action.choices or ()
     ]
-    found = [Context(words, _options(parser), (*purposes.items(), *chosen))]
+    found = [CompletionContext(words, _options(parser), (*purposes.items(), *chosen))]
     for action in inner:
         for name, sub in action.choices.items():
             found += _places(f"{words} {name}", sub)
@@ -87,7 +87,7 @@ def _options(parser: argparse.ArgumentParser) -> tuple[ContextOption, ...]:
     )
 
 
-def _table(known: list[Context]) -> tuple[list[str], list[str]]:
+def _table(known: list[CompletionContext]) -> tuple[list[str], list[str]]:
     """Lines of a shell's `case`: the words for each context, and the values of each flag that has choices."""
     offered, valued = [], []
     for place in known:
@@ -112,7 +112,7 @@ _FIND_PLACE = """  place=""
 """The words before the cursor that are commands; flags and their values are skipped."""
 
 
-def _body(known: list[Context], before: str, previous: str) -> list[str]:
+def _body(known: list[CompletionContext], before: str, previous: str) -> list[str]:
     offered, valued = _table(known)
     names = " ".join(place.words.replace(" ", "/") for place in known if place.words)
     return [
@@ -128,7 +128,7 @@ def _body(known: list[Context], before: str, previous: str) -> list[str]:
     ]
 
 
-def bash(known: list[Context]) -> str:
+def bash(known: list[CompletionContext]) -> str:
     lines = [
         "# segue completion for bash",
         "_segue() {",
@@ -141,7 +141,7 @@ def bash(known: list[Context]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def zsh(known: list[Context]) -> str:
+def zsh(known: list[CompletionContext]) -> str:
     lines = [
         "#compdef segue",
         "_segue() {",
@@ -156,7 +156,7 @@ def zsh(known: list[Context]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def fish(known: list[Context]) -> str:
+def fish(known: list[CompletionContext]) -> str:
     lines = ["# segue completion for fish"]
     for place in known:
         first, _, second = place.words.partition(" ")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from segue.events import ChatEvent
 
 
-class Output(Protocol):
+class TurnOutput(Protocol):
     """Handles one run: its start, prompts and events, and its end."""
 
     def begin(self, init: json_output.InitEvent) -> None: ...
@@ -50,7 +50,7 @@ class Output(Protocol):
     def end(self, result: json_output.ResultEvent) -> None: ...
 
 
-def make_output(arguments: argparse.Namespace, runtime: Runtime) -> Output:
+def make_output(arguments: argparse.Namespace, runtime: Runtime) -> TurnOutput:
     """The output that --output-format names."""
     match arguments.output_format:
         case "json":

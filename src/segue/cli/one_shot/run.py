@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import argparse
 
     from segue.chat.chat import Chat
-    from segue.cli.one_shot.output import Output
+    from segue.cli.one_shot.output import TurnOutput
     from segue.events import ChatEvent
 
 
@@ -92,7 +92,7 @@ class _OneShot:
             await runtime.close()
 
     async def _run_turn(
-        self, chat: Chat, prompt: str, output: Output, stop: Stop, max_cost: float | None
+        self, chat: Chat, prompt: str, output: TurnOutput, stop: Stop, max_cost: float | None
     ) -> Exit:
         self._started = time.monotonic()
         self._session, self._model, self._repairs = chat.id, chat.model, 0

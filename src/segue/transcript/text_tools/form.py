@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
 
 Section: TypeAlias = Literal["text", "thought", "action", "input", "answer", "ignored"]
-Problem: TypeAlias = Literal["bad_json", "not_an_object", "no_action_name", "cut_off", "nothing_to_do"]
+ParseProblem: TypeAlias = Literal["bad_json", "not_an_object", "no_action_name", "cut_off", "nothing_to_do"]
 
 
 @final
@@ -52,7 +52,7 @@ class ParsedReply(Struct, frozen=True, kw_only=True):
     action: str | None = None
     action_input: dict[str, Any] | None = None
     final_answer: str | None = None
-    problem: Problem | None = None
+    problem: ParseProblem | None = None
     """Why the action cannot be taken; None if it can, or if there is none."""
     raw_input: str = ""
     """The action input as it was written, without a fence around it."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.transcript.text_tools.form import ParsedReply, Problem, Section, is_json
+from segue.transcript.text_tools.form import ParsedReply, ParseProblem, Section, is_json
 
 if TYPE_CHECKING:
     from segue.transcript.text_tools.form import Offer
@@ -119,7 +119,7 @@ class ReActScanner:
         final_answer = "".join(self._sections["answer"]) if "answer" in self._sections else None
         if final_answer is None and action is None:
             final_answer = "".join(self._sections.get("text", ())) or None
-            unfinished: Problem = "cut_off" if cut_off else "nothing_to_do"
+            unfinished: ParseProblem = "cut_off" if cut_off else "nothing_to_do"
             problem = unfinished if final_answer is None and thought else None
             return ParsedReply(
                 thought=thought,
@@ -167,7 +167,7 @@ def _may_be_keyword(start: str) -> bool:
     )
 
 
-def _arguments(raw: str, *, cut_off: bool) -> tuple[dict[str, Any] | None, Problem | None]:
+def _arguments(raw: str, *, cut_off: bool) -> tuple[dict[str, Any] | None, ParseProblem | None]:
     if not raw:
         return (None, "cut_off") if cut_off else ({}, None)
     if not is_json(raw):
