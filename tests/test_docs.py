@@ -194,6 +194,17 @@ def test_a_block_pasted_into_a_shell_shows_what_the_page_shows(name: str, tmp_pa
         socket.create_connection(("127.0.0.1", int(port)), timeout=1)
 
 
+def test_with_the_variables_on_a_page_every_emulated_provider_answers(reader: Cloud) -> None:
+    page = NAMES["docs/without-a-key.md"].read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| `(.*=.*)` \|$", page, re.MULTILINE)
+    variables = dict(pair.split("=", 1) for _, pairs in rows for pair in pairs.split())
+    for variable, value in variables.items():
+        reader.home.environment[variable] = value.replace("http://127.0.0.1:8900", reader.served.base_url)
+    health = reader.home.run("health", *(provider for provider, _ in rows))
+    assert health.code == 0, health.out
+    assert health.out.count(" healthy ") == len(rows) == 6
+
+
 @having("toml")
 def test_the_settings_on_a_page_can_be_used(name: str, reader: Cloud) -> None:
     for block in blocks(NAMES[name], "toml"):

@@ -11,7 +11,7 @@ WEATHER = {"Oslo": "rain, 9 °C", "Rome": "sun, 24 °C"}
 
 @tool(effect="read")
 def weather(city: str) -> str:
-    """Tell the weather of a city.
+    """Get the weather of a city.
 
     Args:
         city: In English.
