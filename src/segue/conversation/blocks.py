@@ -26,7 +26,7 @@ Status: TypeAlias = Literal["pending", "complete", "cancelled", "error"]
 
 @final
 class Origin(Struct, frozen=True, gc=False, omit_defaults=True):
-    """Who wrote a message: a wire format, spoken by a provider at an endpoint, by one model."""
+    """Who wrote a message: a wire format, a provider, its endpoint and one model."""
 
     dialect: str = ""
     provider: str = ""
@@ -63,7 +63,7 @@ class Reasoning(Struct, frozen=True, gc=False, tag="reasoning", omit_defaults=Tr
 
 @final
 class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", omit_defaults=True):
-    """A wish to run a tool. `id` is ours and neutral; `native_id` is what the provider called it."""
+    """A request to run a tool. `id` is ours and neutral; `native_id` is what the provider called it."""
 
     id: str
     name: str
@@ -98,7 +98,7 @@ class Code(Struct, frozen=True, gc=False, tag="code", omit_defaults=True):
 
 @final
 class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", omit_defaults=True):
-    """How a call ended, as its tool or its scheduler said it."""
+    """How a call ended, as its tool or its scheduler reported it."""
 
     call_id: str
     name: str = ""
@@ -119,7 +119,7 @@ Block: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Media | Code
 
 
 def status_of(result: ToolResult) -> Status:
-    """The status ladder: an error, else completeness said so, else any output at all, else still pending."""
+    """The status ladder: an error, else marked as complete, else any output at all, else still pending."""
     if result.reason is not None:
         return "cancelled"
     if result.error is not None:
@@ -130,7 +130,7 @@ def status_of(result: ToolResult) -> Status:
 
 
 def is_real(result: ToolResult) -> bool:
-    """Whether a tool really said this, be it a success or a failure."""
+    """Whether a tool really returned this, be it a success or a failure."""
     return result.reason is None and (
         result.error is not None or bool(result.complete) or result.output is not None or bool(result.media)
     )

@@ -1,6 +1,6 @@
 """A conversation as a versioned JSON document.
 
-Reading what was written gives the same conversation back. Values that JSON cannot say (cycles, bytes, NaN) are
+Reading what was written gives the same conversation back. Values that JSON cannot express (cycles, bytes, NaN) are
 written in a form it can; everything else survives exactly, lone surrogates included. A document of a newer version is
 refused and left as it is.
 """
@@ -36,7 +36,7 @@ class Document(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     minted: int = 0
     ledger: tuple[Interaction, ...] = ()
     tools: tuple[ToolSpec, ...] = ()
-    """With `options`: what a request holds beside its conversation, so that it can be told again in full."""
+    """With `options`: what a request holds beside its conversation, so that the request can be made again in full."""
     options: Options = Options()
     dialect: str = ""
     """The dialect of the request, to which `options.model` and `options.extra` belong."""
@@ -70,7 +70,7 @@ def encode_document(
     try:
         return _ENCODER.encode(fields)
     except UnicodeEncodeError:
-        # Lone surrogates: the standard library can say them, if slowly.
+        # Lone surrogates: the standard library can write them, if slowly.
         return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -88,7 +88,7 @@ def conversation_in(document: Document) -> tuple[Conversation, Ledger | None]:
                 "An interaction of the ledger has no call id.",
                 code="bad_document",
                 path=f"ledger[{index}].call.id",
-                hint="Leave the interaction out: the history tells how its call ended.",
+                hint="Remove the interaction: the history shows how its call ended.",
             )
     ledger = Ledger(document.ledger) if document.ledger else None
     return Conversation(document.messages, document.system, document.minted), ledger
@@ -109,7 +109,7 @@ def read_document(fields: dict[str, Any]) -> Document:
             "The version is not a whole number from 1 on.",
             code="bad_version",
             path="version",
-            hint=f"Say which version the document has; this segue reads up to version {VERSION}.",
+            hint=f"Set the version of the document; this segue reads up to version {VERSION}.",
         )
     if version > VERSION:
         raise TranscriptError(

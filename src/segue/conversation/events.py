@@ -1,6 +1,6 @@
 """A reply while it arrives, and the one fold that makes a message of it.
 
-Whole and streamed replies are both told as these events. Blocks are told apart by `index`, so parallel calls may
+Whole and streamed replies both become these events. Blocks differ by `index`, so parallel calls may
 arrive interleaved; their order in the message is the order of their first event.
 """
 
@@ -48,7 +48,7 @@ class ReasoningDelta(Struct, frozen=True, gc=False, tag="reasoning_delta"):
 
 @final
 class CallStarted(Struct, frozen=True, gc=False, tag="call_started"):
-    """The model wishes to call a tool; its arguments follow."""
+    """The model calls a tool; its arguments follow."""
 
     index: int
     native_id: str
@@ -65,7 +65,7 @@ class ArgumentsDelta(Struct, frozen=True, gc=False, tag="arguments_delta"):
 
 @final
 class Sealed(Struct, frozen=True, gc=False, tag="sealed"):
-    """The payload that only its origin can open, for the block told so far under this index.
+    """The payload that only its origin can open, for the block reported so far under this index.
 
     The last one replaces those before. `kind` as in `Seal`.
     """
@@ -94,7 +94,7 @@ class UsageReported(Struct, frozen=True, gc=False, tag="usage_reported"):
 
 @final
 class Finished(Struct, frozen=True, gc=False, tag="finished"):
-    """The reply is over. `raw` is the provider's own word for why."""
+    """The reply is over. `raw` is the provider's own name for the reason."""
 
     reason: FinishReason
     raw: str = ""
@@ -124,7 +124,7 @@ Event: TypeAlias = (
 
 @final
 class Reply(Struct, frozen=True):
-    """A whole reply: what was said, why it ended, what it cost."""
+    """A whole reply: its message, why it ended, what it cost."""
 
     message: Message
     finish: FinishReason = "stop"
@@ -141,7 +141,7 @@ def fold(events: Iterable[Event], origin: Origin, *, made_under: str = "") -> Re
     folding = _Folding(origin, made_under)
     blocks = folding.blocks
     for event in events:
-        # Nearly all events are more of a block that is known: told apart here, they take a quarter of the time.
+        # Nearly all events are more of a block that is known: handled here, they take a quarter of the time.
         if type(event) is TextDelta or type(event) is ReasoningDelta or type(event) is ArgumentsDelta:
             block = blocks.get(event.index)
             if block is not None:
@@ -224,7 +224,7 @@ class _Unfinished:
 
 
 def parse_arguments(raw: str) -> dict[str, object] | None:
-    """The arguments as an object; nothing if the text is not one. No text at all is no arguments."""
+    """The arguments as an object; None if the text is not one. An empty text is an empty object."""
     if not raw or raw.isspace():
         return {}
     try:

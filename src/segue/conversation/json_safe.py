@@ -1,7 +1,7 @@
-"""Arbitrary values as data that JSON can say.
+"""Arbitrary values as data that JSON can express.
 
 Arguments and results may hold anything a program can build: cycles, NaN, bytes, lone surrogates, objects of any
-class. The stored value is never touched; what JSON cannot say is copied into a form it can.
+class. The stored value is never touched; what JSON cannot express is copied into a form it can.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def encodable(text: str) -> str:
 
 
 def is_json_safe(value: Any, *, any_text: bool = False) -> bool:
-    """Whether JSON says this value exactly. `any_text`: lone surrogates count as encodable, in escapes."""
+    """Whether JSON can express this value exactly. `any_text`: lone surrogates count as encodable, in escapes."""
     waiting = [(value, 0)]
     for _ in range(MAX_VALUES):
         if not waiting:

@@ -1,4 +1,4 @@
-"""What was said, by whom, in order."""
+"""Messages and who wrote them, in order."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Speaker: TypeAlias = Literal["user", "model", "tool"]
 
 
 class Message(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What one speaker said in one go."""
+    """What one speaker wrote at one time."""
 
     speaker: Speaker
     blocks: tuple[Block, ...]
     origin: Origin | None = None
     """Who wrote it; every model message that came from a provider has one."""
     instruction: bool = False
-    """A system note in the middle of a conversation: spoken in the user's place, by the operator."""
+    """A system note in the middle of a conversation: in the user's place, by the operator."""
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

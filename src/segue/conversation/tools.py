@@ -9,7 +9,7 @@ from msgspec import Struct
 
 @final
 class ToolSpec(Struct, frozen=True, omit_defaults=True):
-    """A tool as the model is told of it. `parameters` is a JSON Schema of an object."""
+    """A tool as it is described to the model. `parameters` is a JSON Schema of an object."""
 
     name: str
     description: str = ""

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 @final
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
-    """Counts as one provider-neutral reckoning. `None`: the provider did not say.
+    """Counts as one provider-neutral reckoning. `None`: the provider did not report it.
 
     `input_tokens` is all of the input, `cached_tokens` the part of it read from a cache and `cache_write_tokens` the
     part written to one. `output_tokens` is all of the output, `reasoning_tokens` the part of it that was thought.
@@ -35,7 +35,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         return structs.replace(self, **known) if known else self
 
     def plus(self, other: Usage) -> Usage:
-        """Both together. What neither told stays unknown."""
+        """Both together. What neither knows stays unknown."""
         sums = {
             field: (getattr(self, field) or 0) + count
             for field in self.__struct_fields__

@@ -21,9 +21,9 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
 
     match: str = "*"
     dialects: tuple[str, ...] = ()
-    """The dialects this card speaks for; none means all."""
+    """The dialects this card holds for; none means all."""
     wire: str = ""
-    """The dialect it needs to be asked in, of those its provider speaks; nothing: any will do."""
+    """The dialect it must be asked in, of those its provider has; empty: any will do."""
     context: int | None = None
     """Tokens the model can read and write in one exchange."""
     output: int | None = None
@@ -46,7 +46,7 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     chat_tools: bool = True
     """Whether tools work on the Chat wire at all."""
     chat_effort_none: bool = False
-    """Tools on the Chat wire need reasoning effort `none`, said aloud."""
+    """Tools on the Chat wire need reasoning effort `none`, sent explicitly."""
     ends_with_model: bool | None = None
     bound_seals: bool | None = None
     call_seals: bool | None = None
@@ -63,7 +63,7 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     system: bool = True
     """Whether it knows a system prompt."""
     bridge: bool | None = None
-    """Whether the model must say something between tool results and a user message."""
+    """Whether a text of the model must stand between tool results and a user message."""
     nine_character_ids: bool = False
     """Whether call ids must be nine letters and digits."""
 

@@ -18,14 +18,14 @@ _KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio"}
 
 
 def kind_of(mime: str) -> MediaKind:
-    """What a media type shows; all that is neither seen nor heard is a document."""
+    """What a media type shows; all that is neither image nor audio is a document."""
     return _KINDS.get(mime.partition("/")[0], "document")
 
 
 def media_from(url: str, kind: MediaKind | None = None, name: str = "") -> Media:
     """What stands at an address: the content itself for a `data:` URL, else the address.
 
-    `kind` is what the place it was found in calls for; without it the media type tells.
+    `kind` is what the place it was found in calls for; without it the media type decides.
     """
     if url[:5].lower() != "data:":
         return Media(kind or "image", url=url, name=name)

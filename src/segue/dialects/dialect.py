@@ -1,7 +1,7 @@
 """What a dialect is: a record of pure functions for both sides of one wire.
 
 As a client of the provider we encode requests and decode replies and errors; as a server that speaks its protocol we
-decode requests and encode replies and errors. A whole reply and a streamed one are told as the same events.
+decode requests and encode replies and errors. A whole reply and a streamed one give the same events.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @final
 class EncodedRequest(Struct, frozen=True):
-    """A request body, and what of tools and options the target could not be told."""
+    """A request body, and what of tools and options could not be sent to the target."""
 
     body: bytes
     repairs: tuple[Repair, ...] = ()
@@ -54,7 +54,7 @@ class RequestEncoder(Protocol):
         *,
         after: int = 0,
     ) -> EncodedRequest:
-        """`after`: leave out what the first steps say. It must stand before a model's step, where a message begins."""
+        """`after`: omit the first steps. It must stand before a model's step, where a message begins."""
         ...
 
 
@@ -62,12 +62,12 @@ class ReplyDecoder(Protocol):
     """A streamed reply, bytes in and events out. Where the bytes are cut makes no difference."""
 
     unread: list[bytes]
-    """What arrived whole and could not be read, as it came. The rest of the reply is told nevertheless."""
+    """What arrived whole and could not be read, as it came. The rest of the reply is reported nevertheless."""
 
     def feed(self, data: bytes) -> list[Event]: ...
 
     def close(self) -> list[Event]:
-        """The stream is over: what is still to be told, and a failure if the reply had no end."""
+        """The stream is over: the events that are left, and a failure if the reply had no end."""
         ...
 
 
@@ -87,7 +87,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     rules: Rules
     encode_request: RequestEncoder
     messages_field: str = "messages"
-    """The field of a request that holds what was said."""
+    """The field of a request that holds the messages."""
     decode_request: Callable[[Mapping[str, Any]], DecodedRequest]
     """From the parsed JSON body; raises TranscriptError with a path where it is no such request."""
     recognises: Callable[[Mapping[str, Any]], float]
@@ -96,9 +96,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
     encode_reply: Callable[[Reply], bytes]
     new_decoder: Callable[[], ReplyDecoder]
     new_encoder: Callable[[str], ReplyEncoder]
-    """Takes the model's name that the stream should tell."""
+    """Takes the model's name that the stream should report."""
     call_marks: tuple[bytes, ...]
-    """One of them stands in every line of a streamed reply that tells of a call."""
+    """One of them stands in every line of a streamed reply that belongs to a call."""
     decode_error: Callable[[int, Mapping[str, str], bytes], ProviderError]
     """Total: any status, headers (lower-case names) and body become an error with a remedy."""
     encode_error: Callable[[SegueError], tuple[int, bytes]]

@@ -107,7 +107,7 @@ def read_response(status: int, headers: Mapping[str, str], body: bytes) -> tuple
 
 
 def class_of_status(status: int | None) -> type[ProviderError]:
-    """The error that an HTTP status stands for, where the wire says nothing better. None: it broke a reply off."""
+    """The error that an HTTP status stands for, where the wire has nothing better. None: it broke a reply off."""
     if status is None:
         return OverloadError
     known = _BY_STATUS.get(status)
@@ -124,7 +124,7 @@ def class_by_name(table: Mapping[str, type[ProviderError]], name: Any) -> type[P
 
 
 def class_by_phrase(message: str, phrases: Phrases) -> type[ProviderError] | None:
-    """The error that a message speaks of; None if it contains none of the phrases."""
+    """The error that a message is about; None if it contains none of the phrases."""
     lowered = message.lower()
     return next((found for phrase, found in phrases if phrase in lowered), None)
 

@@ -1,4 +1,4 @@
-"""One JSON value per line: bytes in, lines out, wherever the bytes are cut. Blank lines say nothing."""
+"""One JSON value per line: bytes in, lines out, wherever the bytes are cut. Blank lines do not count."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class LineDecoder:
         self._pieces: list[bytes] = []
 
     def sole(self, data: bytes) -> bytes | None:
-        """The one line that these bytes are: the common case, told at a glance.
+        """The one line that these bytes are: the common case, seen at a glance.
 
-        Nothing if they are anything else; then `feed` is to be asked.
+        None if they are anything else; then call `feed`.
         """
         line = data.removesuffix(b"\n")
         if line > b"{" and len(line) < len(data) and _LF not in line and not self._pieces:

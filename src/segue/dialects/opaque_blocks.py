@@ -1,6 +1,6 @@
-"""Blocks that we have no block of our own for, kept word for word so that their origin gets them back.
+"""Blocks that we have no block of our own for, kept as they came so that their origin gets them back.
 
-They are the provider's own affair: its tools, its files, its compacted history. One is a text, empty or in words that
+They are the provider's own affair: its tools, its files, its compacted history. One is a text, empty or such that
 another model can read, whose seal is the block itself as JSON.
 """
 
@@ -51,7 +51,7 @@ def _opened(payload: str, kind: str) -> _Typed | None:
 
 
 def opaque_block(text: Text) -> Raw | None:
-    """The block to give back; nothing if this is a text like any other."""
+    """The block to give back; None if this is a text like any other."""
     seal = text.seal
     return Raw(seal.payload) if seal is not None and is_opaque(seal.payload, seal.kind) else None
 
@@ -63,7 +63,7 @@ class OpaqueBlockFilter:
         self._ids: set[tuple[str, str]] = set()
 
     def select(self, blocks: Sequence[object]) -> dict[int, Raw]:
-        """Those of one step, by position. What does not go back is told in words."""
+        """Those of one step, by position. What does not go back is sent as text."""
         kept: dict[int, tuple[_Typed, str]] = {}
         for position, block in enumerate(blocks):
             if type(block) is Text and block.seal is not None:

@@ -46,9 +46,9 @@ class FrameDecoder:
         self._around = len(_NAMELESS) + len(END)
 
     def sole(self, portion: bytes) -> bytes | None:
-        """The data of the one frame that these bytes are: the common case, told at a glance.
+        """The data of the one frame that these bytes are: the common case, seen at a glance.
 
-        Nothing if they are anything else; then one of the others is to be asked.
+        None if they are anything else; then call one of the others.
         """
         if self.fresh:
             line = portion.removeprefix(self._head).removesuffix(END)
@@ -64,7 +64,7 @@ class FrameDecoder:
         ]
 
     def data(self, portion: bytes) -> list[bytes]:
-        """The data of the frames alone, for wires on which it tells their names again."""
+        """The data of the frames alone, for wires on which it repeats their names."""
         data, names = self._cut(portion)
         if data and names[-1] != self._name:
             self._name = names[-1]

@@ -1,4 +1,4 @@
-"""How a call ended, in words and pictures a target takes."""
+"""How a call ended, as text and media that a target takes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CompletionDraft(Struct, frozen=True):
 
 
 def completion_of(result: ToolResult, name: str, wire_id: str, rules: Rules) -> CompletionDraft:
-    """Say a result under the name and id its call goes by."""
+    """The completion of a call, under the name and id that the target knows it by."""
     text, exact = text_form(result.output)
     failed = result.error is not None or result.reason is not None
     changes: list[tuple[Kind, str]] = [] if exact else [("value_made_safe", "in the result")]

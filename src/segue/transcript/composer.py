@@ -1,7 +1,7 @@
 """Drafts made into steps a target accepts, one after another.
 
 Everything that depends on what came before (ids given out, whose turn it is) is state of the composer, so that a
-longer conversation can go on from where a shorter one stopped.
+longer conversation can continue where a shorter one stopped.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Composer:
         """How many calls the last step holds."""
         self.has_thoughts = False
         self.untouched: int | None = None
-        """How many steps stand before the first that took a repair; nothing if none did."""
+        """How many steps stand before the first that took a repair; None if none did."""
         reasoning = rules.reasoning
         self.fills = reasoning.required != "none"
         """Whether a message with calls must hold some reasoning."""
@@ -69,7 +69,7 @@ class Composer:
         self._is_target = False
 
     def fork(self) -> Composer:
-        """The same state, to go on from independently."""
+        """The same state, to continue from independently."""
         twin = Composer.__new__(Composer)
         twin.rules, twin.policy, twin.ledger = self.rules, self.policy, self.ledger
         twin.steps = self.steps.copy()
@@ -93,14 +93,14 @@ class Composer:
             self._compose_user(draft)
 
     def flush(self) -> None:
-        """Tell the repairs noted so far, in the order of the messages: all ids are known by now."""
+        """Report the repairs noted so far, in the order of the messages: all ids are known by now."""
         if self.notes:
             dialect = self.rules.target.dialect
             self.repairs += [repair_from(note, dialect) for note in sorted(self.notes, key=_message)]
             self.notes.clear()
 
     def finish(self) -> None:
-        """What only the end can tell."""
+        """Close the transcript as the target wants it closed."""
         if not self.steps:
             self._open()
         if not self.rules.ends_with_model and not self.last_calls and type(self.steps[-1]) is ModelStep:
@@ -168,7 +168,7 @@ class Composer:
             self.push_user(tuple(shown_by_user))
 
     def push_model(self, message: int, blocks: list[StepBlock], calls: int) -> None:
-        """Say what a model said, as far as it depends on nothing but the rules."""
+        """Add a model's message, as far as it depends on nothing but the rules."""
         rules = self.rules
         if calls and rules.calls_last and len(blocks) > calls:
             blocks = self._ordered(message, blocks)
@@ -241,7 +241,7 @@ class Composer:
 
     def fill(self, message: int) -> Reasoning:
         """What stands for the reasoning that the target insists on."""
-        # One for nearly every message of a foreign history: told at once, without the way over a note.
+        # One for nearly every message of a foreign history: reported at once, without a note.
         self.repairs.append(Repair("reasoning_filled", self.rules.target.dialect, f"messages[{message}]"))
         return self._filler
 
@@ -269,7 +269,7 @@ class Composer:
         target = self.rules.target
         ledger = self.ledger
         if ledger is not None and (not draft.call.id or len(self.calls.get(draft.key, ())) > 1):
-            ledger = None  # an entry of the ledger speaks for exactly one call
+            ledger = None  # an entry of the ledger stands for exactly one call
         if not draft.answered:
             self.open.add(draft.key)
         call = draft.call
@@ -353,7 +353,7 @@ class Composer:
         return self._fit_text(written_out(block) if type(block) is Code else block, message)
 
     def _fit_text(self, block: Text, message: int) -> Text | None:
-        """The text as the target takes it; nothing if it is blank and the target refuses blanks."""
+        """The text as the target takes it; None if it is blank and the target refuses blanks."""
         text, seal = block.text, block.seal
         if seal is not None:
             if opens(seal, self.rules.target) and is_encodable(text):

@@ -1,4 +1,4 @@
-"""What was heard, before it is composed: who said what, with every result at the call it belongs to."""
+"""A history before it is composed: blocks by speaker, with every result at the call it belongs to."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CallDraft:
 class CallQueue:
     """Calls in order, found by name from either end without looking through all of them.
 
-    Those that are `gone` leave the line for good. A name that is missing, on either side, agrees with any.
+    Those that are `done` leave the queue for good. A name that is missing, on either side, agrees with any.
     """
 
     __slots__ = ("_by_name",)
@@ -86,7 +86,7 @@ def _place(call: CallDraft) -> tuple[int, int]:
 
 @final
 class ModelDraft:
-    """What the model said before anybody else spoke. `orphan`: it exists only to hold results without a call."""
+    """The blocks of a model before the next speaker. `orphan`: it exists only to hold results without a call."""
 
     __slots__ = ("calls", "items", "last_answered", "message", "origin", "orphan", "waiting")
 
@@ -96,7 +96,7 @@ class ModelDraft:
         self.items: list[Text | Media | Code | Reasoning | CallDraft] = []
         self.calls: list[CallDraft] = []
         self.last_answered = -1
-        """Order of the last call whose result was heard."""
+        """Order of the last call that got a result."""
         self.orphan = orphan
         self.waiting: dict[str | None, CallQueue] | None = None
         """Calls without a result by key, and all of them under no key; made only when ids alone do not decide."""
@@ -110,7 +110,7 @@ class ModelDraft:
         return self.waiting.setdefault(key, CallQueue())
 
     def enqueue(self, call: CallDraft) -> None:
-        """Put a call in line for a result, if anybody looks at lines at all."""
+        """Put a call into the queue for a result, if queues are in use."""
         if self.waiting is not None:
             for key in (call.key, None):
                 self.waiting.setdefault(key, CallQueue()).add(call)
@@ -118,7 +118,7 @@ class ModelDraft:
 
 @final
 class UserDraft:
-    """What the user said, or what lay beside tool results."""
+    """Blocks of the user, or what lay beside tool results."""
 
     __slots__ = ("blocks", "instruction", "message")
 

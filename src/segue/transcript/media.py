@@ -1,4 +1,4 @@
-"""Showing media where a target can see it, and telling in words what was there where it cannot.
+"""Showing media where a target can see it, and a description of it where it cannot.
 
 Only the transcript changes. The conversation keeps the original, so a later target that can see it, will.
 """

@@ -1,4 +1,4 @@
-"""Who said what: a history, however broken, heard as drafts of steps.
+"""Pairing of calls and results: a history, however broken, becomes drafts of steps.
 
 Blocks are given to the speaker they belong to, whatever message they lie in. A result is paired with its call by id
 and position together: within the calls that bear its id, those of the latest batch come first, in order; where ids
@@ -35,14 +35,14 @@ _MODEL_BLOCKS = (*_SHOWN_BLOCKS, Reasoning)
 
 
 class DraftBuilder:
-    """Hears messages one after another; afterwards `drafts` and `notes` tell what was understood."""
+    """Takes messages one after another; `drafts` and `notes` hold the result."""
 
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
         self.notes: list[Note] = []
         self.calls: dict[str, list[CallDraft]] = {}
         self.reaches_back = False
-        """Whether some result bears the id of no call heard before it, or found none to take it."""
+        """Whether some result bears the id of no call before it, or found none to take it."""
         self._open: dict[str, CallQueue] = {}
         self._batch: ModelDraft | None = None
         self._orphans: list[CallDraft] = []
@@ -64,7 +64,7 @@ class DraftBuilder:
                     f'There is no speaker "{speaker}".',
                     code="unknown_speaker",
                     path=f"messages[{index}].speaker",
-                    hint='Say "user", "model" or "tool"; the system prompt is a field of the conversation.',
+                    hint='Use "user", "model" or "tool"; the system prompt is a field of the conversation.',
                 )
         if self._orphans:
             self._reunite()
@@ -87,7 +87,7 @@ class DraftBuilder:
                 raise _no_block(block, index, position)
 
     def _continued(self, message: Message) -> ModelDraft | None:
-        """The draft that this message goes on with: a reply stored in pieces, or parallel calls stored apart."""
+        """The draft that this message continues: a reply stored in pieces, or parallel calls stored apart."""
         last = self.drafts[-1] if self.drafts else None
         if (
             type(last) is not ModelDraft
@@ -253,7 +253,7 @@ class DraftBuilder:
         self._attach(made, found)
 
     def _reunite(self) -> None:
-        """Results that were stored before their call: the call was heard by now."""
+        """Results that were stored before their call: the call is known by now."""
         later: dict[str, CallQueue] = {}
         reunited: set[CallDraft] = set()
         for orphan in self._orphans:
@@ -310,7 +310,7 @@ def _same_call(known: CallDraft, result: ToolResult) -> bool:
 
 
 def same_outcome(one: ToolResult, other: ToolResult) -> bool:
-    """Whether two results tell the model the same."""
+    """Whether two results are the same to the model."""
     return one is other or (
         one.error == other.error and one.media == other.media and text_of(one.output) == text_of(other.output)
     )

@@ -15,11 +15,11 @@ class Policy(Struct, frozen=True):
     include_reasoning: bool = True
     """Whether any thought may be sent at all."""
     strip_reasoning: Literal["none", "all_but_last", "all"] = "none"
-    """Of the thoughts that may be sent, which are left out."""
+    """Of the thoughts that may be sent, which are dropped."""
     open_calls: Literal["close", "refuse"] = "close"
     """A call that the ledger says is still running: close it as interrupted, or refuse to render."""
     tool_names: tuple[str, ...] = ()
-    """Names of the offered tools; they get the first claim on their own spelling."""
+    """Names of the offered tools; they get the first claim on their own name."""
     settings_fingerprint: str = ""
     """Fingerprint of what is sent beside the messages (tools, options); part of what seals may be bound to."""
     text_form: Form | None = None

@@ -1,6 +1,6 @@
-"""Canonical ids and tool names, spelled in a target's grammar.
+"""Canonical ids and tool names, projected into a target's grammar.
 
-Both maps are injective for every input. Each call gets its spelling from its own id and how often that id occurred
+Both maps are injective for every input. Each call gets its target id from its own id and how often that id occurred
 before, and keeps it when the conversation grows, because earlier calls always choose first.
 """
 
@@ -41,7 +41,7 @@ class IdProjection:
         self._index = 0
 
     def fork(self) -> IdProjection:
-        """The same state, to go on from independently."""
+        """The same state, to continue from independently."""
         twin = IdProjection(self._grammar)
         twin._used = self._used.copy()
         twin._seen = self._seen.copy()
@@ -49,7 +49,7 @@ class IdProjection:
         return twin
 
     def project(self, call_id: str, name: str, native_id: str) -> str:
-        """The id of the next call. `native_id`: what this very target once called it, or nothing."""
+        """The id of the next call. `native_id`: what this very target once called it, or empty."""
         index = self._index
         self._index = index + 1
         if self._form == "indexed":
@@ -68,7 +68,7 @@ class IdProjection:
         return projected
 
     def _readable(self, call_id: str) -> str:
-        """A short plain id as it is, where the grammar lets it; else nothing."""
+        """A short plain id as it is, where the grammar lets it; else empty."""
         if len(call_id) > self._short or not call_id.isalnum() or not call_id.isascii():
             return ""
         if self._form == "prefixed":
@@ -111,7 +111,7 @@ class IdProjection:
 
 
 class NameProjection:
-    """Spells tool names; offered tools choose first, then the calls of the history in order."""
+    """Projects tool names; offered tools choose first, then the calls of the history in order."""
 
     __slots__ = ("_first", "_grammar", "_rest", "_used", "names")
 
@@ -126,7 +126,7 @@ class NameProjection:
             self.project(name)
 
     def fork(self) -> NameProjection:
-        """The same state, to go on from independently."""
+        """The same state, to continue from independently."""
         twin = NameProjection(self._grammar)
         twin._used = self._used.copy()
         twin.names = self.names.copy()

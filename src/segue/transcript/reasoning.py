@@ -1,7 +1,7 @@
 """Which thoughts and seals may go back, and to whom.
 
 A seal is opened only by the provider, endpoint and model that made it, and some models bind it to the exact prefix
-it was made under. Foreign thoughts are never turned into something the target seems to have said.
+it was made under. Foreign thoughts are never turned into text that the target seems to have written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def opens(seal: Seal | None, target: Origin) -> bool:
 
 
 def drop_reason(thought: Reasoning, speaker: Origin | None, rules: Rules, policy: Policy) -> str:
-    """The ground on which a thought is not sent; nothing if it is."""
+    """Why a thought is not sent; empty if it is sent."""
     if not policy.include_reasoning or policy.strip_reasoning == "all":
         return "the policy leaves reasoning out"
     if rules.reasoning.replay == "none":
@@ -80,7 +80,7 @@ def strip(steps: list[Step], indexes: Sequence[int], rules: ReasoningRules) -> l
 
 
 class Prefix:
-    """A running fingerprint of what was said, thoughts left out, and what it says about each seal."""
+    """A running fingerprint of what was sent, without thoughts, and whether a seal was made under it."""
 
     __slots__ = ("_hash", "length")
 
@@ -110,7 +110,7 @@ class Prefix:
     def breaks(self, step: Step, *, touched: bool) -> bool:
         """Whether a thought in this step was made under another prefix than the one so far.
 
-        A seal that does not say what it was made under counts as unbroken as long as nothing before it was changed.
+        A seal that does not record what it was made under counts as unbroken as long as nothing before it was changed.
         """
         return any(
             type(block) is Reasoning

@@ -2,7 +2,7 @@
 
 For every history, however broken: each call has exactly one completion, in the next place, in call order; a real
 result is never lost; ids are legal and distinct; the same state gives the same steps in any process; and appending to
-the conversation leaves what was said before untouched.
+the conversation leaves the earlier steps untouched.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def render(
     previous: Transcript | None = None,
     on_repair: Callable[[Repair], None] | None = None,
 ) -> Transcript:
-    """Say the conversation in a way that the target of `rules` accepts.
+    """Render the conversation as the target of `rules` accepts it.
 
-    Without a ledger the history alone tells how calls ended. `previous`, a transcript of an earlier state of the same
-    conversation, changes the cost and nothing else. `on_repair` hears of every repair.
+    Without a ledger the history alone shows how calls ended. `previous`, a transcript of an earlier state of the same
+    conversation, changes the cost and nothing else. `on_repair` is called with every repair.
     """
     if not conversation.messages:
         raise TranscriptError(
@@ -118,7 +118,7 @@ _ONLY_NATIVE = frozenset({"id_replaced", "name_replaced"})
 
 
 class _Resume:
-    """The state before the last stretch of a conversation, for a later render to go on from."""
+    """The state before the last stretch of a conversation, for a later render to continue from."""
 
     __slots__ = ("composer", "keys", "messages", "prefix", "start", "system", "writes")
 
@@ -157,7 +157,7 @@ def _continue(
     policy: Policy,
     resume: _Resume,
 ) -> Transcript | None:
-    """The render that goes on from an earlier one, if it can."""
+    """The render that continues an earlier one; None if it cannot."""
     before = resume.composer
     if before.rules != rules or before.policy != policy or not resume.fits(conversation, ledger):
         return None
@@ -176,7 +176,7 @@ def _by_stretches(
         while start < count:
             steps, repairs = len(composer.steps), len(composer.repairs)
             end = start + 2
-            # A reply and its results, with more behind them: most of what agents say, so it is tried at once.
+            # A reply and its results, with more behind them: most of what agents send, so it is tried at once.
             if not (
                 fast
                 and end < count
@@ -203,7 +203,7 @@ def _by_stretches(
 
 
 def _end_of_stretch(messages: tuple[Message, ...], start: int, count: int) -> int:
-    """Where the next stretch begins, which is heard for itself: a user speaks, or the model after tools."""
+    """Where the next stretch begins, which is paired on its own: at a user, or at the model after tools."""
     before = messages[start].speaker
     end = start + 1
     while end < count:
@@ -218,7 +218,7 @@ def _end_of_stretch(messages: tuple[Message, ...], start: int, count: int) -> in
 def _compose_stretch(
     composer: Composer, messages: tuple[Message, ...], start: int, end: int, *, fast: bool
 ) -> None:
-    # Nothing in a plain user message can concern what follows it, so that may be clean or heard for itself.
+    # Nothing in a plain user message can concern what follows it, so that may be clean or paired on its own.
     if fast and messages[start].speaker == "user" and compose_message(composer, messages[start], start):
         start += 1
     if start < end and not (fast and _compose_fast(composer, messages, start, end)):
@@ -236,7 +236,7 @@ def _compose_fast(composer: Composer, messages: tuple[Message, ...], start: int,
 
 
 def _claim(messages: tuple[Message, ...], start: int, end: int, keys: set[str]) -> None:
-    """An entry of the ledger speaks for one call only, so an id that comes again concerns the first call too."""
+    """An entry of the ledger stands for one call only, so an id that comes again concerns the first call too."""
     for message in messages[start:end]:
         for block in message.blocks:
             if type(block) is ToolCall and block.id:
@@ -257,7 +257,7 @@ def _compose_slow(composer: Composer, messages: tuple[Message, ...], start: int,
 
 
 def _as_a_whole(conversation: Conversation, composer: Composer) -> Transcript:
-    """All messages heard together: results find their calls over any distance."""
+    """All messages paired together: results find their calls over any distance."""
     _compose_slow(composer, conversation.messages, 0, len(conversation.messages))
     composer.flush()
     _touch(composer, 0, 0)

@@ -20,7 +20,7 @@ IdForm: TypeAlias = Literal["prefixed", "indexed", "alphanumeric"]
 
 
 class IdGrammar(Struct, frozen=True):
-    """How a target spells call ids.
+    """The form of a target's call ids.
 
     `prefixed`: the prefix and safe characters, at most `max_length`. `indexed`: ``{prefix}{tool}:{n}`` with n counted
     from 0 over the whole transcript. `alphanumeric`: exactly `max_length` letters and digits.
@@ -38,7 +38,7 @@ NINE_CHARACTERS = IdGrammar("alphanumeric", "", 9, string.ascii_letters + string
 """What Mistral's API and the chat templates of its models take."""
 
 BRIDGE = "Understood."
-"""What the model says between tool results and a user message, where it has to say something."""
+"""The model's text between tool results and a user message, where one must stand there."""
 
 
 class NameGrammar(Struct, frozen=True):
@@ -85,10 +85,10 @@ class Rules(Struct, frozen=True):
     reasoning: ReasoningRules = ReasoningRules()
     media: MediaRules = MediaRules()
     alternates: bool = False
-    """User and model must take turns, so neighbouring user messages are said together."""
+    """User and model must take turns, so neighbouring user messages are sent as one."""
     opens_with_user: bool = False
     ends_with_model: bool = True
-    """Whether the last word may be the model's."""
+    """Whether the last message may be the model's."""
     tools: bool = True
     """Whether the target knows calls and results at all; else they are written as text."""
     calls_last: bool = False
@@ -96,11 +96,11 @@ class Rules(Struct, frozen=True):
     calls_per_step: int = 0
     """At most this many calls in one message; 0 is no limit."""
     bridge: str = ""
-    """What the model says between tool results and a user message, where the target wants one."""
+    """The model's text between tool results and a user message, where the target wants one."""
     blank_text: bool = True
     """Whether empty and whitespace-only texts are accepted."""
     instructions: Literal["inline", "user"] = "user"
-    """A system note in mid-conversation: said in place, or in the user's words."""
+    """A system note in mid-conversation: sent in place, or as a user message."""
     system: Literal["apart", "first_user"] = "apart"
     """Where the system prompt goes: its own place, or in front of the first user message."""
 

@@ -1,4 +1,4 @@
-"""A conversation made sayable for one target.
+"""A conversation as one target accepts it.
 
 A model's step holds its calls together with their completions, so a call without a result, a result without a call,
 or a result in the wrong place cannot be written down.
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @final
 class Completion(Struct, frozen=True, gc=False):
-    """How a call ended, in words and pictures the target takes."""
+    """How a call ended, as text and media that the target takes."""
 
     text: str
     is_error: bool = False
     media: tuple[Media, ...] = ()
     reason: Reason | None = None
-    """Set when no tool said this."""
+    """Set when no tool returned this."""
 
 
 @final
@@ -48,7 +48,7 @@ StepBlock: TypeAlias = Text | Reasoning | Media | AnsweredCall
 
 @final
 class UserStep(Struct, frozen=True, gc=False):
-    """What the user says, or the operator when it is an instruction."""
+    """A message of the user, or of the operator when it is an instruction."""
 
     blocks: tuple[Text | Media, ...]
     instruction: bool = False
@@ -56,7 +56,7 @@ class UserStep(Struct, frozen=True, gc=False):
 
 @final
 class ModelStep(Struct, frozen=True, gc=False):
-    """What the model says; completions of its calls follow at once, in call order."""
+    """A message of the model; completions of its calls follow at once, in call order."""
 
     blocks: tuple[StepBlock, ...]
 
@@ -69,7 +69,7 @@ Step: TypeAlias = UserStep | ModelStep
 
 
 class Transcript(Struct, frozen=True):
-    """The steps to say, what it took to make them sayable, and whom they are for."""
+    """The steps to send, the repairs it took, and the target."""
 
     steps: tuple[Step, ...]
     repairs: tuple[Repair, ...] = ()
@@ -78,13 +78,13 @@ class Transcript(Struct, frozen=True):
     names: dict[str, str] = {}
     """Canonical tool name → the name the target knows it by, for every tool offered or called."""
     prefix: Any = None
-    """How far what was said is summed up, for targets that bind seals to it; opaque, and lazily gone on with."""
+    """The running fingerprint of the steps, for targets that bind seals to them; opaque, and continued lazily."""
     resume: Any = None
-    """What the next render needs to go on from here; opaque, and no part of the transcript's value."""
+    """What the next render needs to continue from here; opaque, and no part of the transcript's value."""
 
     @property
     def fingerprint(self) -> str:
-        """Of all that is said, for targets that bind seals to it: a reply's seals remember it. Else nothing."""
+        """Of all steps, for targets that bind seals to them: a reply's seals record it. Else empty."""
         if self.prefix is None:
             return ""
         for step in self.steps[self.prefix.length :]:
@@ -92,7 +92,7 @@ class Transcript(Struct, frozen=True):
         return str(self.prefix.fingerprint)
 
     def conversation(self) -> Conversation:
-        """These steps as a conversation said by the target itself: what its API would give back."""
+        """These steps as a conversation with the target itself: what its API would give back."""
         return Conversation(tuple(self._messages()), self.system)
 
     def _messages(self) -> Iterator[Message]:

@@ -26,9 +26,9 @@ def is_object_text(text: str) -> bool:
 
 
 def text_form(value: Any) -> tuple[str, bool]:
-    """A tool's output as text, and whether that says exactly what the value holds.
+    """A tool's output as text, and whether that is exactly what the value holds.
 
-    Text stays as it is, nothing is the empty text, anything else is JSON.
+    Text stays as it is, None is the empty text, anything else is JSON.
     """
     if type(value) is str:
         if is_encodable(value):
@@ -52,7 +52,7 @@ def json_of(value: Any) -> str:
 
 
 def _json(value: Any) -> tuple[str, bool]:
-    # msgspec writes NaN as null and bytes as text without a word: only plain data takes this way.
+    # msgspec writes NaN as null and bytes as text without an error: only plain data is encoded here.
     if is_json_safe(value):
         return _ENCODER.encode(value).decode(), True
     return _ENCODER.encode(json_safe(value)).decode(), False

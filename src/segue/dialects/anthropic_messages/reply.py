@@ -1,4 +1,4 @@
-"""Whole replies of the Messages wire, both ways, told as the events a stream would give."""
+"""Whole replies of the Messages wire, both ways, as the events a stream would give."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _decode_block(index: int, block: wire.ReplyBlock, whole: Raw) -> Iterator[Ev
 
 
 def usage_of(counts: Mapping[str, Any]) -> Usage | None:
-    """All of the input counts, cached or not (ANT-73). Nothing where nobody counted."""
+    """All of the input counts, cached or not (ANT-73). None if nothing was counted."""
     read, written = count(counts, "cache_read_input_tokens"), count(counts, "cache_creation_input_tokens")
     fresh, output = count(counts, "input_tokens"), count(counts, "output_tokens")
     if not (read or written or fresh or output):
@@ -142,7 +142,7 @@ def encode_reply(reply: Reply) -> bytes:
 
 
 def stop_reason(finish: FinishReason, raw: str) -> str:
-    """This wire's own word, if it was one; else its word for the same end."""
+    """This wire's own reason, if it was one; else its nearest one."""
     return raw if FINISHES.get(raw) == finish else STOP_REASONS[finish]
 
 

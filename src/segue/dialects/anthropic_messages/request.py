@@ -78,7 +78,7 @@ def _encode_messages(transcript: Transcript, after: int) -> list[wire.WireMessag
 def _encode_user(
     step: UserStep, results: list[wire.Content], opaque: OpaqueBlockFilter
 ) -> str | list[wire.Content]:
-    """What the user says, behind the results of the calls before (ANT-20)."""
+    """The blocks of the user, behind the results of the calls before (ANT-20)."""
     first = step.blocks[0]
     if not results and len(step.blocks) == 1 and type(first) is Text and first.seal is None:
         return first.text
@@ -295,7 +295,7 @@ def _decode_output(content: Any, path: str) -> tuple[str, list[Media]]:
 
 
 def _decode_media(block: dict[str, Any], path: str) -> list[Block] | None:
-    """What is shown; nothing where it is not in the request: files that the provider keeps, lists of blocks."""
+    """What is shown; None if it is not in the request: files that the provider keeps, lists of blocks."""
     source = record(block.get("source"), f"{path}.source")
     place = f"{path}.source"
     kind: MediaKind = "image" if block["type"] == "image" else "document"
@@ -319,7 +319,7 @@ def _decode_media(block: dict[str, Any], path: str) -> list[Block] | None:
 
 
 def _as_words(block: dict[str, Any]) -> str:
-    """What we have no block for, in words: the provider's own tools and their results, search results."""
+    """What we have no block for, as text: the provider's own tools and their results, search results."""
     fields = {key: value for key, value in block.items() if key not in ("type", "cache_control")}
     return f"[{block.get('type')}: {json_of(_readable(fields))}]"
 

@@ -1,6 +1,6 @@
 """Everything in a Messages request beside the messages: tools, limits, sampling, thinking.
 
-What came in the provider's own words (`thinking`, `output_config`, its own tools, a system prompt in pieces) is kept
+What came in fields of the provider's own (`thinking`, `output_config`, its own tools, a system prompt in pieces) is kept
 in the options' `extra` and goes back as it was, as long as the model takes it.
 """
 
@@ -86,7 +86,7 @@ class _Settings(RequestSettings):
             self.body["stop_sequences"] = stop
 
     def system(self) -> None:
-        """As one text; in its own pieces when it came in such and still says the same (ANT-57)."""
+        """As one text; in its own pieces when it came in such and its text is still the same (ANT-57)."""
         system = self.transcript.system
         pieces = self.extra.get("system")
         if isinstance(pieces, list) and joined(pieces) == system:
@@ -119,7 +119,7 @@ class _Settings(RequestSettings):
         return output
 
     def _thinks_natively(self) -> bool:
-        """Whether the request says in this wire's own words how to think, and the model understands them."""
+        """Whether the request has this wire's own fields for thinking, and the model takes them."""
         config = self.extra.get("thinking")
         if isinstance(config, dict):
             modes = _MODES.get(self.card.thinking)
@@ -341,7 +341,7 @@ def _decode_extra(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _drop_neutral(extra: dict[str, Any]) -> None:
-    """Thinking and answer format that the neutral options say in full need no words of this wire."""
+    """Drop thinking and answer format as far as the neutral options express them in full."""
     thinking, output = extra.get("thinking"), dict(extra.pop("output_config", None) or {})
     level, shape = output.get("effort"), output.get("format")
     if isinstance(thinking, dict) and not thinking.keys() - {"type", "budget_tokens"}:

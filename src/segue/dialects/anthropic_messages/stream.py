@@ -63,7 +63,7 @@ class ReplyDecoder:
         self.unread: list[bytes] = []
         self._over = False
         self._head = b""
-        """What stands before the text in a portion that goes on with the last one; nothing if none is expected."""
+        """What stands before the text in a portion that continues the last one; empty if none is expected."""
         self._kind: type[_Delta] = TextDelta
         self._index = -1
         self._next_head = b""
@@ -88,7 +88,7 @@ class ReplyDecoder:
         if self._over:
             return events
         self._over = True
-        if self._reason is not None:  # all was said; only the goodbye is missing
+        if self._reason is not None:  # all is there; only the closing event is missing
             events.append(finished(self._reason, called=self._called))
             return events
         unread = f" {len(self.unread)} events of it could not be read." if self.unread else ""
@@ -96,7 +96,7 @@ class ReplyDecoder:
         return events
 
     def _expect(self, last: Event | None) -> None:
-        """More of what was told last is told at a glance, as it mostly comes: alone, and spelled like this.
+        """More of the last block is read at a glance, as it mostly comes: alone, and written like this.
 
         It takes half the time of reading all of the JSON.
         """
@@ -218,7 +218,7 @@ class ReplyDecoder:
             events.append(Sealed(index, json_of(whole), KIND, "text"))
 
     def _count(self, counts: Any, events: list[Event]) -> None:
-        """Counts are totals so far: those that are told replace earlier ones, the others stay (ANT-73)."""
+        """Counts are totals so far: those that are given replace earlier ones, the others stay (ANT-73)."""
         if not isinstance(counts, dict):
             return
         self._counts.update((name, value) for name, value in counts.items() if value is not None)
@@ -228,7 +228,7 @@ class ReplyDecoder:
 
 
 def _unpadded(rest: bytes) -> bytes:
-    """The text of a delta with spaces between its two closing braces; nothing if it ends otherwise."""
+    """The text of a delta with spaces between its two closing braces; empty if it ends otherwise."""
     inside, _, end = rest.rpartition(b"}")
     delta = inside.rstrip(b" ")
     return delta[:-1] if end == b"\n\n" and delta[-1:] == b"}" else b""
@@ -289,7 +289,7 @@ class ReplyEncoder:
                 return b""
             case Finished():
                 self._finished = self._finished or event
-                return b""  # the end is told at the end: counts may still come
+                return b""  # sent at the end: counts may still come
             case Failed(error):
                 self._over = True
                 return self._begin() + sse.encode(encode_error(error)[1], "error")

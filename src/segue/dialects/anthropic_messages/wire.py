@@ -81,7 +81,7 @@ class WireMessage(Struct, gc=False):
 
 
 class Delta(Struct, gc=False):
-    """What a stream adds to a block, or says about the whole message."""
+    """What a stream adds to a block or to the whole message."""
 
     type: str = ""
     text: str | None = None

@@ -1,6 +1,6 @@
 """Parts that are Google's own affair: its tools, its programs, its files (GEM-19, GEM-41).
 
-One is kept as a text in words that another model can read, whose seal is the part itself, so that its origin gets it
+One is kept as a text that another model can read, whose seal is the part itself, so that its origin gets it
 back as it was.
 """
 
@@ -27,7 +27,7 @@ _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 
 
 def seal_part(part: Mapping[str, Any], origin: Origin) -> Text:
-    """A part that we have no block for; of one that nobody knows only the words."""
+    """A part that we have no block for; of an unknown one only the text."""
     payload = json_of(part)
     return Text(
         as_words(part), Seal(origin, payload, KIND) if opaque_part(payload, KIND) is not None else None
@@ -35,7 +35,7 @@ def seal_part(part: Mapping[str, Any], origin: Origin) -> Text:
 
 
 def opaque_part(payload: str, kind: str) -> Raw | None:
-    """The part that a seal holds; nothing if it is a seal like any other."""
+    """The part that a seal holds; None if it is a seal like any other."""
     if kind != KIND or not payload.startswith("{"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Replies of the Gemini wire, both ways: one shape, whole or in portions, told as the same events (GEM-51)."""
+"""Replies of the Gemini wire, both ways: one shape, whole or in portions, as the same events (GEM-51)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _NUMBERED: Mapping[str | int, str] = {
     5: "OTHER",
     9: "MALFORMED_FUNCTION_CALL",
 }
-"""Reasons by number, as servers with generated code may tell them."""
+"""Reasons by number, as servers with generated code may send them."""
 FINISH_REASONS: Mapping[FinishReason, str] = {
     "stop": "STOP",
     "tool_calls": "STOP",  # GEM-53
@@ -93,14 +93,14 @@ def decode_reply(body: bytes) -> list[Event]:
 
 
 class ReplyReader:
-    """Hears one chunk after another and tells what is in them."""
+    """Reads one chunk after another and reports what is in them."""
 
     __slots__ = ("_called", "_counts", "_index", "_open", "_partial", "_started", "over", "unread")
 
     def __init__(self) -> None:
         self._index = -1
         self._open: Literal["", "text", "reasoning"] = ""
-        """The kind of block that the next portion may go on with; a signed part stands alone (GEM-20)."""
+        """The kind of block that the next portion may continue; a signed part stands alone (GEM-20)."""
         self._partial: PartialArguments | None = None
         self._counts = Raw()
         self._started = False
@@ -310,7 +310,7 @@ def encode_reply(reply: Reply) -> bytes:
 
 
 def finish_reason(finish: FinishReason, raw: str) -> str:
-    """This wire's own word, if it was one; else its word for the same end."""
+    """This wire's own reason, if it was one; else its nearest one."""
     known = FINISHES.get(raw)
     return raw if known == finish or (known == "stop" and finish == "tool_calls") else FINISH_REASONS[finish]
 

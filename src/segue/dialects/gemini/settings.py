@@ -1,6 +1,6 @@
 """Everything in a Gemini request beside the contents: tools, how free their choice is, and how to generate.
 
-What this wire has and we have no word for (safety settings, Google's own tools, modalities) is kept in the options'
+What this wire has and our options do not (safety settings, Google's own tools, modalities) is kept in the options'
 `extra`, in its own shape, and goes back as it was.
 """
 
@@ -85,7 +85,7 @@ class _Settings(RequestSettings):
         if not self.takes(tools):
             return
         declarations = [self._declaration(index, tool) for index, tool in enumerate(tools)]
-        # Only the first entry with declarations is sure to be heard: all go into one.
+        # Only the first entry with declarations is sure to be read: all go into one.
         self.body["tools"] = [{"functionDeclarations": declarations}]
         self.body["toolConfig"] = {"functionCallingConfig": self._choice()}
         if self.options.parallel_calls is False:
@@ -97,7 +97,7 @@ class _Settings(RequestSettings):
             declaration["description"] = encodable(tool.description)
         flavour = flavours.object_root if self.card.json_schema else flavours.gemini
         schema = self.tool_schema(tool, index, flavour)
-        if schema.get("properties") or (self.card.json_schema and len(schema) > 2):  # GEM-30: else left out
+        if schema.get("properties") or (self.card.json_schema and len(schema) > 2):  # GEM-30: else omitted
             declaration["parametersJsonSchema" if self.card.json_schema else "parameters"] = schema  # GEM-29
         if tool.strict:
             self.note("option_not_sent", f"tools[{index}].strict")
@@ -115,7 +115,7 @@ class _Settings(RequestSettings):
     # How to generate
 
     def generation(self, thinking: dict[str, Any]) -> None:
-        """`thinking`: what the request itself said about it, in this wire's own words."""
+        """`thinking`: what the request itself has about it, in this wire's own fields."""
         options = self.options
         config: dict[str, Any] = {}
         asked = {
@@ -233,7 +233,7 @@ def _camel_keys(held: dict[str, Any]) -> dict[str, Any]:
 
 
 def _decode_thinking(config: dict[str, Any]) -> dict[str, Any]:
-    """What our options can say of it; the whole stays in its own words too, for models we know nothing of."""
+    """What our options can express of it; the whole stays in its own field too, for unknown models."""
     given = config.get("thinkingConfig")
     thinking = _camel_keys(given) if isinstance(given, dict) else {}
     level, budget = thinking.get("thinkingLevel"), thinking.get("thinkingBudget")
@@ -258,7 +258,7 @@ def _decode_format(config: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _decode_choice(body: Mapping[str, Any], extra: dict[str, Any]) -> ToolChoice | None:
-    """What has no word of ours (VALIDATED, a choice among several names) stays in its own."""
+    """What our options cannot express (VALIDATED, a choice among several names) stays as it is."""
     given = record(field(body, "toolConfig") or {}, "toolConfig")
     rest = {camel(key): value for key, value in given.items()}
     calling = record(rest.pop("functionCallingConfig", None) or {}, "toolConfig.functionCallingConfig")

@@ -1,6 +1,6 @@
 """Streamed replies of the Gemini wire, both ways.
 
-They come as server-sent events without a goodbye, or as one JSON array that is sent piece by piece (GEM-50).
+They come as server-sent events without a closing event, or as one JSON array that is sent piece by piece (GEM-50).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ReplyDecoder:
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         if self._frames is not None:
-            # The usual portion is one whole frame, and Google ends its lines the long way.
+            # The common portion is one whole frame, and Google ends its lines with CRLF.
             only = self._frames.sole(data[:-4] + sse.END if data[-4:] == b"\r\n\r\n" else data)
             if only is not None:
                 self._reader.read(only, events)
@@ -66,7 +66,7 @@ class ReplyDecoder:
 
     def _cut(self, data: bytes) -> list[bytes]:
         if self._frames is not None:
-            # With nothing held back, the short way to end a line says the same.
+            # With nothing held back, LF means the same.
             if self._frames.fresh:
                 data = data.replace(b"\r\n", b"\n")
             return self._frames.data(data)
@@ -158,7 +158,7 @@ class _Call(PendingCall):
 
 
 class _Carrier:
-    """A seal that was told before the text of its block, of which there may be none (GEM-20)."""
+    """A seal that arrived before the text of its block, of which there may be none (GEM-20)."""
 
     __slots__ = ("payload", "thought")
     whole = True
@@ -172,7 +172,7 @@ class _Carrier:
 
 
 class _Own:
-    """A part of Google's own, which is told in words too: the words stay here."""
+    """A part of Google's own, which also comes as text: the text is dropped here."""
 
     __slots__ = ("_part",)
     whole = True
@@ -233,7 +233,7 @@ class ReplyEncoder:
             case UsageReported(usage):
                 self._usage = self._usage.updated(usage)
             case Finished():
-                self._finished = self._finished or event  # told at the end: counts may still come
+                self._finished = self._finished or event  # sent at the end: counts may still come
             case Failed(error):
                 self._over = True
                 return sse.encode(encode_error(error)[1])

@@ -1,4 +1,4 @@
-"""The Gemini wire: the shapes that stream through it, typed where it is hot, and its two ways to spell a name."""
+"""The Gemini wire: the shapes that stream through it, typed where it is hot, and its two forms of a name."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Part(Struct, rename="camel", gc=False):
 
 
 class Content(Struct, rename="camel", gc=False):
-    """What the model says in one chunk."""
+    """What the model writes in one chunk."""
 
     parts: list[Part] | None = None
 
@@ -137,7 +137,7 @@ class Chunk(Struct, rename="camel", gc=False):
 
     candidates: list[Candidate] | None = None
     usage_metadata: Raw = Raw()
-    """Told anew in every chunk, read only at the end."""
+    """Sent again in every chunk, read only at the end."""
     model_version: str | None = None
     response_id: str | None = None
     prompt_feedback: dict[str, Any] | None = None
@@ -145,7 +145,7 @@ class Chunk(Struct, rename="camel", gc=False):
 
 
 class Portion(Struct, rename="camel", gc=False):
-    """What is worth reading in the usual chunk of a stream that has begun."""
+    """What is worth reading in the common chunk of a stream that has begun."""
 
     candidates: list[Candidate] | None = None
     usage_metadata: Raw = Raw()

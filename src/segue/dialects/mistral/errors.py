@@ -90,7 +90,7 @@ def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) ->
 
 
 def _message(error: Any) -> tuple[str, str]:
-    """The message of an error, and the place in the request that it speaks of."""
+    """The message of an error, and the place in the request that it is about."""
     if isinstance(error, str):
         return error, ""
     message = error.get("message")

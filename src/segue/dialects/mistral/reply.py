@@ -1,4 +1,4 @@
-"""Replies of the Mistral wire, both ways: whole or in portions, told as the same events."""
+"""Replies of the Mistral wire, both ways: whole or in portions, as the same events."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def decode_reply(body: bytes) -> list[Event]:
 
 
 class ReplyReader:
-    """Hears one chunk after another and tells what is in them."""
+    """Reads one chunk after another and reports what is in them."""
 
     __slots__ = ("_calls", "_index", "_last", "_open", "_started", "answered", "over", "unread")
 
     def __init__(self) -> None:
         self._index = -1
         self._open: Literal["", "text", "reasoning"] = ""
-        """The kind of block that the next portion may go on with."""
+        """The kind of block that the next portion may continue."""
         self._calls: dict[int, tuple[int, str]] = {}
         """The wire's index of a call → ours, and its id."""
         self._last = -1
@@ -120,7 +120,7 @@ class ReplyReader:
             self._finish(choice.finish_reason, events)
 
     def end(self, events: list[Event], *, done: bool, why: str = "") -> None:
-        """The stream is over; `done`: it said goodbye."""
+        """The stream is over; `done`: it was closed properly."""
         if self.over:
             return
         self.over = True
@@ -168,7 +168,7 @@ class ReplyReader:
             events.append(TextDelta(self._block("text"), text))
 
     def _read_call(self, call: wire.Call, events: list[Event]) -> None:
-        """MIS-21: whole and mostly without an index, or in portions told apart by it."""
+        """MIS-21: whole and mostly without an index, or in portions that it keeps apart."""
         name, native_id = call.function.name or "", call.id or ""
         if native_id == "null":
             native_id = ""
@@ -244,7 +244,7 @@ def encode_reply(reply: Reply) -> bytes:
 
 
 def finish_reason(finish: FinishReason, raw: str) -> str:
-    """This wire's own word, if it was one; else its word for the same end."""
+    """This wire's own reason, if it was one; else its nearest one."""
     return raw if FINISHES.get(raw) == finish else FINISH_REASONS[finish]
 
 

@@ -105,7 +105,7 @@ class _Settings(RequestSettings):
                 self.not_sent(name)
 
     def thinking(self) -> None:
-        """MIS-11: most models refuse to hear of effort at all (MIS-V23), some are switched to thinking instead."""
+        """MIS-11: most models refuse effort at all (MIS-V23), some are switched to thinking instead."""
         effort = self.options.effort
         own = self.extra.pop("reasoning_effort", None)
         if self.options.thinking_budget is not None:
@@ -118,7 +118,7 @@ class _Settings(RequestSettings):
             case "switch":
                 if effort != "none":
                     self.body["prompt_mode"] = "reasoning"
-            case "" if own == effort:  # the request itself said so, in this wire's own words
+            case "" if own == effort:  # the request itself has it, in this wire's own field
                 self.body["reasoning_effort"] = own
             case _:
                 self.not_sent("effort", "the model is not known to take it")

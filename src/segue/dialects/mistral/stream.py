@@ -1,4 +1,4 @@
-"""Streamed replies of the Mistral wire, both ways: server-sent events with a goodbye (MIS-20)."""
+"""Streamed replies of the Mistral wire, both ways: server-sent events with a closing one (MIS-20)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ReplyDecoder:
 
 @final
 class ReplyEncoder:
-    """Events in, the provider's stream out. Calls are told together, at the end, as Mistral's own models do."""
+    """Events in, the provider's stream out. Calls are sent together, at the end, as Mistral's own models do."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -119,7 +119,7 @@ class ReplyEncoder:
             case UsageReported(usage):
                 self._usage = self._usage.updated(usage)
             case Finished():
-                self._finished = self._finished or event  # told at the end: counts may still come
+                self._finished = self._finished or event  # sent at the end: counts may still come
             case Failed(error):
                 self._over = True
                 return self._begin() + sse.encode(encode_error(error)[1])

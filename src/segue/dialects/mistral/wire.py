@@ -29,14 +29,14 @@ class RequestCall(Struct, gc=False):
 
 
 class TextMessage(Struct, gc=False):
-    """What the operator or the user says."""
+    """A message of the operator or the user."""
 
     role: str
     content: str | list[dict[str, Any]]
 
 
 class Assistant(Struct, tag_field="role", tag="assistant", gc=False, omit_defaults=True):
-    """What the model said, thought and called."""
+    """A message of the model: text, reasoning and calls."""
 
     content: str | list[dict[str, Any]]
     tool_calls: list[RequestCall] = []
@@ -80,7 +80,7 @@ class Call(Struct, gc=False):
 
 
 class Delta(Struct, gc=False):
-    """What the model says: in a stream, what it adds."""
+    """The message of a model; in a stream, what it adds."""
 
     content: str | list[ContentChunk] | None = None
     tool_calls: list[Call] | None = None
@@ -95,7 +95,7 @@ class Choice(Struct, gc=False):
 
 
 class Portion(Struct, gc=False):
-    """What is worth reading in the usual chunk of a stream that has begun."""
+    """What is worth reading in the common chunk of a stream that has begun."""
 
     choices: list[Choice] | None = None
     usage: Raw = Raw()

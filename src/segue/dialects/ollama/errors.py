@@ -52,7 +52,7 @@ _PHRASES: Phrases = (
     ("does not support", InvalidRequestError),  # OLL-07, OLL-08, OLL-10
     ("try pulling it first", InvalidRequestError),
     ("not found", InvalidRequestError),  # OLL-11
-    # What a chat template says when it does not like the order of messages comes with status 500 (OLL-03).
+    # Errors of a chat template about the order of messages come with status 500 (OLL-03).
     ("no user query found", InvalidRequestError),
     ("cannot contain images", InvalidRequestError),
     ("must be of type", InvalidRequestError),  # OLL-14

@@ -1,4 +1,4 @@
-"""Replies of Ollama's own wire, both ways: whole or line by line, told as the same events."""
+"""Replies of Ollama's own wire, both ways: whole or line by line, as the same events."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FINISHES: Mapping[str, FinishReason] = {
 }  # OLL-22
 DONE_REASONS: Mapping[FinishReason, str] = {"length": "length"}
 NEVER = "1970-01-01T00:00:00Z"
-"""The time a reply was made is not told: nothing here knows a clock."""
+"""The time a reply was made is not known: there is no clock here."""
 
 _decode_portion = wire.PORTIONS.decode
 
@@ -54,20 +54,20 @@ def decode_reply(body: bytes) -> list[Event]:
         if not reader.over:
             return [Failed(ProtocolError("The answer is not a reply of the Ollama wire."))]
     elif not reader.over:
-        # A whole answer that says it is not done was cut off.
+        # A whole answer that is not done was cut off.
         reader.finish("length", events)
     return events
 
 
 class ReplyReader:
-    """Hears one line after another and tells what is in them."""
+    """Reads one line after another and reports what is in them."""
 
     __slots__ = ("_called", "_index", "_open", "over", "started", "unread")
 
     def __init__(self) -> None:
         self._index = -1
         self._open: Literal["", "text", "reasoning"] = ""
-        """The kind of block that the next portion may go on with."""
+        """The kind of block that the next portion may continue."""
         self._called = False
         self.started = False
         self.over = False
@@ -121,7 +121,7 @@ class ReplyReader:
         if self.over:
             return
         self.over = True
-        # OLL-21: there is no reason of its own for calls; a limit that was hit is told all the same by `raw`.
+        # OLL-21: there is no reason of its own for calls; a limit that was hit is still reported by `raw`.
         finish = "tool_calls" if self._called else FINISHES.get(reason, "stop")
         events.append(Finished(finish, reason))
 

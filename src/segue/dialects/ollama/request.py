@@ -33,7 +33,7 @@ NAME = OLLAMA.target.dialect
 WIRE = "Ollama"
 WireMessage: TypeAlias = wire.TextMessage | wire.Assistant | wire.Result
 _MIMES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "UklGR": "image/webp", "R0lGO": "image/gif"}
-"""How the base64 of an image begins: the wire does not tell its type."""
+"""How the base64 of an image begins: the wire does not send its type."""
 
 
 def encode_request(
@@ -139,7 +139,7 @@ def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Messa
         _decode_call(record(call, f"{path}.tool_calls[{index}]"), f"{path}.tool_calls[{index}]")
         for index, call in enumerate(listed(message.get("tool_calls"), f"{path}.tool_calls"))
     ]
-    role = text(message.get("role"), f"{path}.role").lower()  # OLL-03: any word, in any case
+    role = text(message.get("role"), f"{path}.role").lower()  # OLL-03: any role, in any case
     if role == "tool":
         return Message("tool", (_decode_result(message, texts, shown, path), *called))
     blocks: list[Block] = [Reasoning(thought)] if thought else []

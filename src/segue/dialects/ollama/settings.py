@@ -75,7 +75,7 @@ class _Settings(RequestSettings):
         return {"type": "function", "function": function}
 
     def thinking(self) -> None:
-        """OLL-08: a model that cannot think refuses to be asked; all are used to being told not to."""
+        """OLL-08: a model that cannot think refuses a request for it; all accept `false`."""
         effort, own = self.options.effort, self.extra.get("think")
         if self.options.thinking_budget is not None:
             self.not_sent("thinking_budget", "the target does not count thoughts")
@@ -127,7 +127,7 @@ def decode_options(body: Mapping[str, Any]) -> Options:
     think = body.get("think")
     shape = body.get("format")
     limit = whole(engine.get("num_predict"), "options.num_predict")
-    if limit is not None and limit > 0:  # else a word of the engine's: no limit, or as much as fits
+    if limit is not None and limit > 0:  # else a value of the engine's own: no limit, or as much as fits
         del engine["num_predict"]
     options = {
         "max_tokens": limit if limit and limit > 0 else None,

@@ -59,7 +59,7 @@ class ReplyDecoder:
 
 @final
 class ReplyEncoder:
-    """Events in, the provider's stream out. Calls are told together, before the last line."""
+    """Events in, the provider's stream out. Calls are sent together, before the last line."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -87,7 +87,7 @@ class ReplyEncoder:
             case UsageReported(usage):
                 self._usage = self._usage.updated(usage)
             case Finished():
-                self._finished = self._finished or event  # told at the end: counts may still come
+                self._finished = self._finished or event  # sent at the end: counts may still come
             case Failed(error):
                 self._over = True
                 return encode_error(error)[1] + b"\n"

@@ -29,7 +29,7 @@ class RequestCall(Struct, gc=False):
 
 
 class TextMessage(Struct, gc=False, omit_defaults=True):
-    """What the operator or the user says and shows."""
+    """A message of the operator or the user, with images."""
 
     role: str
     content: str
@@ -37,7 +37,7 @@ class TextMessage(Struct, gc=False, omit_defaults=True):
 
 
 class Assistant(Struct, tag_field="role", tag="assistant", gc=False, omit_defaults=True):
-    """What the model said, thought and called."""
+    """A message of the model: text, reasoning and calls."""
 
     content: str
     thinking: str = ""
@@ -91,7 +91,7 @@ class Line(Struct, gc=False):
 
 
 class Portion(Struct, gc=False):
-    """What is worth reading in the usual line of a stream that has begun."""
+    """What is worth reading in the common line of a stream that has begun."""
 
     message: ReplyMessage | None = None
     done: bool | None = None

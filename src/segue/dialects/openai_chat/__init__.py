@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions, and the many servers that speak its wire with rules of their own."""
+"""OpenAI Chat Completions, and the many servers that use its wire with rules of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of OpenAI and of the servers that speak its wire, both ways. Vendor wording lives here."""
+"""Errors of OpenAI and of the servers that use its wire, both ways. Vendor wording lives here."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ BY_CODE: Mapping[str, ErrorClass] = {
     "server_error": OverloadError,
     "service_unavailable": OverloadError,
     "internal_server_error": OverloadError,
-    "tool_use_failed": OverloadError,  # GRQ-01: the model's own mistake, told as a bad request
+    "tool_use_failed": OverloadError,  # GRQ-01: the model's own mistake, reported as a bad request
     "context_length_exceeded": ContextLengthError,  # CHAT-70
     "exceed_context_size_error": ContextLengthError,  # LCP-02
     "too_many_prompt_tokens": ContextLengthError,
@@ -76,7 +76,7 @@ BY_CODE: Mapping[str, ErrorClass] = {
     "unsupported_parameter": InvalidRequestError,
     "unsupported_value": InvalidRequestError,
 }
-"""Codes and types that say one thing only. Those that may mean anything are told apart by words and status."""
+"""Codes and types that mean one thing only. For those that may mean anything, phrases and status decide."""
 
 _GLM: Mapping[str, ErrorClass] = {
     **dict.fromkeys(("1000", "1001", "1002", "1003", "1004", "1110", "1111", "1112"), CredentialsError),
@@ -98,7 +98,7 @@ BY_VARIANT: Mapping[str, Mapping[str, ErrorClass]] = {"glm": _GLM, "minimax": _M
 """Codes that mean something with one server only."""
 
 _TOO_LARGE = re.compile(r"request too large for|tokens must be reduced", re.IGNORECASE)
-"""OAI-03: told as a rate limit, but waiting will never help."""
+"""OAI-03: reported as a rate limit, but waiting will never help."""
 
 _POLICY = re.compile(
     r"content management policy|content policy|usage polic(y|ies)|safety system|considered high risk"
@@ -128,7 +128,7 @@ _NO_TOOLS = re.compile(
     r"|tools is not supported in this model",
     re.IGNORECASE,
 )
-"""OLL-07, ORT-02, and what servers say that were started without tools."""
+"""OLL-07, ORT-02, and the messages of servers that were started without tools."""
 BY_PHRASE: tuple[tuple[re.Pattern[str], ErrorClass], ...] = (
     (_CONTEXT, ContextLengthError),
     (_QUOTA, QuotaError),
@@ -166,7 +166,7 @@ def _error_from(variant: Variant, fields: _ErrorFields, response: FailedResponse
 
 
 class _ErrorFields:
-    """What an error body says, whatever its form."""
+    """What an error body holds, whatever its form."""
 
     __slots__ = ("message", "names", "param", "request_id", "status", "wait")
 
@@ -180,7 +180,7 @@ class _ErrorFields:
 
     @property
     def code(self) -> str:
-        """The most telling word: a code or a type, but not the status said again."""
+        """The most specific name: a code or a type, but not the status again."""
         return next((name for name in self.names if not (len(name) == 3 and name.isdigit())), "")
 
 
@@ -211,7 +211,7 @@ def _read(value: Any) -> _ErrorFields:
 
 
 def _read_upstream(found: _ErrorFields, metadata: Any) -> None:
-    """ORT-01: what the provider behind OpenRouter said."""
+    """ORT-01: the error of the provider behind OpenRouter."""
     raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
     if not raw:
         return
@@ -256,7 +256,7 @@ def _classify(variant: Variant, fields: _ErrorFields, status: int | None) -> Err
         kind = own.get(name) or BY_CODE.get(name.lower()) or BY_CODE.get(name.lower().partition(".")[0])
         if kind is not None:
             return kind
-    if status is None or not 401 <= status <= 404:  # these say it all; the sentence may speak of anything
+    if status is None or not 401 <= status <= 404:  # these are clear; the message may be about anything
         for names, kind in BY_PHRASE:
             if names.search(message):
                 return kind

@@ -8,7 +8,7 @@ _OPEN, _CLOSE = "<think>", "</think>"
 
 
 class InlineThoughts:
-    """Tells thoughts from the answer while both arrive in pieces, wherever a tag is cut."""
+    """Separates thoughts from the answer while both arrive in pieces, wherever a tag is cut."""
 
     __slots__ = ("_held", "_place")
 

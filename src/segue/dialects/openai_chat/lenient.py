@@ -25,7 +25,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_portion(data: bytes) -> Portion | None:
-    """A chunk of a reply whose id and model are known; nothing if it is not as documented."""
+    """A chunk of a reply whose id and model are known; None if it is not as documented."""
     try:
         return _PORTIONS.decode(data)
     except _UNREADABLE:
@@ -33,7 +33,7 @@ def decode_portion(data: bytes) -> Portion | None:
 
 
 def decode_chunk(data: bytes) -> Chunk | None:
-    """A chunk, as strictly as it can be read; nothing if it is no JSON object."""
+    """A chunk, as strictly as it can be read; None if it is no JSON object."""
     try:
         return _CHUNKS.decode(data)
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""What a foreign request says: its messages, read as they are, however broken."""
+"""The messages of a foreign request, read as they are, however broken."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _thoughts(given: dict[str, Any], path: str, origin: Origin) -> list[Block]:
 
 
 def _other_content(given: dict[str, Any]) -> list[Block]:
-    """What a model's message may say beside its content."""
+    """What a model's message may hold beside its content."""
     refusal, audio = given.get("refusal"), given.get("audio")
     blocks_beside: list[Block] = [Text(refusal)] if isinstance(refusal, str) and refusal else []
     if isinstance(audio, dict) and audio.get("id"):
@@ -127,7 +127,7 @@ def _other_content(given: dict[str, Any]) -> list[Block]:
 
 
 def _with_seal(blocks: list[Block], extra_content: Any, origin: Origin) -> list[Block]:
-    """A signature that belongs to the message stands on the last thing said in it."""
+    """A signature that belongs to the message stands on its last block."""
     signature = seal_of(extra_content) if isinstance(extra_content, dict) else ""
     if not signature:
         return blocks

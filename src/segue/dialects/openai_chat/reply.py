@@ -1,4 +1,4 @@
-"""Whole replies: told as the events that a stream of them would give, and written."""
+"""Whole replies, both ways, as the events that a stream of them would give."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def image_of(media: Media) -> dict[str, Any]:
 
 
 def finish_reason(reason: FinishReason, raw: str) -> str:
-    """This wire's own word if the reply ended with one, else the one that comes nearest."""
+    """This wire's own reason if the reply ended with one, else the nearest."""
     if raw == "refusal":
         return "stop"
     return raw if OWN_REASONS.get(raw) == reason else FINISH_REASONS[reason]

@@ -36,21 +36,21 @@ class Call(Struct, gc=False):
 
 @final
 class SystemMessage(Struct, tag_field="role", tag="system", gc=False):
-    """What the operator says."""
+    """A message of the operator."""
 
     content: str
 
 
 @final
 class UserMessage(Struct, tag_field="role", tag="user", gc=False):
-    """What the user says and shows."""
+    """A message of the user, with media."""
 
     content: str | list[Mapping[str, Any]]
 
 
 @final
 class AssistantMessage(Struct, tag_field="role", tag="assistant", gc=False):
-    """What the model said, thought and called."""
+    """A message of the model: text, reasoning and calls."""
 
     content: str | list[Mapping[str, Any]] | UnsetType | None = UNSET
     reasoning_content: str | UnsetType = UNSET
@@ -154,7 +154,7 @@ class Chunk(Struct, gc=False):
 
 @final
 class Portion(Struct, gc=False):
-    """What is worth reading in the usual chunk of a stream that has begun."""
+    """What is worth reading in the common chunk of a stream that has begun."""
 
     choices: list[Choice] | None = None
     usage: Counts | None = None

@@ -1,4 +1,4 @@
-"""Whole replies of the Responses wire, both ways, told as the events a stream would give."""
+"""Whole replies of the Responses wire, both ways, as the events a stream would give."""
 
 from __future__ import annotations
 

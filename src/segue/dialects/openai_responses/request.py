@@ -271,7 +271,7 @@ def _decode_part(part: dict[str, Any], path: str, keeper: Origin | None) -> Text
 
 
 def _as_words(item: dict[str, Any]) -> str:
-    """What we have no block for, in words: the provider's own tools, files it keeps."""
+    """What we have no block for, as text: the provider's own tools, files it keeps."""
     hidden = ("type", "id", "status", "encrypted_content")
     fields = {key: value for key, value in item.items() if key not in hidden}
     return f"[{item.get('type')}: {json_of(fields)}]"

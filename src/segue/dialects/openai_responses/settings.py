@@ -1,6 +1,6 @@
 """Everything in a Responses request beside the items: tools, limits, sampling, reasoning.
 
-What came in the provider's own words (`reasoning`, `text`, its own tools) is kept in the options' `extra` and goes
+What came in fields of the provider's own (`reasoning`, `text`, its own tools) is kept in the options' `extra` and goes
 back as it was, as long as the model takes it.
 """
 

@@ -248,7 +248,7 @@ class ReplyEncoder:
                 return b""
             case Finished():
                 self._finished = self._finished or event
-                return b""  # the end is told at the end: counts may still come
+                return b""  # sent at the end: counts may still come
             case Failed(error):
                 return self._fail(error_object(error)[1])
             case _:
