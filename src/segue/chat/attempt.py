@@ -1,4 +1,4 @@
-"""One request to one provider: its events told as they arrive, and the reply that they make."""
+"""One request to one provider: its events are reported as they arrive, and make up the reply."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from segue.transcript.text_tools.form import ParsedReply
 
 GRACE = 1.0
-"""Seconds that a provider has to end its stream when it is told to. Then it is cut off."""
+"""Seconds that a provider has to end its stream after a turn was cancelled. Then it is cut off."""
 
 
 class Attempt:
@@ -44,13 +44,12 @@ class Attempt:
     def __init__(
         self, emit: Emit, abort: asyncio.Event, on_sent: Callable[[RequestSent], None] | None = None
     ) -> None:
-        self.shown = False
-        """Whether the user has seen anything of the reply."""
         self.sent: RequestSent | None = None
         self.seconds = 0.0
         self.first_token: float | None = None
+        """Seconds until the user saw something of the reply; None: nothing was shown."""
         self.misread: ParsedReply | None = None
-        """What a model that is asked in words said, where that is no proper action."""
+        """The reply of a model that writes its calls as text, where it could not be read."""
         self._emit = emit
         self._abort = abort
         self._on_sent = on_sent
@@ -63,7 +62,7 @@ class Attempt:
         request = structs.replace(request, abort=self._abort)
         self._started = monotonic()
         reader = TextToolReader(ReActScanner()) if request.policy.text_form is REACT else None
-        await self._until_stopped(provider, request, reader)
+        await self._until_aborted(provider, request, reader)
         self.seconds = monotonic() - self._started
         if not self._over and not self._aborted:
             self._events.append(Failed(_no_end(provider.name)))
@@ -74,27 +73,27 @@ class Attempt:
             reply = structs.replace(reply, error=_failed(provider.name, reply.raw_finish))
         return structs.replace(reply, finish="cancelled", error=None) if self._aborted else reply
 
-    async def _until_stopped(
+    async def _until_aborted(
         self, provider: ProviderAdapter, request: ChatRequest, reader: TextToolReader | None
     ) -> None:
         if self._abort.is_set():
             self._aborted = True
             return
-        listening = asyncio.create_task(self._listen(provider, request, reader))
-        stopped = asyncio.ensure_future(self._abort.wait())
+        reading = asyncio.create_task(self._read(provider, request, reader))
+        aborted = asyncio.ensure_future(self._abort.wait())
         try:
-            await asyncio.wait({listening, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if not listening.done():
-                # What is said from now on is not heard, except for what it cost.
+            await asyncio.wait({reading, aborted}, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                # From now on everything but the usage is ignored.
                 self._aborted = True
-                await asyncio.wait({listening}, timeout=GRACE)
+                await asyncio.wait({reading}, timeout=GRACE)
         finally:
-            stopped.cancel()
-            if not listening.done():
-                listening.cancel()
-                await asyncio.wait({listening}, timeout=GRACE)
+            aborted.cancel()
+            if not reading.done():
+                reading.cancel()
+                await asyncio.wait({reading}, timeout=GRACE)
 
-    async def _listen(
+    async def _read(
         self, provider: ProviderAdapter, request: ChatRequest, reader: TextToolReader | None
     ) -> None:
         stream: AsyncIterator[StreamEvent] | None = None
@@ -102,65 +101,61 @@ class Attempt:
             stream = provider.chat_stream(request)
             async for event in stream:
                 if type(event) is RequestSent:
-                    self._remember(event)
+                    self.sent = event
+                    self._events.append(event)
+                    if self._on_sent is not None:
+                        self._on_sent(event)
                     continue
-                for told in (event,) if reader is None else reader.feed(event):
-                    self._hear(told)
+                for read in (event,) if reader is None else reader.feed(event):
+                    self._receive(read)
                 if self._over:
                     break
-            for told in () if reader is None else reader.close():
-                self._hear(told)
+            for read in () if reader is None else reader.close():
+                self._receive(read)
         except SegueError as error:
-            self._hear(Failed(error))
+            self._receive(Failed(error))
         except Exception as error:  # whatever a provider does, the chat stays usable
-            self._hear(Failed(unexpected(error)))
+            self._receive(Failed(unexpected(error)))
         finally:
             if isinstance(stream, AsyncGenerator):
                 await stream.aclose()
 
-    def _hear(self, event: Event) -> None:
+    def _receive(self, event: Event) -> None:
         if self._over or (self._aborted and type(event) is not UsageReported):
             return
         self._events.append(event)
+        self._over = type(event) is Finished or type(event) is Failed
+        chunk: TextChunk | ReasoningChunk | MediaChunk
         if type(event) is TextDelta and event.text:
-            self._show(TextChunk(event.text))
+            chunk = TextChunk(event.text)
         elif type(event) is ReasoningDelta and event.text:
-            self._show(ReasoningChunk(event.text))
+            chunk = ReasoningChunk(event.text)
         elif type(event) is MediaArrived:
-            self._show(MediaChunk(event.media))
-        elif type(event) is Finished or type(event) is Failed:
-            self._over = True
-
-    def _show(self, chunk: TextChunk | ReasoningChunk | MediaChunk) -> None:
+            chunk = MediaChunk(event.media)
+        else:
+            return
         if self.first_token is None:
             self.first_token = monotonic() - self._started
-        self.shown = True
         self._emit(chunk)
-
-    def _remember(self, sent: RequestSent) -> None:
-        self.sent = sent
-        self._events.append(sent)
-        if self._on_sent is not None:
-            self._on_sent(sent)
 
 
 def unexpected(error: Exception) -> SegueError:
-    """An error that nobody foresaw, as one that can be told."""
-    told = SegueError(
+    """Any exception as an error that can be reported."""
+    wrapped = SegueError(
         f"Unexpected {type(error).__name__}: {error}",
         code="unexpected",
-        hint="This is a defect of segue, of a provider or of a tool's code. The chat can go on.",
+        hint="This is a defect of segue, of a provider or of a tool's code. The chat stays usable.",
     )
-    told.__cause__ = error
-    return told
+    wrapped.__cause__ = error
+    return wrapped
 
 
 def _failed(provider: str, word: str) -> ProtocolError:
-    """Some providers end a reply with no more than a word for what went wrong."""
+    """Some providers end a reply with a single word for what went wrong."""
     return ProtocolError(
-        f"{provider} broke its reply off, saying only: {word or 'error'}.",
+        f"{provider} ended its reply with: {word or 'error'}.",
         code="reply_failed",
-        hint="Ask again, or another provider.",
+        hint="Try again, or use another provider.",
     )
 
 
@@ -168,5 +163,5 @@ def _no_end(provider: str) -> ProtocolError:
     return ProtocolError(
         f"{provider} stopped in the middle of its reply.",
         code="no_end",
-        hint="Ask again, or another provider.",
+        hint="Try again, or use another provider.",
     )

@@ -68,7 +68,8 @@ class Exchanges:
             request = structs.replace(session.request(route), session=session.journal.session)
             attempt = Attempt(self._emit, self._abort, self._report_repairs)
             reply = await attempt.run(provider_of(route, session.providers), request)
-            if reply.error is not None and await self._try_again(reply.error, shown=attempt.shown):
+            shown = attempt.first_token is not None
+            if reply.error is not None and await self._try_again(reply.error, shown=shown):
                 await self._count_lost(reply, route)
                 continue
             kept = await self._keep(reply, attempt, request)

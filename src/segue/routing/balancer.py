@@ -1,6 +1,6 @@
 """What all routers share: before a turn members are checked, and those that fail are left; the reasons are kept.
 
-A policy only says in which order free members are tried. One lock guards the members, so that sessions in several
+A policy only decides in which order free members are tried. One lock guards the members, so that sessions in several
 threads can share a router.
 """
 
@@ -251,7 +251,7 @@ def _aggregate(
         return RouteError(
             message,
             failures=failures,
-            hint="Asking again will not help: correct what the members say, or add another.",
+            hint="Asking again will not help: correct what the members report, or add another.",
         )
     wait = max(0.0, min(rests))
     when = f"in {wait:.0f} s" if wait >= 1 else "now"

@@ -45,7 +45,7 @@ class Breaker:
             return now
         ready = self._opened + self._settings.recovery
         if self._probed is not None:
-            # A probe of which nobody ever heard again, because its session died, must not block for ever.
+            # A probe that never ended, because its session died, must not block for ever.
             ready = max(ready, self._probed + self._settings.recovery)
         return max(now, ready)
 

@@ -62,7 +62,7 @@ class Failover(Balancer):
 
     _preferred = 0
     _owner = 0
-    """The turn that last said who is preferred; of turns that overlap, the later one decides."""
+    """The turn that last decided who is preferred; of turns that overlap, the later one decides."""
 
     def order(self, free: list[Member]) -> list[Member]:
         return _from(self.members, self._preferred, free)

@@ -1,6 +1,6 @@
 """Which member answers a turn, as decisions without any waiting or sending.
 
-A `Router` opens one `Routing` per turn. The routing names the route to use now and, told how each exchange went, says
+A `Router` opens one `Routing` per turn. The routing names the route to use now and decides after each exchange
 what to do next: ask again after a pause, go to another member, or give up. Clock and chance are passed in.
 """
 
@@ -88,7 +88,7 @@ class Routing(Protocol):
     def failed(self, error: SegueError, *, shown: bool, ran: bool) -> NextStep:
         """An exchange failed. `shown`: some of its output was; `ran`: a call of this turn has run.
 
-        Where the remedy is to shrink, shrink and ask again; tell it here only if that did not help.
+        Where the remedy is to shrink, shrink and ask again; report it here only if that did not help.
         """
         ...
 

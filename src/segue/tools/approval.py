@@ -44,7 +44,7 @@ _MAX_JUDGED: Final = 20_000
 _MAX_PATH: Final = 4_096
 """Characters that are looked at: judging must not take longer than running."""
 _SUBJECT: Final[dict[Effect, str]] = {"read": "path", "edit": "path", "run": "command", "fetch": "url"}
-"""The argument that tells what a tool of this effect is called on."""
+"""The argument that holds what a tool of this effect is called on."""
 
 
 @final
@@ -185,7 +185,7 @@ def _literal(text: str) -> str:
 
 
 def _subject(call: ToolCall, tool: Tool) -> tuple[str, str]:
-    """What a call is about, and the argument that tells it: its command, its address or its path."""
+    """What a call is about, and the argument that holds it: its command, its address or its path."""
     if type(call.arguments) is not dict:
         return "", ""
     known = _SUBJECT.get(tool.effect)
@@ -217,7 +217,7 @@ def _readings(text: str, effect: Effect) -> Iterator[str]:
     if effect in ("run", "other"):
         yield from pieces(text[:_MAX_JUDGED])
     if effect in ("read", "edit", "other") and len(text) <= _MAX_PATH:
-        # A path may be said from the root of the disk as well.
+        # A path may be written from the root of the disk as well.
         steps = posixpath.normpath(text).split("/")
         yield from ("/".join(steps[start:]) for start in range(len(steps)))
 

@@ -1,4 +1,4 @@
-"""What a function's docstring tells a model: what the function does, and what each parameter means.
+"""What a model reads of a function's docstring: what the function does, and what each parameter means.
 
 Google, NumPy, Sphinx and Epydoc styles are read alike.
 """
@@ -31,11 +31,11 @@ def explain(function: Any) -> Explained:
     except docstring_parser.ParseError:
         # A docstring that breaks its own style is still the best description there is.
         return Explained(text)
-    told = [parsed.short_description, parsed.long_description]
+    texts = [parsed.short_description, parsed.long_description]
     if parsed.returns and parsed.returns.description:
-        told.append(f"Returns: {parsed.returns.description}")
+        texts.append(f"Returns: {parsed.returns.description}")
     return Explained(
-        "\n\n".join(part.strip() for part in told if part),
+        "\n\n".join(part.strip() for part in texts if part),
         {
             parameter.arg_name: " ".join(parameter.description.split())
             for parameter in parsed.params

@@ -1,4 +1,4 @@
-"""The tools of one chat: by name, as models are told of them, and who decides about their calls."""
+"""The tools of one chat: by name, as models see them, and who decides about their calls."""
 
 from __future__ import annotations
 

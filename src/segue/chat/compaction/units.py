@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def units_of(messages: Sequence[Message]) -> list[range]:
-    """The places of all messages, in order, in as many ranges as can be told apart."""
+    """The places of all messages, in order, in the smallest ranges that must stay together."""
     reach = list(range(len(messages)))
     for first, last in _spans(messages):
         reach[first] = max(reach[first], last)
