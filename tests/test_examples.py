@@ -20,7 +20,7 @@ def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         env={"HOME": str(cwd), "PYTHONIOENCODING": "utf-8"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
     )
 

@@ -3,8 +3,10 @@
 from segue.sessions.entries import Adopted, CallBegun, CallEnded, CallsScheduled, Compacted, Entry, Link, ModelReplied, NoteAdded, Record, Rewound, SessionStarted, SettingsChanged, Switched, ToolsAnswered, TurnEnded, TurnResumed, UserSaid
 from segue.sessions.entry_codec import EncodedEntry, decode_entry, encode_entry
 from segue.sessions.journal import Journal, fork
-from segue.sessions.leases.lease import Lease
+from segue.sessions.errors import fenced, session_exists, unknown_session
+from segue.sessions.leases.lease import Claim, Lease, active_owner, refuse_busy
 from segue.sessions.leases.owners import Owner
+from segue.sessions.listing import ListingChange, fold_text, is_shown, listing_change, update_info
 from segue.sessions.stores.jsonl import JsonlStore
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.sqlite import SQLiteStore
@@ -15,6 +17,7 @@ __all__ = [
     "CallBegun",
     "CallEnded",
     "CallsScheduled",
+    "Claim",
     "Compacted",
     "EncodedEntry",
     "Entry",
@@ -22,6 +25,7 @@ __all__ = [
     "JsonlStore",
     "Lease",
     "Link",
+    "ListingChange",
     "MemoryStore",
     "ModelReplied",
     "NoteAdded",
@@ -38,7 +42,16 @@ __all__ = [
     "TurnEnded",
     "TurnResumed",
     "UserSaid",
+    "active_owner",
     "decode_entry",
     "encode_entry",
+    "fenced",
+    "fold_text",
     "fork",
+    "is_shown",
+    "listing_change",
+    "refuse_busy",
+    "session_exists",
+    "unknown_session",
+    "update_info",
 ]

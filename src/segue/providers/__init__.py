@@ -1,4 +1,4 @@
-"""The addresses: what is known about models and the places that serve them, as data."""
+"""Who serves models: the registry, what is known about providers and models, and what a provider of your own needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HOMES = {
     ),
     "segue.dialects.card": "ModelCard",
     "segue.providers.adapter": "ChatRequest ProviderAdapter Providers RequestSent StreamEvent fold_stream",
-    "segue.providers.capabilities": "Capabilities Health ModelInfo ConfigProblem PullProgress",
+    "segue.providers.capabilities": "Capabilities ConfigProblem Health ModelInfo PullProgress",
     "segue.providers.embedded": "EmbeddedProvider",
     "segue.providers.models.cards": "card_for_model",
     "segue.providers.registry": "ProviderRegistry default_registry",

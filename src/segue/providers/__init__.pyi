@@ -3,7 +3,7 @@
 from segue.conversation.events import ArgumentsDelta, CallStarted, Event, Failed, Finished, MediaArrived, ReasoningDelta, Reply, ReplyStarted, Sealed, TextDelta, UsageReported, fold
 from segue.dialects.card import ModelCard
 from segue.providers.adapter import ChatRequest, ProviderAdapter, Providers, RequestSent, StreamEvent, fold_stream
-from segue.providers.capabilities import Capabilities, Health, ModelInfo, ConfigProblem, PullProgress
+from segue.providers.capabilities import Capabilities, ConfigProblem, Health, ModelInfo, PullProgress
 from segue.providers.embedded import EmbeddedProvider
 from segue.providers.models.cards import card_for_model
 from segue.providers.registry import ProviderRegistry, default_registry

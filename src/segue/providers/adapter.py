@@ -57,6 +57,7 @@ class RequestSent(Struct, frozen=True, kw_only=True):
 
 
 StreamEvent: TypeAlias = RequestSent | Event
+"""What a provider sends: first the request as it went out, then the reply piece by piece."""
 
 
 def fold_stream(events: Iterable[StreamEvent], origin: Origin = Origin()) -> Reply:  # noqa: B008 - frozen

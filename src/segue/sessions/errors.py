@@ -22,6 +22,7 @@ def busy(session: str, holder: Owner, since: float) -> JournalError:
 
 
 def fenced(session: str) -> JournalError:
+    """Somebody else has taken the session over: what this owner appends is refused."""
     return JournalError(
         f'Session "{session}" was taken over by somebody else; nothing more is written from here.',
         code="fenced",
@@ -31,6 +32,7 @@ def fenced(session: str) -> JournalError:
 
 
 def unknown_session(session: str) -> JournalError:
+    """No session has this id."""
     return JournalError(
         f'There is no session "{session}".',
         code="unknown_session",
@@ -40,6 +42,7 @@ def unknown_session(session: str) -> JournalError:
 
 
 def session_exists(session: str) -> JournalError:
+    """A session with this id is there already."""
     return JournalError(
         f'There is a session "{session}" already.',
         code="session_exists",

@@ -41,6 +41,7 @@ class ListingChange(Struct, frozen=True, kw_only=True):
 
 
 def listing_change(entries: Iterable[Entry]) -> ListingChange:
+    """What these entries change in the list of sessions."""
     title: str | None = None
     model = first_words = ""
     turns = 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from segue.namespace import public_names
 
 _HOMES = {
-    "segue.testing.provider_checks": "CheckOutcome Report check_provider",
     "segue.testing.fake_service": "EmulatedService FakeService",
+    "segue.testing.provider_checks": "CheckOutcome Report check_provider",
     "segue.testing.store_checks": "check_store",
 }
 __all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

@@ -1,7 +1,7 @@
 # Written by python -m scripts.namespaces --write
 
-from segue.testing.provider_checks import CheckOutcome, Report, check_provider
 from segue.testing.fake_service import EmulatedService, FakeService
+from segue.testing.provider_checks import CheckOutcome, Report, check_provider
 from segue.testing.store_checks import check_store
 
 __all__ = [
