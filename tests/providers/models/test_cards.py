@@ -134,3 +134,79 @@ def test_the_first_gemmas_know_neither_tools_nor_a_system_prompt(dialect: str) -
     card = card_for_model("google/gemma-2-2b-it", dialect)
     assert not card.tools
     assert fit_rules(RULES[dialect], card).system == "first_user"
+
+
+SEES, THINKS, CALLS = "vision", "reasoning", "tools"
+REAL_MODELS: dict[str, dict[str, set[str]]] = {
+    "ollama": {
+        "qwen3:8b": {THINKS, CALLS},
+        "qwen3:30b-a3b-thinking-2507-q4_K_M": {THINKS, CALLS},
+        "qwen3:30b-a3b-instruct-2507-q4_K_M": {CALLS},
+        "qwen3-coder:30b": {CALLS},
+        "qwen3-vl:8b": {SEES, THINKS, CALLS},
+        "qwen3-vl:8b-instruct": {SEES, CALLS},
+        "qwen3.5:9b": {SEES, THINKS, CALLS},
+        "gpt-oss:20b": {THINKS, CALLS},
+        "llama3.1:8b": {CALLS},
+        "llama3.2-vision:11b": {SEES},
+        "llama4:scout": {SEES, CALLS},
+        "gemma2:9b": set(),
+        "gemma3:270m": set(),
+        "gemma3:1b": set(),
+        "gemma3:4b": {SEES},
+        "gemma3n:e4b": set(),
+        "mistral:7b": {CALLS},
+        "mistral-nemo:12b": {CALLS},
+        "mistral-small3.2:24b": {SEES, CALLS},
+        "llava:7b": {SEES},
+        "llava-llama3:8b": {SEES},
+        "smollm2:1.7b": {CALLS},
+    },
+    "vllm": {
+        "Qwen/Qwen3-VL-8B-Instruct": {SEES, CALLS},
+        "meta-llama/Llama-3.2-11B-Vision-Instruct": {SEES, CALLS},
+        "google/gemma-2-9b-it": set(),
+        "google/medgemma-1.5-4b-it": {SEES},
+        "google/paligemma2-3b-mix-448": {SEES},
+        "mistralai/Mistral-7B-Instruct-v0.3": {CALLS},
+        "llava-hf/llava-v1.6-mistral-7b-hf": {SEES},
+    },
+    "mistral": {
+        "open-mistral-7b": set(),
+        "open-mixtral-8x7b": set(),
+        "open-mixtral-8x22b": {CALLS},
+        "open-mistral-nemo": {CALLS},
+        "pixtral-large-latest": {SEES, CALLS},
+        "mistral-large-2411": {CALLS},
+        "mistral-large-2512": {SEES, CALLS},
+    },
+    "kimi": {
+        "kimi-k2.6": {SEES, THINKS, CALLS},
+        "kimi-k2-thinking": {THINKS, CALLS},
+        "kimi-k2-0905-preview": {CALLS},
+        "moonshot-v1-8k-vision-preview": {SEES, CALLS},
+        "moonshot-v1-8k": {CALLS},
+    },
+    "qwen": {
+        "qwen3-vl-plus": {SEES, CALLS},
+        "qwen3-vl-235b-a22b-thinking": {SEES, THINKS, CALLS},
+    },
+    "openai_chat": {
+        "gpt-4": {CALLS},
+        "gpt-4-turbo": {SEES, CALLS},
+        "gpt-4o-mini": {SEES, CALLS},
+        "gpt-4.1": {SEES, CALLS},
+        "gpt-3.5-turbo": {CALLS},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "model"), [(dialect, model) for dialect, models in REAL_MODELS.items() for model in models]
+)
+def test_a_pattern_takes_no_ability_from_a_model_of_another_family(dialect: str, model: str) -> None:
+    card = card_for_model(model, dialect)
+    found = {CALLS} if card.tools else set()
+    found |= set() if card.images is False else {SEES}
+    found |= set() if card.thinking in ("", "none") else {THINKS}
+    assert found == REAL_MODELS[dialect][model]
