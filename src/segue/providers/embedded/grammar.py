@@ -1,8 +1,8 @@
-"""JSON Schema as a grammar of the engine (GBNF), so that a model cannot say anything that does not fit.
+"""JSON Schema as a grammar of the engine (GBNF), so that a model cannot write anything that does not fit.
 
-Every text of the grammar is valid JSON, and valid for the schema but for what no grammar of this kind can say:
+Every text of the grammar is valid JSON, and valid for the schema except for what no grammar of this kind can express:
 `pattern`, `multipleOf`, `uniqueItems`, `not`, conditions, and sizes beyond `MOST`. Properties come in the order of the
-schema; those it does not name are left out.
+schema; those it does not name are omitted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HINTS = (
     ("string", frozenset({"minLength", "maxLength", "pattern", "format"})),
     ("number", frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})),
 )
-"""What a schema without a type speaks of."""
+"""The type that a schema without one means, by its other keywords."""
 _SHARED: Mapping[str, str] = {
     "value": "object | array | string | number | boolean | null",
     "object": '"{" (pair (", " pair)*)? "}"',
@@ -57,7 +57,7 @@ class Grammar:
         self._names: dict[str, str] = {}
 
     def rule(self, expression: str) -> str:
-        """The name of a rule that says this; the same expression is the same rule."""
+        """The name of a rule with this expression; the same expression is the same rule."""
         if expression not in self._names:
             name = f"r{len(self._names)}"
             self._names[expression] = name
@@ -67,19 +67,19 @@ class Grammar:
     def value(self, schema: Any) -> str:
         """The name of a rule for JSON values that fit a schema."""
         read, _ = inlined(schema)
-        return self._said(read)
+        return self._schema_rule(read)
 
     def text(self, root: str) -> str:
         rules = {"root": root, **self._rules, **_SHARED}
         return "".join(f"{name} ::= {expression}\n" for name, expression in rules.items())
 
-    def _said(self, schema: Schema) -> str:
+    def _schema_rule(self, schema: Schema) -> str:
         for part in schema.get("allOf", ()):
             schema = both({key: held for key, held in schema.items() if key != "allOf"}, part, "", [])
         for key in ("anyOf", "oneOf"):
             if key in schema:
                 rest = {name: held for name, held in schema.items() if name != key}
-                return self._any(self._said(both(branch, rest, "", [])) for branch in schema[key])
+                return self._any(self._schema_rule(both(branch, rest, "", [])) for branch in schema[key])
         if "const" in schema:
             return self.rule(quoted(_json(schema["const"])))
         if "enum" in schema:
@@ -105,8 +105,8 @@ class Grammar:
                 self.rule(rf'"\"" character{_times(least, most)} "\""') if least or most is not None else kind
             )
         if kind in ("integer", "number"):
-            spoken = _numbers(schema, fractions=kind == "number")
-            return self.rule(spoken) if spoken else kind
+            numbers = _numbers(schema, fractions=kind == "number")
+            return self.rule(numbers) if numbers else kind
         return kind
 
     def _object(self, schema: Schema) -> str:
@@ -118,11 +118,11 @@ class Grammar:
         if not properties:
             if more is False:
                 return self.rule('"{}"')
-            pair = self.rule(f'string ": " {self._said(more)}') if isinstance(more, dict) else "pair"
+            pair = self.rule(f'string ": " {self._schema_rule(more)}') if isinstance(more, dict) else "pair"
             least, most = _sizes(schema, "minProperties", "maxProperties")
             return self.rule(f'"{{" {_listed(pair, least, most)} "}}"')
         pairs = [
-            self.rule(f'{quoted(_json(name))} ": " {self._said(_schema(held))}')
+            self.rule(f'{quoted(_json(name))} ": " {self._schema_rule(_schema(held))}')
             for name, held in properties.items()
         ]
         return self.rule(f'"{{" {self._pairs(pairs, [name in needed for name in properties])} "}}"')
@@ -145,24 +145,24 @@ class Grammar:
         return f"({' | '.join(reversed(beginnings))})?"
 
     def _array(self, schema: Schema) -> str:
-        first = [self._said(part) for part in schema.get("prefixItems", ())]
+        first = [self._schema_rule(part) for part in schema.get("prefixItems", ())]
         items = schema.get("items", {})
         least, most = _sizes(schema, "minItems", "maxItems")
         if not first:
-            item = self._said(_schema(items))
+            item = self._schema_rule(_schema(items))
             return self.rule(f'"[" {_listed(item, least, 0 if items is False else most)} "]"')
-        # A tuple is said whole: shorter ones may be legal too, but nobody means them.
+        # A tuple is written whole: shorter ones may be legal too, but nobody means them.
         missing = least - len(first)
         if missing > 0 and items is not False:
-            first += [self._said(_schema(items))] * missing
+            first += [self._schema_rule(_schema(items))] * missing
         members = ' ", " '.join(first)
         return self.rule(f'"[" {members} "]"')
 
 
 def quoted(text: str) -> str:
-    """A text as the grammar spells it."""
-    spelt = "".join(_ESCAPES.get(character, character) for character in text)
-    return f'"{spelt}"'
+    """A text as a literal of the grammar."""
+    escaped = "".join(_ESCAPES.get(character, character) for character in text)
+    return f'"{escaped}"'
 
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\x7f": "\\x7F"}
@@ -216,7 +216,7 @@ def _listed(item: str, least: int, most: int | None) -> str:
 
 
 def _numbers(schema: Schema, *, fractions: bool) -> str:
-    """Numbers within bounds; nothing where there are none, or none that hold a whole number."""
+    """Numbers within bounds; empty if there are no bounds, or no whole number within them."""
     lows = [ceil(schema["minimum"])] if "minimum" in schema else []
     lows += [floor(schema["exclusiveMinimum"]) + 1] if "exclusiveMinimum" in schema else []
     highs = [floor(schema["maximum"])] if "maximum" in schema else []

@@ -76,7 +76,7 @@ class _Page(HTMLParser):
 
     def _end_link(self, address: str, start: int) -> None:
         label = " ".join("".join(self._made[start:]).split())
-        # A link within the page, or one that says its own address, tells nothing more.
+        # A link within the page, or one labelled with its own address, adds nothing.
         if label and address and not address.startswith(("#", "javascript:")) and address != label:
             self._made[start:] = [f"[{label}]({address})"]
 

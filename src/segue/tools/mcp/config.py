@@ -30,7 +30,7 @@ _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}|\{env:(\w+)\}
 
 @final
 class StdioAddress(Struct, frozen=True, kw_only=True):
-    """A server that is started as a child and spoken to over its standard input and output."""
+    """A server that is started as a child and reached over its standard input and output."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class HttpAddress(Struct, frozen=True, kw_only=True):
     url: str
     headers: dict[str, str] = {}
     is_old: bool = False
-    """It speaks the transport of before 2025: events and requests on two addresses."""
+    """It uses the transport of before 2025: events and requests on two addresses."""
 
     def __repr__(self) -> str:
         return f"HttpAddress({self.url.partition('?')[0]})"

@@ -109,7 +109,7 @@ class McpServers:
             # A server's word about itself counts only where the user trusts it.
             effect="read" if server.trusted and only_reads else "other",
             foreign=True,
-            # Time to start the server again if it was lost, and to tell it that its time is up.
+            # Time to start the server again if it was lost, and to cancel the call there.
             timeout=server.start_seconds + server.call_seconds + 5.0,
         )
 

@@ -44,7 +44,7 @@ class ReActScanner:
     """Divides a reply into sections as the text arrives."""
 
     def __init__(self, offer: Offer | None = None) -> None:
-        del offer  # an unknown name becomes a call too: its result tells the model which tools there are
+        del offer  # an unknown name becomes a call too: its result lists the tools for the model
         self._sections: dict[Section, list[str]] = {}
         self._section: Section = "text"
         self._begun = False

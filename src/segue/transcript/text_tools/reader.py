@@ -102,5 +102,5 @@ class TextToolReader:
         return events
 
     def _index(self, key: Section | int) -> int:
-        """Sections, and blocks that the provider told apart itself, in the order in which they began."""
+        """The index of a section or of a block of the provider, in the order in which they began."""
         return self._indices.setdefault(key, len(self._indices))
