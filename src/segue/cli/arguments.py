@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
 
 from segue.cli.command_table import COMMANDS, CommandParser, HelpFormatter, add_set, similar_command
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
 
 APPROVAL_MODES: Final = ("ask", "auto-edit", "yolo", "plan")
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 from importlib import import_module
-from typing import Any, Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "models": ("segue.cli.commands.models", "list, show, download and remove models"),

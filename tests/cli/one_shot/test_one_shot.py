@@ -17,7 +17,7 @@ from cli.cli_runs import Cloud, Here
 from segue.cli.exit_codes import Exit
 from segue.emulators.model_reply import Call, Think
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 SCHEMA = jsonschema_rs.validator_for(json.loads((ROOT / "docs" / "events.schema.json").read_text()))
 
 

@@ -9,8 +9,8 @@ import pytest
 from scripts.terminal import Terminal
 
 from cli.cli_runs import Cloud
-from cli.test_interactive import CTRL_C, CTRL_D, CTRL_O, ENTER, ESC, READY, refusals
-from cli.test_interactive import terminal as terminal  # noqa: PLC0414 - a fixture
+from cli.interactive.test_interactive import CTRL_C, CTRL_D, CTRL_O, ENTER, ESC, READY, refusals
+from cli.interactive.test_interactive import terminal as terminal  # noqa: PLC0414 - a fixture
 from segue.emulators.model_reply import Call, Think
 
 Start = Callable[..., Terminal]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "doctor.md").read_text("utf-8")
 SHOWN = re.findall(r"```console\n\$ segue (.*?)\n(.*?)```", PAGE, re.DOTALL)
 
