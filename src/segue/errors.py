@@ -141,7 +141,7 @@ class QuotaError(ProviderError):
 
 
 class RateLimitError(ProviderError):
-    """Too many requests for now; `retry_after` says how long, when the provider told."""
+    """Too many requests for now; `retry_after` is how long to wait, if the provider gave it."""
 
     remedy: ClassVar[Remedy] = "wait"
     default_code = "rate_limit"
@@ -183,7 +183,7 @@ class ProtocolError(SegueError):
 
 
 class RouteError(SegueError):
-    """No member of a router can answer; `failures` says of each why not, and `retry_after` when one may again."""
+    """No member of a router can answer; `failures` holds the reason for each, `retry_after` when one may answer again."""
 
     remedy: ClassVar[Remedy] = "go_elsewhere"
     default_code = "no_route"
@@ -243,7 +243,7 @@ E = TypeVar("E", bound=SegueError)
 
 
 def prefixed(error: E, doing: str) -> E:
-    """A copy of the error whose message says what was being done; the error itself is its cause."""
+    """A copy of the error whose message begins with what was being done; the error itself is its cause."""
     copied = copy(error)
     copied.message = f"{doing}: {error.message}"
     copied.args = (copied.message,)
@@ -253,7 +253,7 @@ def prefixed(error: E, doing: str) -> E:
 
 @contextmanager
 def while_doing(what: str) -> Iterator[None]:
-    """Errors raised inside say what was being done."""
+    """Errors raised inside begin with what was being done."""
     try:
         yield
     except SegueError as error:

@@ -35,7 +35,7 @@ class Layer(Struct, frozen=True):
     """Settings from one place."""
 
     name: str
-    """For people: a file, or what a command line or an environment says."""
+    """For people: a file, the environment, or --set."""
     table: dict[str, Any]
     lines: dict[Path, int] = {}
     project: bool = False
@@ -106,7 +106,7 @@ def config_error(faults: Sequence[str]) -> UsageError:
 
 
 def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Both tables as one; where both say something, `above` holds. Lists are replaced, not joined."""
+    """Both tables as one; where both have a value, `above` holds. Lists are replaced, not joined."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
@@ -184,11 +184,11 @@ def _from_environment(environment: Mapping[str, str]) -> Layer:
 def _from_flags(sets: Iterable[str]) -> Layer:
     table: dict[str, Any] = {}
     places: dict[Path, str] = {}
-    for told in sets:
-        name, equals, value = told.partition("=")
+    for assignment in sets:
+        name, equals, value = assignment.partition("=")
         if not equals or not name.strip():
             raise UsageError(
-                f'--set "{told}" is not KEY=VALUE.',
+                f'--set "{assignment}" is not KEY=VALUE.',
                 code="bad_set",
                 hint="For example: --set ui.markdown=false",
             )

@@ -1,4 +1,4 @@
-"""What a model's name means here: an alias, a profile, a provider with a model, or a model of the one provider told."""
+"""What a model's name stands for: an alias, a profile, a provider with a model, or a model of the given provider."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ModelChoice(Struct, frozen=True):
 
 
 def resolve_model(name: str, config: Config, *, provider: str = "") -> ModelChoice:
-    """What a name stands for. `provider` is the one told beside it: then the name is a model of that provider."""
+    """What a name stands for. With `provider`, the name is a model of that provider."""
     if provider:
         return ModelChoice((parse_route(f"{provider}/{name}"),))
     name = _without_aliases(name, config)

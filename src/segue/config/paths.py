@@ -10,8 +10,8 @@ PROJECT_FILES = ("segue.toml", ".segue/config.toml")
 
 def user_file() -> Path:
     """The user's own file; SEGUE_CONFIG names another."""
-    told = os.environ.get("SEGUE_CONFIG", "")
-    return Path(told).expanduser() if told else _directory("config") / "config.toml"
+    given = os.environ.get("SEGUE_CONFIG", "")
+    return Path(given).expanduser() if given else _directory("config") / "config.toml"
 
 
 def project_file(start: Path) -> Path | None:
@@ -24,7 +24,7 @@ def project_file(start: Path) -> Path | None:
 
 
 def project_directories(start: Path) -> list[Path]:
-    """From here up to the root of the git work tree; without one, only here: a parent may be anybody's."""
+    """From here up to the root of the git work tree; without one, only here: a parent directory may belong to somebody else."""
     here = start.resolve()
     above = [here, *here.parents]
     root = next((at for at, directory in enumerate(above) if (directory / ".git").exists()), 0)
@@ -44,8 +44,8 @@ def history_file() -> Path:
     return _directory("data") / "history"
 
 
-def sessions_directory(told: str = "") -> Path:
-    return Path(told).expanduser() if told else _directory("data") / "sessions"
+def sessions_directory(given: str = "") -> Path:
+    return Path(given).expanduser() if given else _directory("data") / "sessions"
 
 
 def _directory(kind: str) -> Path:

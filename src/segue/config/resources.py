@@ -1,4 +1,4 @@
-"""What the settings stand for: providers, routers and the store of sessions, as they are used."""
+"""What the settings describe, opened: providers, routers and the store of sessions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def open_providers(config: Config) -> KnownProviders:
-    """All providers, as the settings want them. None is asked for anything yet."""
+    """All providers, configured. No request is sent yet."""
     configs = {name: read_provider_config(name, table)[0] for name, table in config.providers.items()}
     return default_registry(configs, key_file=keys_file())
 
@@ -43,7 +43,7 @@ def require_provider(name: str, providers: KnownProviders) -> ProviderAdapter:
 
 
 def configured_providers(config: Config, providers: KnownProviders) -> list[str]:
-    """Providers that somebody set up: with a key, a section, or a variable that says where they are."""
+    """Providers that somebody set up: with a key, a section, or a variable with their address."""
     return [name for name in providers.configured() if _was_set_up(name, config)]
 
 
@@ -55,7 +55,7 @@ def _was_set_up(name: str, config: Config) -> bool:
 
 
 def local_provider_names() -> list[str]:
-    """Providers that may be running here without anybody having said so."""
+    """Providers that may be running on this machine without being configured."""
     from segue.providers.addresses import addresses  # noqa: PLC0415
 
     return [name for name, address in addresses().providers.items() if address.start and address.base_url]
@@ -90,7 +90,9 @@ def open_router(
     members = tuple(route.name for route in routes)
     profile = Profile(name=name, members=members)
     if settings is not None:
-        weights = {members[settings.members.index(told)]: weight for told, weight in settings.weights.items()}
+        weights = {
+            members[settings.members.index(member)]: weight for member, weight in settings.weights.items()
+        }
         profile = structs.replace(
             profile,
             policy=settings.policy,

@@ -123,7 +123,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The system prompt."""
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     providers: dict[str, dict[str, Any]] = {}
-    """By name. What one takes is told by `segue.providers`."""
+    """By name. The keys of each are those of `ProviderConfig`."""
     profiles: dict[str, ProfileSettings] = {}
     aliases: dict[str, str] = {}
     approval: ApprovalSettings = ApprovalSettings()

@@ -1,4 +1,4 @@
-"""On which line of a TOML file a key stands. `tomllib` does not tell, and people want to know."""
+"""On which line of a TOML file a key stands. `tomllib` does not know, and errors should name it."""
 
 from __future__ import annotations
 

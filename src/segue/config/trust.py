@@ -21,7 +21,7 @@ MCP_FILE: Final = ".mcp.json"
 GUARDED: Final = frozenset({"approval", "mcp", "sessions", "tools"})
 """Whole sections."""
 HARMLESS: Final = frozenset({"embedding_model", "model", "timeouts"})
-"""All that a project may say about a provider; anything else could send a key or a conversation elsewhere."""
+"""All that a project may set for a provider; anything else could send a key or a conversation elsewhere."""
 
 
 def is_trusted(file: Path) -> bool:
@@ -53,10 +53,10 @@ def _digest(file: Path) -> str:
 
 def _read() -> dict[str, str]:
     try:
-        told: Any = json.loads(trust_file().read_text("utf-8"))
+        content: Any = json.loads(trust_file().read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    files = told.get("files") if isinstance(told, dict) else None
+    files = content.get("files") if isinstance(content, dict) else None
     return {str(name): str(digest) for name, digest in files.items()} if isinstance(files, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""A request of one dialect said in another: read, adopt, render, encode."""
+"""A request of one dialect converted to another: read, adopt, render, encode."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Converted(Struct, frozen=True, kw_only=True):
     model: str
     repairs: tuple[Repair, ...] = ()
     notes: tuple[str, ...] = ()
-    """What was assumed because nobody said it."""
+    """What was assumed because it was not given."""
 
     @property
     def request(self) -> Any:
@@ -59,9 +59,9 @@ def convert(
     model: str = "",
     strict: bool = False,
 ) -> Converted:
-    """Say a request (a body or a bare list of messages in any dialect, or a conversation document) in another dialect.
+    """Convert a request (a body or a bare list of messages in any dialect, or a conversation document) to another dialect.
 
-    `strict` refuses when the target would be told less than the source holds.
+    `strict` refuses if the target would get less than the source holds.
     """
     to = target_name(to)
     parsed = parse(request) if isinstance(request, (bytes, str)) else request
@@ -69,7 +69,7 @@ def convert(
 
 
 def parse(data: bytes | str) -> Any:
-    """Parsed JSON. Refuses what is none, and says where it breaks off."""
+    """Parsed JSON. Raises TranscriptError `not_json` with the place of the error."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -84,7 +84,7 @@ def parse(data: bytes | str) -> Any:
 
 
 def write_request(source: SourceRequest, *, to: str, model: str = "", strict: bool = False) -> Converted:
-    """Say what was read in a dialect, or write it as a document."""
+    """Write what was read in a dialect, or as a document."""
     conversation, adopted = source.adopted()
     if to == CONVERSATION:
         body = encode_document(
@@ -123,7 +123,7 @@ def card_and_rules(to: str, model: str) -> tuple[ModelCard, Rules]:
 
 
 def choose_model(source: SourceRequest, to: str, model: str) -> tuple[str, tuple[str, ...]]:
-    """The model to name, and what is to be said about the choice."""
+    """The model to name, and notes about the choice."""
     if model:
         return model, ()
     if source.dialect == to and source.options.model:
@@ -135,7 +135,7 @@ def choose_model(source: SourceRequest, to: str, model: str) -> tuple[str, tuple
 
 
 def _options_for(source: SourceRequest, to: str, model: str) -> tuple[Options, tuple[Repair, ...]]:
-    """The options as the target may be told them: another dialect's own fields mean nothing to it."""
+    """The options as the target gets them: another dialect's own fields mean nothing to it."""
     options = structs.replace(source.options, model=model)
     if source.dialect == to or not options.extra:
         return options, ()
@@ -152,8 +152,8 @@ def _refuse_loss(repairs: tuple[Repair, ...], to: str) -> None:
         return
     more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
     raise TranscriptError(
-        f"{to} would be told less than the request holds: {lost[0]}{more}.",
+        f"{to} would get less than the request holds: {lost[0]}{more}.",
         code=LOSSY,
         path=lost[0].path,
-        hint="Leave out --strict to convert all the same; the source keeps everything.",
+        hint="Omit --strict to convert all the same; the source keeps everything.",
     )

@@ -1,4 +1,4 @@
-"""What a provider would refuse in a transcript, and what mending it would do.
+"""What a provider would refuse in a transcript, and what repairing it would do.
 
 A finding is a repair that rendering for the target would make, together with the words in which the provider refuses
 the transcript as it is. What the provider takes as it is, and what only a switch to it would change, are notes.
@@ -130,14 +130,14 @@ def examine(
 
 
 def unreadable(error: TranscriptError, target: str = "") -> Examination:
-    """What is to be said of a file that is broken in its very form."""
+    """The findings for a file that cannot be read."""
     finding = Finding(
         level="error",
         code=error.code,
         kind=error.code,
         place=error.path or "the file",
         what=error.message,
-        fix=f"none: {error.hint or 'this has to be set right by hand'}",
+        fix=f"none: {error.hint or 'this has to be repaired by hand'}",
     )
     diagnosis = Diagnosis(target=target or "every target", model="", findings=(finding,))
     return Examination(dialect="", form="unreadable file", messages=0, calls=0, diagnoses=(diagnosis,))
@@ -148,7 +148,7 @@ def _diagnose(
 ) -> Diagnosis:
     chosen = choose_model(source, target, model)[0]
     provider = provider_refusals(target)
-    # Our own documents are rendered anew for every target, so their ids are nobody's to refuse.
+    # Our own documents are rendered anew for every target, so no target sees their ids.
     found = [] if source.conversation is not None else list(_id_findings(source, provider, positions))
     try:
         repairs = list(_repairs(source, target, chosen))
@@ -163,7 +163,7 @@ def _diagnose(
         if repair.kind != "id_replaced" and not (repair.kind == "name_replaced" and repair.path in rebuilt)
     ]
     if not counts or source.conversation is not None:
-        found = [_weighed(finding) for finding in found]
+        found = [_as_note_unless_broken(finding) for finding in found]
     return Diagnosis(target=target, model=chosen, findings=tuple(found))
 
 
@@ -171,7 +171,7 @@ _BROKEN = frozenset(kind for kind, fault in FAULTS.items() if fault != "projecti
 """What is wrong for every target. Text behind a call is not: only some targets want the calls last."""
 
 
-def _weighed(finding: Finding) -> Finding:
+def _as_note_unless_broken(finding: Finding) -> Finding:
     """A finding where only what is broken in itself counts."""
     if finding.level == "error" and finding.kind not in _BROKEN:
         return structs.replace(finding, level="note")
@@ -181,7 +181,7 @@ def _weighed(finding: Finding) -> Finding:
 def _repairs(source: SourceRequest, target: str, model: str) -> Iterator[Repair]:
     dialect = DIALECTS[target]
     card, rules = card_and_rules(target, model)
-    # Not adopted first: so the repairs tell the positions of the messages as they were found.
+    # Not adopted first: so the repairs name the messages by their positions in the file.
     conversation = source.conversation or Conversation(source.messages, source.system)
     policy = Policy(tool_names=tuple(tool.name for tool in source.tools))
     transcript = render(conversation, source.ledger, rules, policy)
@@ -201,7 +201,7 @@ def _unrenderable(error: TranscriptError, provider: ProviderRefusals) -> Finding
         what=error.message,
         provider_error=refusal.text if refusal is not None else "",
         status=refusal.status if refusal is not None else 0,
-        fix=error.hint or "this cannot be mended",
+        fix=error.hint or "this cannot be repaired",
     )
 
 
@@ -234,7 +234,7 @@ def _finding(
 def _id_findings(
     source: SourceRequest, provider: ProviderRefusals, positions: FilePositions
 ) -> Iterator[Finding]:
-    """Ids that the target would refuse, each told once."""
+    """Ids that the target would refuse, each reported once."""
     legal = re.compile(provider.ids, re.DOTALL) if provider.ids else None
     seen: Counter[str] = Counter()
     for index, message in enumerate(source.messages):
@@ -255,9 +255,11 @@ def _id_finding(
     repair = Repair(
         "id_replaced", "", f"messages[{message}]", (call.native_id,), decision=f'"{call.native_id}" {fault}'
     )
-    told = _finding(repair, provider, positions)
+    found = _finding(repair, provider, positions)
     return structs.replace(
-        told, what=f'call id "{call.native_id}" {fault}', fix="a legal id is given to the call and its result"
+        found,
+        what=f'call id "{call.native_id}" {fault}',
+        fix="a legal id is given to the call and its result",
     )
 
 
@@ -275,7 +277,7 @@ def fix_transcript(
     else:
         to = named[0] if len(named) == 1 else CONVERSATION
     if to != CONVERSATION:
-        # Arguments are sent as they were written; in a file that is mended they are written like the rest.
+        # Arguments are sent as they were written; in a repaired file they are written like the rest.
         body = json.loads(write_request(source, to=to, model=model).body)
         return to, json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
     conversation = repair_conversation(

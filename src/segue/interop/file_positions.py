@@ -47,7 +47,7 @@ class FilePositions:
         return low
 
     def describe(self, message: int) -> str:
-        """The place in words: a path into the file, and the line where it has lines."""
+        """The place for people: a path into the file, and the line where it has lines."""
         index = self.index(message)
         path = f"{self._field or 'messages'}[{index}]"
         return f"line {self._lines[index]}, {path}" if index < len(self._lines) else path

@@ -1,7 +1,7 @@
 """Many conversions, one case per line: each gets one line in answer, in the same order.
 
-A case is ``{"id", "from", "to", "model", "request"}``; what it says wins over the flags. A case that cannot be
-converted gets an error in answer, and the rest go on. Nothing is kept from one line to the next.
+A case is ``{"id", "from", "to", "model", "request"}``; its fields win over the flags. A case that cannot be
+converted gets an error, and the rest are converted. Nothing is kept from one line to the next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MISSING: Any = msgspec.UNSET
 
 @final
 class Flags(Struct, frozen=True, kw_only=True):
-    """What holds for every case that does not say otherwise itself."""
+    """The defaults for every case that does not set them itself."""
 
     to: str = ""
     source: str = AUTO
@@ -58,14 +58,14 @@ def answer(line: bytes, flags: Flags, number: int) -> bytes:
     try:
         case = _read(line, number)
         case_id = case.id
-        return _tell(case_id, _convert(case, flags))
+        return _success(case_id, _convert(case, flags))
     except SegueError as error:
-        return _refuse(case_id if case_id is not None else _id_in(line), error)
+        return _failure(case_id if case_id is not None else _id_in(line), error)
     except Exception as error:  # whatever one case breaks, the next ones still get their answers
         internal = SegueError(
             f"The conversion broke: {type(error).__name__}.", code="internal", hint="Please report this case."
         )
-        return _refuse(case_id, internal)
+        return _failure(case_id, internal)
 
 
 def _read(line: bytes, number: int) -> _Case:
@@ -90,7 +90,7 @@ def _convert(case: _Case, flags: Flags) -> Converted:
     to = case.to or flags.to
     if not to:
         raise UsageError(
-            "The case does not say what to convert to.",
+            "The case has no target.",
             code="target_missing",
             path="to",
             hint='Give "to" in the line, or --to for all lines.',
@@ -109,27 +109,27 @@ def _convert(case: _Case, flags: Flags) -> Converted:
     return write_request(source, to=to, model=model, strict=strict)
 
 
-def _tell(case_id: Any, converted: Converted) -> bytes:
-    told: dict[str, Any] = {
+def _success(case_id: Any, converted: Converted) -> bytes:
+    fields: dict[str, Any] = {
         "id": case_id,
         "ok": True,
         "request": msgspec.Raw(converted.body),
         "repairs": [repair.as_dict() for repair in converted.repairs],
     }
     if converted.notes:
-        told["notes"] = converted.notes
+        fields["notes"] = converted.notes
     try:
-        return _ENCODER.encode(told)
+        return _ENCODER.encode(fields)
     except UnicodeEncodeError:  # an id or a tool's name with a lone surrogate
-        return json.dumps({**told, "request": converted.request}, separators=(",", ":")).encode()
+        return json.dumps({**fields, "request": converted.request}, separators=(",", ":")).encode()
 
 
-def _refuse(case_id: Any, error: SegueError) -> bytes:
-    told = {"id": case_id, "ok": False, "error": error.as_dict()}
+def _failure(case_id: Any, error: SegueError) -> bytes:
+    fields = {"id": case_id, "ok": False, "error": error.as_dict()}
     try:
-        return _ENCODER.encode(told)
+        return _ENCODER.encode(fields)
     except UnicodeEncodeError:
-        return json.dumps(told, separators=(",", ":")).encode()
+        return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def _id_in(line: bytes) -> Any:

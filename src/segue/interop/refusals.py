@@ -43,7 +43,7 @@ class RefusalGroup(Struct, frozen=True, forbid_unknown_fields=True):
     refusal: tuple[KnownRefusal, ...]
     place: str = ""
     ids: str = ""
-    """Pattern of the call ids that are taken; nothing means all are."""
+    """Pattern of the call ids that are taken; empty: all are."""
     unique_ids: bool = False
 
 
@@ -57,7 +57,7 @@ class ProviderRefusals(Struct, frozen=True):
     unique_ids: bool = False
 
     def refusal(self, kind: str, decision: str = "", *, foreign: bool = False) -> KnownRefusal | None:
-        """The answer to what a repair of this kind would set right; nothing if it is accepted as it is."""
+        """The answer to what a repair of this kind would change; None if the provider accepts it as it is."""
         return next(
             (refusal for refusal in self.refusals if refusal.fits(kind, decision, foreign=foreign)), None
         )
@@ -71,7 +71,7 @@ def groups() -> tuple[RefusalGroup, ...]:
 
 @lru_cache(maxsize=64)
 def provider_refusals(dialect: str) -> ProviderRefusals:
-    """All that is known about a dialect: what is said of fewer dialects comes first."""
+    """All that is known about a dialect: rules of fewer dialects come first."""
     own = sorted(
         (group for group in groups() if dialect in group.dialects), key=lambda group: len(group.dialects)
     )

@@ -1,7 +1,7 @@
-"""A conversation set right for good: every call has one end, every result its call.
+"""A conversation repaired for good: every call has one result, every result its call.
 
-Rendering does this for one target each time and leaves the conversation as it is; mending writes it down. Origins,
-seals and native ids stay, so nothing is lost for whoever wrote them.
+Rendering does this for one target each time and leaves the conversation as it is; here the repair is kept. Origins,
+seals and native ids stay, so nothing is lost for their origin.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 def repair_conversation(conversation: Conversation, ledger: Ledger | None = None) -> Conversation:
     """The same conversation without faults. What the ledger knows about a call stands."""
-    told = tuple(_with_ledger(conversation, ledger)) if ledger else conversation.messages
-    adopted = _without_our_ids(adopt(told, system=conversation.system).conversation)
+    messages_with_results = tuple(_with_ledger(conversation, ledger)) if ledger else conversation.messages
+    adopted = _without_our_ids(adopt(messages_with_results, system=conversation.system).conversation)
     ends = rebuild(adopted)
     messages: list[Message] = []
     for message in adopted.messages:
@@ -42,7 +42,7 @@ def repair_conversation(conversation: Conversation, ledger: Ledger | None = None
 
 
 def _without_our_ids(conversation: Conversation) -> Conversation:
-    """Adopting takes every id for somebody's own; ours are nobody's, and are minted anew."""
+    """Adopting keeps every id as the native one; ids that we minted are minted anew."""
     messages = tuple(
         structs.replace(message, blocks=tuple(_without_our_id(block) for block in message.blocks))
         for message in conversation.messages

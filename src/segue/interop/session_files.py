@@ -1,7 +1,7 @@
 """Reading the files that people have: request bodies of every dialect, documents of ours, and session files.
 
 A session file is brought into the request that its program would send next. Lines that are no part of the
-conversation (titles, snapshots, events for the screen) are left out.
+conversation (titles, snapshots, events for the screen) are dropped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read_file(
 
 
 def read_session_file(data: bytes) -> SessionFile | None:
-    """The session in a file; nothing if it is not a session file of a known program."""
+    """The session in a file; None if it is not a session file of a known program."""
     logs = _read_llm_logs(data)
     if logs is not None:
         return logs
@@ -53,7 +53,7 @@ def read_session_file(data: bytes) -> SessionFile | None:
 
 
 def _rows(data: bytes) -> list[Row] | None:
-    """The objects in a file of lines; nothing if it is not one. Only the last line may be cut off."""
+    """The objects in a file of lines; None if it is not one. Only the last line may be cut off."""
     lines = [(number, line) for number, line in enumerate(data.splitlines(), 1) if line.strip()]
     rows: list[Row] = []
     for position, (number, line) in enumerate(lines):
@@ -133,8 +133,8 @@ def _read_codex(rows: list[Row]) -> SessionFile | None:
 
 
 def _codex_instructions(meta: Mapping[str, Any]) -> dict[str, str]:
-    told = meta.get("base_instructions") or meta.get("instructions")
-    text = told.get("text") if isinstance(told, Mapping) else told
+    instructions = meta.get("base_instructions") or meta.get("instructions")
+    text = instructions.get("text") if isinstance(instructions, Mapping) else instructions
     return {"instructions": text} if isinstance(text, str) and text else {}
 
 
@@ -184,7 +184,7 @@ _LOGGED: Final = frozenset({"prompt", "response", "conversation_id"})
 
 
 def _logged_exchange(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    said: list[dict[str, Any]] = [
+    messages: list[dict[str, Any]] = [
         {
             "role": "tool",
             "tool_call_id": result.get("tool_call_id") or "",
@@ -193,14 +193,14 @@ def _logged_exchange(row: Mapping[str, Any]) -> list[dict[str, Any]]:
         for result in row.get("tool_results") or ()
     ]
     if row.get("prompt"):
-        said.append({"role": "user", "content": row["prompt"]})
+        messages.append({"role": "user", "content": row["prompt"]})
     reply: dict[str, Any] = {"role": "assistant", "content": row.get("response") or None}
     calls = [_logged_call(call) for call in row.get("tool_calls") or ()]
     if calls:
         reply["tool_calls"] = calls
     if calls or reply["content"]:
-        said.append(reply)
-    return said
+        messages.append(reply)
+    return messages
 
 
 def _logged_call(call: Mapping[str, Any]) -> dict[str, Any]:

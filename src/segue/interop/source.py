@@ -1,4 +1,4 @@
-"""A history as it was found: whose it is, what it says, and what was beside it in the request."""
+"""A request as it was found: its dialect, its messages, and what else it holds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SourceRequest(Struct, frozen=True, kw_only=True):
     """A request in our words. `messages` are as they were decoded; a document's are a conversation already."""
 
     dialect: str
-    """Whose wire it was; nothing for a document that does not say."""
+    """The wire it came from; empty for a document without one."""
     messages: tuple[Message, ...]
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
@@ -40,10 +40,10 @@ class SourceRequest(Struct, frozen=True, kw_only=True):
     body: Mapping[str, Any] | None = None
     """The request body it was read from, where there is one."""
     form: str = ""
-    """What kind of file it was, in words, where it was no plain request."""
+    """What kind of file it was, for people; empty for a plain request."""
 
     def adopted(self) -> tuple[Conversation, tuple[Repair, ...]]:
-        """The conversation, and what was set right in taking it in."""
+        """The conversation, and what was repaired in adopting it."""
         if self.conversation is not None:
             return self.conversation, ()
         adoption = adopt(self.messages, system=self.system, dialect=self.dialect)
@@ -147,9 +147,9 @@ def _name_of(body: Mapping[str, Any], dialect: str) -> str:
         raise UsageError(
             "No dialect recognises this request.",
             code="unrecognised",
-            hint="Say whose it is: --from openai_chat, anthropic, gemini and so on.",
+            hint="Name it: --from openai_chat, anthropic, gemini and so on.",
         )
-    # Many servers speak the Chat wire, and only the model's name tells which.
+    # Many servers speak the Chat wire, and only the model's name shows which.
     hinted = dialect_of_model(body["model"]) if isinstance(body.get("model"), str) else ""
     if found == "openai_chat" and hinted and DIALECTS[hinted].recognises(body) > 0:
         return hinted

@@ -24,7 +24,7 @@ def busy(session: str, holder: Owner, since: float) -> JournalError:
 def fenced(session: str) -> JournalError:
     """Somebody else has taken the session over: what this owner appends is refused."""
     return JournalError(
-        f'Session "{session}" was taken over by somebody else; nothing more is written from here.',
+        f'Session "{session}" was taken over by another process; nothing more is written from here.',
         code="fenced",
         path=session,
         hint="Resume it again with --take-over, or continue in a copy with --fork.",

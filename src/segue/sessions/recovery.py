@@ -15,7 +15,7 @@ NOT_BEGUN: Final = "No result: the session was interrupted before this call bega
 
 
 def closing_entries(state: State) -> list[Entry]:
-    """End what is open. A tool that was started may have had effects, and its result says so; none is run again."""
+    """End what is open. A tool that was started may have had effects, so its result is an interruption; none is run again."""
     if not state.in_turn:
         return []
     entries: list[Entry] = []

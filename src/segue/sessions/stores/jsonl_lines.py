@@ -93,7 +93,7 @@ def report_torn(file: Path, lines: JournalLines) -> None:
 
 def report_unreadable(file: Path, error: JournalError) -> None:
     if error.code != "unknown_session":  # deleted while the list was made
-        _LOG.warning("%s is left out of the list: %s", file, error.message)
+        _LOG.warning("%s is missing from the list: %s", file, error.message)
 
 
 def _parse(piece: bytes) -> JournalLine | None:

@@ -66,7 +66,7 @@ class Store(Protocol):
     async def append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
         """Write the bodies of entries, all or none, durably; the sequence number of the last. Raises JournalError `fenced`.
 
-        A caller that is cancelled meanwhile cannot know whether they were written; `read` tells.
+        A caller that is cancelled meanwhile cannot know whether they were written; `read` shows it.
         """
         ...
 
