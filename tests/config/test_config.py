@@ -80,7 +80,7 @@ def test_faults_of_provider_sections_are_told_too(segue: Here, home: Home) -> No
     assert told.code == Exit.CONFIG
     assert "config.toml:2" in told.err
     assert "base_url" in told.err
-    assert 'Nobody knows the provider "mine"' in told.err
+    assert 'Unknown provider "mine"' in told.err
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ class Waiting:
         return self._abort is not None and self._abort.is_set()
 
     async def for_(self, result: Awaitable[Result]) -> Result:
-        """Wait for it, in this very task: what it holds open is closed before AbortedError is raised."""
+        """Wait for it in this task: what it holds open is closed before AbortedError is raised."""
         if self._abort is None:
             return await result
         if self._watcher is None:

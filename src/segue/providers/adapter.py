@@ -1,7 +1,6 @@
-"""What every provider offers: anyone can write one.
+"""The interface of a provider: subclass it to write your own.
 
-Subclass `ProviderAdapter` and give it a `name` and a `chat_stream`. What it can do besides chat it sets in
-`capabilities`.
+A `ProviderAdapter` needs a `name` and a `chat_stream`; what it can do besides chat it sets in `capabilities`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 @final
 class ChatRequest(Struct, frozen=True, kw_only=True):
-    """What a provider is asked. The conversation is canonical: the provider renders it for its own wire."""
+    """One request to a provider. The conversation is canonical: the provider renders it for its own wire."""
 
     model: str
     conversation: Conversation
@@ -37,7 +36,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     options: Options = Options()
     policy: Policy = Policy()
     session: str = ""
-    """Requests of one session may use again what was rendered and encoded for the one before."""
+    """Requests of one session may reuse what was rendered and encoded for the previous one."""
     abort: Abort | None = None
     """Set it, and the stream ends with one `Finished("cancelled")`."""
 
@@ -61,7 +60,7 @@ StreamEvent: TypeAlias = RequestSent | Event
 
 
 def fold_stream(events: Iterable[StreamEvent], origin: Origin = Origin()) -> Reply:  # noqa: B008 - frozen
-    """Make a reply of a provider's stream. `origin`: who writes it, where the stream broke off before that was known."""
+    """Make a reply of a provider's stream. `origin`: who writes it, if the stream ended before that was known."""
     received, made_under = list[Event](), ""
     for event in events:
         if type(event) is RequestSent:
@@ -72,7 +71,7 @@ def fold_stream(events: Iterable[StreamEvent], origin: Origin = Origin()) -> Rep
 
 
 class ProviderAdapter(Protocol):
-    """A place that answers requests."""
+    """Sends requests to models and streams their replies."""
 
     name: str
     capabilities: Capabilities = Capabilities()

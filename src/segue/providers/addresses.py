@@ -1,4 +1,4 @@
-"""Where providers are reached, read from addresses.toml on first use, and how people write an address."""
+"""The addresses of providers, read from addresses.toml on first use, and base URLs as users write them."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     title: str
     aliases: tuple[str, ...] = ()
     dialects: tuple[str, ...]
-    """Those it speaks, its usual one first."""
+    """The default one first."""
     base_url: str = ""
-    """Nothing where it is everyone's own."""
+    """Empty if every user has another one."""
     base_url_env: tuple[str, ...] = ()
     base_path: str = ""
-    """Added to a base URL that somebody gave without any path."""
+    """Added to a base URL that was given without a path."""
     port: int | None = None
-    """Of a base URL that somebody gave as a host alone."""
+    """Of a base URL that was given as a host alone."""
     key_env: tuple[str, ...] = ()
     organization_env: str = ""
     auth: AuthStyle = "bearer"
     needs_key: bool = True
     headers: Mapping[str, str] = {}
     in_sessions: Mapping[str, Any] = {}
-    """Fields of requests that belong to a session, so that more of the same will follow: where a cache must be asked for."""
+    """Fields added to requests of a session, whose prefix will be sent again: some caches must be requested."""
     embedding_model: str = ""
-    """As somebody configured it; else it is known for the dialect."""
+    """As configured; else the default of the dialect."""
     start: str = ""
-    """The command that starts the server, where it is one's own."""
+    """The command that starts the server, if it is a local one."""
     docs: str = ""
     keys: str = ""
     """Where one gets a key."""
@@ -82,7 +82,7 @@ def find_address(name: str) -> Address | None:
 
 @final
 class SplitUrl(Struct, frozen=True):
-    """An address that may be shown and stored, and what stood in it that may not."""
+    """A base URL that may be shown, and the parts of it that may not."""
 
     url: str
     query: Mapping[str, str] = {}
@@ -93,7 +93,7 @@ class SplitUrl(Struct, frozen=True):
 
 
 def split_url(url: str) -> SplitUrl:
-    """A base URL without the name, the password and the query that people put into it."""
+    """Split a base URL from the user name, the password and the query in it."""
     parts = urlsplit(url)
     named, _, host = parts.netloc.rpartition("@")
     headers = {}
@@ -104,9 +104,9 @@ def split_url(url: str) -> SplitUrl:
     )
 
 
-def complete_url(told: str, address: Address) -> str:
+def complete_url(given: str, address: Address) -> str:
     """A base URL as people write it, in full: they leave out the scheme, the port, or the path of the version."""
-    written = told.strip()
+    written = given.strip()
     bare = "://" not in written
     try:
         parts = urlsplit(f"http://{written}" if bare else written)
@@ -115,7 +115,7 @@ def complete_url(told: str, address: Address) -> str:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(
-            f'"{written.rpartition("@")[2]}" is no address of a server.',
+            f'"{written.rpartition("@")[2]}" is not the address of a server.',
             code="bad_url",
             path=f"providers.{address.name}.base_url",
             hint="Write it as http://host:port or https://host/path.",

@@ -30,7 +30,7 @@ COMMAND_SECONDS = 30.0
 
 @final
 class Secret:
-    """A text that shows itself to nobody but who asks for it."""
+    """A text that is never shown; `reveal` gives it."""
 
     __slots__ = ("_text",)
 
@@ -76,7 +76,7 @@ class KeySources(Struct, frozen=True, kw_only=True):
 
 @final
 class FoundKey(Struct, frozen=True):
-    """A key, and where it was found, in words that may be shown."""
+    """A key, and where it was found."""
 
     secret: Secret
     source: str
@@ -98,11 +98,11 @@ class Key:
 
     @property
     def known(self) -> bool:
-        """Whether asking for it costs no time."""
+        """Whether it was looked for already."""
         return self._looked
 
     def find(self) -> FoundKey | None:
-        """May ask a command or the system's store, so it may take a while: call it in a thread."""
+        """May run a command or ask the system's store, so it may block: call it in a thread."""
         with self._lock:
             if not self._looked:
                 self._found = find_key(self._address.name, self._sources)
@@ -124,7 +124,7 @@ class Key:
         if found is not None:
             if not _is_sendable(found.secret.reveal()):
                 raise CredentialsError(
-                    f"The key for {self._address.title} from {found.source} holds characters that no key has.",
+                    f"The key for {self._address.title} from {found.source} has characters that no key may have.",
                     code="bad_key",
                     path=f"providers.{self._address.name}",
                     hint="Look for line breaks and typographic quotes in it.",
@@ -142,7 +142,7 @@ def auth_header(style: AuthStyle, secret: Secret) -> dict[str, str]:
 
 
 def missing_key(address: Address, variable: str = "") -> CredentialsError:
-    """Says which variable to set and which command stores a key."""
+    """Names the variable to set and the command that stores a key."""
     names = (variable,) if variable else address.key_env
     set_it = f"Set {' or '.join(names)}, or run" if names else "Run"
     page = f" Keys are made at {address.keys}" if address.keys else ""

@@ -72,7 +72,7 @@ class ConfigProblem(Struct, frozen=True, kw_only=True):
 
 OnPull: TypeAlias = Callable[[PullProgress], None]
 OnEmbedded: TypeAlias = Callable[[int, int], None]
-"""Called with the number of texts that are done, and of all."""
+"""Called with the number of texts that are done, and the number of all."""
 
 
 class ListModels(Protocol):

@@ -1,4 +1,4 @@
-"""What may be said about a provider in a configuration, and everything that is wrong with it, told at once."""
+"""The configuration of a provider, and all problems with it in one list."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from segue.providers.capabilities import ConfigProblem
 from segue.transports.transport import Timeouts
 
 _OWN: Final = "openai-compatible"
-"""What a name that nobody knows is taken for when it has a base URL and says no dialect."""
+"""The dialect of an unknown provider that has a base URL and names no dialect."""
 IN_PROCESS: Final[Mapping[str, tuple[str, ...]]] = {
     "embedded": ("model", "threads", "context"),
     "scripted": (),
 }
-"""Providers without an address, for they answer in this process, and the settings that they take."""
+"""Providers that run in this process and have no address, with the settings that they take."""
 _HERE_ONLY: Final = ("threads", "context")
 _SECRETS: Final = frozenset({"api_key", "headers", "key_command"})
 
 
 @final
 class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One provider as its user wants it. Nothing said: what is known about it holds."""
+    """The settings of one provider. What is not set has the default of the provider."""
 
     base_url: str = ""
     api_key: Secret | str | None = None
-    """A text becomes a secret at once, so that it shows itself to nobody."""
+    """A text becomes a `Secret` at once, so that it is never shown."""
     api_key_env: str = ""
     """The variable that holds the key."""
     key_command: str = ""
@@ -69,7 +69,7 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def set_fields(self) -> list[str]:
-        """The settings that somebody made."""
+        """The names of the settings that are set."""
         return [name for name in self.__struct_fields__ if getattr(self, name) != getattr(_NOTHING, name)]
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ def read_provider_config(name: str, table: Mapping[str, Any]) -> tuple[ProviderC
 def check_config(
     name: str, config: ProviderConfig, environ: Mapping[str, str] | None = None
 ) -> list[ConfigProblem]:
-    """What of a configuration cannot work, without asking anybody. `environ` may hold what is missing in it."""
+    """The problems of a configuration, found without a request. `environ` may hold what is missing in it."""
     problems = _check_use(name, config)
     if name in IN_PROCESS:
         return problems
@@ -114,7 +114,7 @@ def check_config(
             problems.append(_problem(name, "dialect", config.dialect, error.message, error.hint))
     if address is None:
         hint = "Give it a base_url, or use the name of a provider that is known."
-        problems.append(_problem(name, "base_url", "", f'Nobody knows the provider "{name}".', hint))
+        problems.append(_problem(name, "base_url", "", f'Unknown provider "{name}".', hint))
         return problems
     if config.base_url:
         try:
@@ -129,12 +129,12 @@ def check_config(
 
 
 def _check_use(name: str, config: ProviderConfig) -> list[ConfigProblem]:
-    """Settings that say nothing to this provider, and numbers that make no sense."""
+    """Settings that this provider does not use, and impossible numbers."""
     here = name in IN_PROCESS
     unused = (
         set(config.set_fields) - set(IN_PROCESS[name]) if here else {*config.set_fields} & set(_HERE_ONLY)
     )
-    why = f"It says nothing to a provider that {'answers in this process' if here else 'is a server'}."
+    why = f"It is not used by a provider that {'answers in this process' if here else 'is a server'}."
     return [
         *(_problem(name, field, "***", why, "Remove it.") for field in config.set_fields if field in unused),
         *(
@@ -149,20 +149,24 @@ def _check_keys(name: str, config: ProviderConfig) -> list[ConfigProblem]:
     problems: list[ConfigProblem] = []
     ways = [way for way in ("api_key", "api_key_env", "key_command") if getattr(config, way)]
     if len(ways) > 1:
-        message = f"The key is told in {len(ways)} ways: {', '.join(ways)}."
+        message = f"The key is set in {len(ways)} ways: {', '.join(ways)}."
         problems.append(_problem(name, ways[1], "***", message, f"Keep one; {ways[0]} would be used."))
     if config.api_key is not None and not config.api_key:
         problems.append(_problem(name, "api_key", "", "The key is empty.", "Remove it or fill it in."))
     return (
         problems
         + [
-            _problem(name, f"headers.{header}", "***", "This is no name of a header.", "Rename it.")
+            _problem(name, f"headers.{header}", "***", "This is not a header name.", "Rename it.")
             for header in config.headers
             if not header.isascii() or not header.replace("-", "").replace("_", "").isalnum()
         ]
         + [
             _problem(
-                name, f"headers.{header}", "***", "A header cannot hold this.", "Remove line breaks from it."
+                name,
+                f"headers.{header}",
+                "***",
+                "A header must not contain this.",
+                "Remove line breaks from it.",
             )
             for header, value in config.headers.items()
             if not value.isprintable()
@@ -176,7 +180,7 @@ def _check_timeouts(name: str, config: ProviderConfig) -> list[ConfigProblem]:
             name,
             f"timeouts.{field}",
             str(value),
-            "No time at all is no limit that can be kept.",
+            "A timeout must be longer than 0 s.",
             "Give seconds above 0.",
         )
         for field, value in structs.asdict(config.timeouts).items()
@@ -185,7 +189,7 @@ def _check_timeouts(name: str, config: ProviderConfig) -> list[ConfigProblem]:
 
 
 def address_of(name: str, config: ProviderConfig) -> Address | None:
-    """The address of a provider as its configuration changes it; a name of one's own needs a base URL."""
+    """The address of a provider with its configuration applied; an unknown provider needs a base URL."""
     known = find_address(name)
     if known is None:
         if not config.base_url:
@@ -210,7 +214,7 @@ def address_of(name: str, config: ProviderConfig) -> Address | None:
 
 
 def _like(dialect: str) -> str:
-    """The provider whose manners (header of the key, version) a server of this dialect shares."""
+    """The provider whose headers (key, version) a server of this dialect shares."""
     try:
         return f"{proper_name(dialect)}-compatible" if dialect else ""
     except UsageError:
@@ -245,7 +249,7 @@ def _read_timeouts(name: str, table: Mapping[str, Any], problems: list[ConfigPro
 def _unknown(name: str, key: str, known: Mapping[str, Any]) -> ConfigProblem:
     near = get_close_matches(key, known, 1)
     hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."
-    return _problem(name, key, "***", "There is no such setting.", hint)
+    return _problem(name, key, "***", "This setting does not exist.", hint)
 
 
 def _problem(name: str, key: str, value: object, message: str, hint: str) -> ConfigProblem:

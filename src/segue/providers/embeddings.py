@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS: Final = 4
 LONGEST_PAUSE: Final = 60.0
-"""Seconds. Who is asked to wait longer hears of it at once instead."""
+"""Seconds. A longer pause is raised as the error that asks for it."""
 
 _CAREFUL: Final = 0.7
 """The share of a token limit that an estimated batch may fill: estimates are off by up to a third."""
@@ -34,7 +34,7 @@ _CAREFUL: Final = 0.7
 
 @final
 class Embeddings:
-    """The vectors of one endpoint. `model` is asked where a caller names none."""
+    """The vectors of one endpoint. `model` is used if a caller names none."""
 
     def __init__(self, endpoint: Endpoint, services: Services, model: str = "") -> None:
         self._endpoint = endpoint
@@ -72,7 +72,7 @@ async def embed_all(
     dimensions: int | None = None,
     on_progress: OnEmbedded | None = None,
 ) -> EmbeddingBatch:
-    """The vectors of all texts, in their order and all equally long. Nothing is asked for no texts."""
+    """The vectors of all texts, in their order and all equally long. No texts, no request."""
     if isinstance(texts, str):
         raise UsageError(
             "The texts to embed are one string, not a list of them.",
@@ -82,7 +82,7 @@ async def embed_all(
         )
     if not texts:
         return EmbeddingBatch([])
-    embed, name = _meant(endpoint, services, model)
+    embed, name = _service_and_model(endpoint, services, model)
     limits = services.embedding_limits
     left = batches(texts, limits, name)
     work = _Work(endpoint, embed, left, texts, name, dimensions, on_progress)
@@ -96,13 +96,13 @@ async def embed_all(
     return EmbeddingBatch(work.vectors, work.usage)
 
 
-def _meant(endpoint: Endpoint, services: Services, model: str) -> tuple[EmbedService, str]:
-    """How vectors are made here, and by which model. Raises where there are none, or no model is named."""
+def _service_and_model(endpoint: Endpoint, services: Services, model: str) -> tuple[EmbedService, str]:
+    """The service that makes vectors, and the model. Raises if there is no such service, or no model is named."""
     if services.embed is None:
         raise InvalidRequestError(
             f'Provider "{endpoint.provider}" has no embeddings.',
             code="unsupported",
-            hint=f"Use one that speaks a dialect which has: {', '.join(sorted(catalog().embeddings))}.",
+            hint=f"Use a provider of one of these dialects: {', '.join(sorted(catalog().embeddings))}.",
         )
     meant = model or services.embedding_limits.model
     if not meant:
@@ -116,15 +116,15 @@ def _meant(endpoint: Endpoint, services: Services, model: str) -> tuple[EmbedSer
 
 async def embedding_dimensions(endpoint: Endpoint, services: Services, model: str = "") -> int:
     """How long the vectors of a model are. Raises when its provider does not have the model."""
-    _, name = _meant(endpoint, services, model)
-    told = None
+    _, name = _service_and_model(endpoint, services, model)
+    found = None
     if services.show_model is not None:
-        told = (await show_model(endpoint, services, name)).dimensions
-    if told is None and (listed := catalog_model(endpoint.provider, name)) is not None:
-        told = listed.dimensions
-    if told is None:
-        told = len((await embed_all(endpoint, services, ["dimensions"], model=name)).vectors[0])
-    return told
+        found = (await show_model(endpoint, services, name)).dimensions
+    if found is None and (listed := catalog_model(endpoint.provider, name)) is not None:
+        found = listed.dimensions
+    if found is None:
+        found = len((await embed_all(endpoint, services, ["dimensions"], model=name)).vectors[0])
+    return found
 
 
 def batches(texts: Sequence[str], limits: EmbeddingLimits, model: str) -> Iterator[range]:
@@ -175,7 +175,7 @@ class _Work:
     async def _fill(self, places: range) -> None:
         texts = self.texts[places.start : places.stop]
         try:
-            batch = await self._patiently(texts)
+            batch = await self._with_retries(texts)
         except SegueError as error:
             if error.remedy == "shrink" and len(places) > 1:
                 middle = len(places) // 2
@@ -185,7 +185,7 @@ class _Work:
             raise prefixed(error, self._what(places)) from error
         self._keep(places, batch)
 
-    async def _patiently(self, texts: Sequence[str]) -> EmbeddingBatch:
+    async def _with_retries(self, texts: Sequence[str]) -> EmbeddingBatch:
         for attempt in range(1, ATTEMPTS):
             try:
                 return await self.embed(self.endpoint, self.model, texts, self.dimensions)

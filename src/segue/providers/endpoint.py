@@ -1,4 +1,4 @@
-"""An address with a key: sends requests there and tells failures in the words of its dialect."""
+"""An address with a key: sends requests there, and reads failures with its dialect."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         """A request and its whole answer, both JSON."""
         sent = b"" if body is None else msgspec.json.encode(body)
         async with self.ask(method, path, sent, timeouts=timeouts) as answer:
-            told = await answer.read()
+            received = await answer.read()
         try:
-            return msgspec.json.decode(told or b"null")
+            return msgspec.json.decode(received or b"null")
         except msgspec.DecodeError as error:
             raise ProtocolError(
                 f"{self.provider} answered {method} {path} with something that is not JSON: {error}.",

@@ -1,4 +1,4 @@
-"""Makes a provider of what is known about it and what its user wants."""
+"""Makes a provider from its address and its configuration."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from segue.providers.addresses import Address
     from segue.transports.transport import Transport
 
-_UNTOLD = ProviderConfig()
+_UNSET = ProviderConfig()
 
 
 def connect(
     name: str,
-    config: ProviderConfig = _UNTOLD,
+    config: ProviderConfig = _UNSET,
     *,
     api_key: str = "",
     environ: Mapping[str, str] = os.environ,
@@ -35,7 +35,7 @@ def connect(
     key_file: Path | None = None,
     keyring: bool = True,
 ) -> Provider:
-    """The provider of this name. Nothing is asked and no key is looked for until it is used."""
+    """The provider of this name. No request is sent and no key is looked for until it is used."""
     address = address_of(name, config)
     if address is None:
         raise UsageError(
@@ -108,9 +108,9 @@ def key_of(
 
 def base_url_of(address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> str:
     """The configuration comes first, then the environment, then what is known."""
-    told = config.base_url or next((environ[name] for name in address.base_url_env if environ.get(name)), "")
-    if told:
-        return complete_url(told, address)
+    given = config.base_url or next((environ[name] for name in address.base_url_env if environ.get(name)), "")
+    if given:
+        return complete_url(given, address)
     if address.base_url:
         return address.base_url
     variable = f", or {address.base_url_env[0]}" if address.base_url_env else ""

@@ -35,7 +35,7 @@ async def check_health(
     *,
     limit: float | None = None,
 ) -> Health:
-    """Ask `probe`, which raises when something is wrong, and tell how it went. `limit`: seconds, ten unless told."""
+    """Call `probe`, which raises if something is wrong, and report. `limit`: seconds, ten by default."""
     limit = LIMIT_SECONDS if limit is None else limit
     started = time.perf_counter()
     timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -55,13 +55,13 @@ async def check_health(
         provider=provider,
         timestamp=timestamp,
         latency=latency,
-        error=_told(failure),
+        error=_message_of(failure),
         advice=advice_for(failure, address),
     )
 
 
 def advice_for(error: Exception, address: Address | None = None) -> str:
-    """What would help, as far as the kind of the error tells."""
+    """What would help, judged by the kind of the error."""
     if not isinstance(error, SegueError):
         return _ADVICE["report"]
     if error.code == "CONNECTION_FAILED" and address is not None and address.start:
@@ -71,5 +71,5 @@ def advice_for(error: Exception, address: Address | None = None) -> str:
     return error.hint or _ADVICE[error.remedy]
 
 
-def _told(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     return error.message if isinstance(error, SegueError) else type(error).__name__

@@ -1,7 +1,7 @@
 """A reply while it arrives, as plain records: text, tool_call, finish, error.
 
-A call is told once, when its arguments are complete: parsed, or with the text that could not be. Finish reasons are
-those of `segue.conversation.events`, but for `tool`, which is short for `tool_calls`.
+A call is one record, when its arguments are complete: parsed, or with the text that could not be parsed. Finish reasons
+are those of `segue.conversation.events`, but for `tool`, which is short for `tool_calls`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Call:
         self.name = ""
         self.pieces: list[str] = []
 
-    def told(self, index: int) -> dict[str, Any]:
+    def record(self, index: int) -> dict[str, Any]:
         raw = "".join(self.pieces)
         arguments = parse_arguments(raw)
         call: dict[str, Any] = {"id": self.id or f"call_{index}", "name": self.name, "args": arguments}
@@ -45,19 +45,19 @@ class _Call:
 
 
 async def plain_events(events: AsyncIterator[StreamEvent]) -> AsyncIterator[dict[str, Any]]:
-    """The view of a stream for those who want no types of ours. Closing it closes the stream."""
+    """The stream as plain dictionaries. Closing it closes the stream."""
     calls: dict[int, _Call] = {}
     try:
         async for event in events:
-            for told in _told(event, calls):
-                yield told
+            for record in _records(event, calls):
+                yield record
     finally:
         close = getattr(events, "aclose", None)
         if close is not None:
             await close()
 
 
-def _told(event: StreamEvent, calls: dict[int, _Call]) -> Iterator[dict[str, Any]]:
+def _records(event: StreamEvent, calls: dict[int, _Call]) -> Iterator[dict[str, Any]]:
     match event:
         case TextDelta(_, text):
             yield {"type": "text", "value": text}
@@ -75,7 +75,7 @@ def _told(event: StreamEvent, calls: dict[int, _Call]) -> Iterator[dict[str, Any
             }
         case Finished(reason):
             if reason != "cancelled":
-                yield from (call.told(index) for index, call in enumerate(calls.values()))
+                yield from (call.record(index) for index, call in enumerate(calls.values()))
             yield {"type": "finish", "reason": "tool" if reason == "tool_calls" else reason}
         case Failed(error):
             yield {"type": "error", "error": plain_error(error)}
@@ -84,7 +84,7 @@ def _told(event: StreamEvent, calls: dict[int, _Call]) -> Iterator[dict[str, Any
 
 
 def plain_error(error: SegueError) -> dict[str, str]:
-    """A refusal over HTTP is told with its status; everything else with its own code."""
+    """A refusal over HTTP has its status as code; everything else its own code."""
     if isinstance(error, ProviderError) and error.status is not None:
         return {"message": f"HTTP {error.status}: {error.message}", "code": str(error.status)}
     return {"message": error.message, "code": error.code}

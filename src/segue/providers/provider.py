@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from segue.providers.services.services import CountService
 
 REST_SECONDS: Final = 0.2
-"""How long the end of an answer is waited for behind the end of the reply: its connection can then be used again."""
+"""How long to read on after the end of the reply, so that its connection can be used again."""
 _ANY: Final = "default"
-"""Stands for a model where none is named; in the catalog, for whatever a server has."""
+"""The name of a model where none is named; in the cards, the first model of a server."""
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -78,7 +78,7 @@ class Provider(ProviderAdapter):
         model: str = "",
         problems: Callable[[], list[ConfigProblem]] = list,
     ) -> None:
-        """`others`: dialects it speaks besides, for the models that need them. `model`: the one meant by no name."""
+        """`others`: more dialects, for the models that need them. `model`: used if a request names none."""
         self.name = endpoint.provider
         self.endpoint = endpoint
         self.address = address
@@ -125,7 +125,7 @@ class Provider(ProviderAdapter):
             last = Finished("cancelled")
         except SegueError as error:
             last = Failed(error)
-        except Exception as error:  # whatever it is, the process and the session live on
+        except Exception as error:  # whatever it is, the process and the session continue
             last = Failed(_unexpected(self.name, error))
         finally:
             waiting.close()
@@ -136,7 +136,7 @@ class Provider(ProviderAdapter):
         return self._prepare(request).written.sent
 
     def card(self, model: str) -> ModelCard:
-        """What is known about a model, in the dialect in which it is asked here."""
+        """The card of a model in the dialect that is used for it here."""
         name = self._model(model)
         return self._card(name, self._endpoint_for(name).dialect.name)
 
@@ -191,7 +191,7 @@ class Provider(ProviderAdapter):
         return _Prepared(endpoint, path, written)
 
     def _endpoint_for(self, model: str) -> Endpoint:
-        """In the dialect that the catalog says the model needs, if it is spoken here."""
+        """With the dialect that the model needs by its card, if this provider has it."""
         if len(self._endpoints) == 1:
             return self.endpoint
         wire = card_for_model(model, self.endpoint.dialect.name).wire
@@ -210,7 +210,7 @@ class Provider(ProviderAdapter):
         return meant
 
     async def _learn(self, request: ChatRequest) -> None:
-        """Find out what the catalog does not say about the model, where that can be found out."""
+        """Ask the server about the model if its card lacks the context window."""
         if self._model(request.model) == _ANY:
             await self._learned.find_first()
         model = self._model(request.model)
@@ -269,8 +269,8 @@ def _capabilities(endpoint: Endpoint, services: Services, embedding_model: str) 
 
 
 def _check_unread(name: str, unread: list[bytes], call_marks: tuple[bytes, ...]) -> None:
-    """A line that cannot be read is left out, and the log says so; but a call with a gap in it must not be run."""
-    _LOG.warning("%s: %d line(s) of a reply could not be read and were left out", name, len(unread))
+    """A line that cannot be read is dropped and logged; but a call with a gap in it must not be run."""
+    _LOG.warning("%s: %d line(s) of a reply could not be read and were dropped", name, len(unread))
     if any(mark in line for line in unread for mark in call_marks):
         raise ProtocolError(
             f"A tool call in the reply of {name} could not be read.",
@@ -280,7 +280,7 @@ def _check_unread(name: str, unread: list[bytes], call_marks: tuple[bytes, ...])
 
 
 def _with_own_names(events: list[Event], names: dict[str, str]) -> list[Event]:
-    """The events with tools called as the conversation calls them."""
+    """The events with the conversation's own names of tools."""
     if not names:
         return events
     return [
@@ -292,7 +292,7 @@ def _with_own_names(events: list[Event], names: dict[str, str]) -> list[Event]:
 
 
 def _with_request_id(event: Event, headers: Mapping[str, str]) -> Event:
-    """An error in mid-stream belongs to the request as much as one in place of a stream."""
+    """An error in mid-stream has the request id of its response too."""
     if isinstance(event, Failed) and isinstance(event.error, ProviderError) and not event.error.request_id:
         event.error.request_id = request_id(headers)
     return event

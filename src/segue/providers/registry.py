@@ -1,4 +1,4 @@
-"""All providers by name: those somebody registered, and those that are known and made when first asked for."""
+"""All providers by name: registered ones, and known ones that are made when first used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENTRY_POINTS: Final = "segue.providers"
 """Packages offer providers of their own under this group: a name, and a function without parameters that makes one."""
 
 Make: TypeAlias = Callable[[], "ProviderAdapter"]
-_UNTOLD: Final = ProviderConfig()
+_UNSET: Final = ProviderConfig()
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -59,7 +59,7 @@ class ProviderRegistry:
         self._makers[name] = make
 
     def get(self, name: str | None = None) -> ProviderAdapter | None:
-        """The provider of this name, nothing if there is none; without a name, the default."""
+        """The provider of this name, None if there is none; without a name, the default."""
         if name is None:
             return self.get_default()
         adapter = self._made.get(name)
@@ -151,7 +151,7 @@ class KnownProviders(ProviderRegistry):
             if name not in IN_PROCESS:
                 self.register_lazily(name, partial(self._connect, name))
         self.register_lazily("scripted", ScriptedProvider)
-        self.register_lazily("embedded", partial(_embedded, configs.get("embedded", _UNTOLD)))
+        self.register_lazily("embedded", partial(_embedded, configs.get("embedded", _UNSET)))
         for point in entry_points(group=ENTRY_POINTS):
             if point.name in self:
                 _LOG.warning(
@@ -172,14 +172,14 @@ class KnownProviders(ProviderRegistry):
         return name if address is None else address.name
 
     def configured(self) -> list[str]:
-        """Those that have all they need, be it a key or a model, and those that somebody registered.
+        """Those that have all they need, be it a key or a model, and registered ones.
 
         May ask commands for keys.
         """
         return [name for name in self.list() if self._is_configured(name)]
 
     def _is_configured(self, name: str) -> bool:
-        config = self._configs.get(name, _UNTOLD)
+        config = self._configs.get(name, _UNSET)
         address = address_of(name, config)
         if address is None:
             return self._has_a_model(name) if name == "embedded" else name in self._made
@@ -206,7 +206,7 @@ class KnownProviders(ProviderRegistry):
     def _connect(self, name: str) -> ProviderAdapter:
         return connect(
             name,
-            self._configs.get(name, _UNTOLD),
+            self._configs.get(name, _UNSET),
             environ=self._environ,
             transport=self._transport,
             key_file=self._key_file,
@@ -222,7 +222,7 @@ def default_registry(
     key_file: Path | None = None,
     keyring: bool = True,
 ) -> KnownProviders:
-    """All providers that are known. None is made, and no key looked for, before it is asked for."""
+    """All providers that are known. None is made, and no key looked for, before it is used."""
     return KnownProviders(configs or {}, environ, transport, key_file, keyring=keyring)
 
 
@@ -233,7 +233,7 @@ def _embedded(config: ProviderConfig) -> ProviderAdapter:
 
 
 def _made(point: EntryPoint) -> ProviderAdapter:
-    """A provider of another package, whose mistakes are its own."""
+    """A provider of another package; its failures name the package."""
     try:
         adapter: ProviderAdapter = point.load()()
     except Exception as error:

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Transcript
 
 KEPT_SESSIONS = 64
-"""Conversations are kept whole, so not all that ever were."""
+"""Conversations are kept whole, so only the most recent ones."""
 
 
 @final
 class WrittenRequest(Struct, frozen=True):
-    """A request, ready to be sent. `tool_names`: the conversation's name of each tool that the target knows by another."""
+    """A request, ready to be sent. `tool_names`: the conversation's names of tools that were renamed for the target."""
 
     sent: RequestSent
     tool_names: dict[str, str]
@@ -47,7 +47,7 @@ class _Kept:
 
 @final
 class RequestWriter:
-    """Writes the requests to one place, in one dialect."""
+    """Writes the requests to one endpoint, in one dialect."""
 
     def __init__(self, dialect: Dialect, provider: str, endpoint: str) -> None:
         self._dialect = dialect

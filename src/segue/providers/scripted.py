@@ -55,11 +55,11 @@ def says(
 
 
 def calls(
-    *wishes: tuple[str, dict[str, Any]], text: str = "", usage: Usage | None = None
+    *requested: tuple[str, dict[str, Any]], text: str = "", usage: Usage | None = None
 ) -> list[ScriptLine]:
-    """A reply that wishes to call tools: name and arguments each."""
+    """A reply that calls tools: name and arguments each."""
     lines: list[ScriptLine] = [TextDelta(0, text)] if text else []
-    for index, (name, arguments) in enumerate(wishes, 1):
+    for index, (name, arguments) in enumerate(requested, 1):
         lines.append(CallStarted(index, f"call_{index}", name))
         lines.append(ArgumentsDelta(index, msgspec.json.encode(arguments).decode()))
     return [*lines, *_end("tool_calls", usage)]
@@ -123,7 +123,7 @@ class ScriptedProvider(ProviderAdapter):
         if self._answer is not None:
             return self._answer(request)
         error = UsageError(
-            f'The script of provider "{self.name}" is over: nothing is left to answer request {len(self.requests)}.',
+            f'The script of provider "{self.name}" is over: it has no reply to request {len(self.requests)}.',
             code="script_over",
             hint="Give it more replies.",
         )

@@ -1,4 +1,4 @@
-"""How many tokens a request is, and whether a model can take so many: asked before anything is sent.
+"""Counts the tokens of a request before it is sent, and checks them against the limit of the model.
 
 The provider's own counter is preferred. Where there is none, or it fails, four characters are a token.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 UNKNOWN_LIMIT: Final = 4096
 WARNING_THRESHOLD: Final = 0.9
 ASKING_SECONDS: Final = 5.0
-"""How long a provider may take to tell about a model: a limit is worth less than an answer."""
+"""How long a provider may take to describe a model: a limit is worth less than an answer."""
 _CHARACTERS_PER_TOKEN: Final = 4
 
 LimitStatus: TypeAlias = Literal["within", "warning", "over"]
@@ -62,10 +62,12 @@ def fallback_tokens(characters: int) -> int:
 
 
 def characters_of(request: ChatRequest) -> int:
-    """All that is said in a request: system prompt, texts, thoughts, calls, results, and what tools are told to be."""
-    said = len(request.conversation.system)
-    said += sum(_characters(block) for message in request.conversation.messages for block in message.blocks)
-    return said + sum(
+    """All characters of a request: system prompt, texts, reasoning, calls, results and descriptions of tools."""
+    content = len(request.conversation.system)
+    content += sum(
+        _characters(block) for message in request.conversation.messages for block in message.blocks
+    )
+    return content + sum(
         len(tool.name) + len(tool.description) + len(json_text(tool.parameters)) for tool in request.tools
     )
 
@@ -78,21 +80,21 @@ def _characters(block: Block) -> int:
     if type(block) is ToolCall:
         return len(block.name) + len(block.raw or json_text(block.arguments))
     if type(block) is ToolResult:
-        said = block.error if block.error is not None else block.output
-        return len(said) if isinstance(said, str) else len(json_text(said))
+        content = block.error if block.error is not None else block.output
+        return len(content) if isinstance(content, str) else len(json_text(content))
     return 0
 
 
 @lru_cache(maxsize=4096)
 def _context_of(model: str) -> int | None:
-    """What the catalog says of a model, whoever serves it."""
+    """The context window by the cards, for any provider."""
     name = model.rpartition("/")[2].lower()
     return next((card.context for card in card_table().cards if fnmatchcase(name, card.match)), None)
 
 
 @final
 class TokenCounter:
-    """Counts requests for one provider and holds them against the limits of its models."""
+    """Counts requests for one provider and checks them against the limits of its models."""
 
     def __init__(
         self,
@@ -102,12 +104,12 @@ class TokenCounter:
         default_limit: int = UNKNOWN_LIMIT,
         warning_threshold: float = WARNING_THRESHOLD,
     ) -> None:
-        """`limits`: tokens by model, which win over all else; `default_limit` is for models nobody knows."""
+        """`limits`: tokens by model, which win over all else; `default_limit` is for unknown models."""
         self._provider = provider
         self._limits = dict(limits or {})
         self._default_limit = default_limit
         self._threshold = warning_threshold
-        self._told: dict[str, int | None] = {}
+        self._reported: dict[str, int | None] = {}
 
     async def estimate_tokens(self, request: ChatRequest) -> int:
         """The input tokens of a request, at least one. Never fails: a count that cannot be had is estimated."""
@@ -116,17 +118,17 @@ class TokenCounter:
             try:
                 return max(1, await count(request))
             except SegueError:
-                pass  # the request itself will tell what is wrong
+                pass  # the request itself will fail and report why
         return max(1, fallback_tokens(characters_of(request)))
 
     def check_limit(self, model: str, tokens: int) -> LimitCheck:
-        """Hold a count against what is known of the model so far; asks nobody."""
+        """Check a count against what is known of the model so far; sends no request."""
         return LimitCheck(model, tokens, self._known_limit(model) or self._default_limit, self._threshold)
 
     async def limit_of(self, model: str) -> int:
-        """The tokens a model takes: as configured, else as its provider says, else as is known, else the default."""
-        if model not in self._limits and model not in self._told:
-            self._told[model] = await self._ask(model)
+        """The tokens a model takes: as configured, else as its provider reports, else by its card, else the default."""
+        if model not in self._limits and model not in self._reported:
+            self._reported[model] = await self._ask(model)
         return self._known_limit(model) or self._default_limit
 
     async def admit(self, request: ChatRequest) -> LimitCheck:
@@ -140,14 +142,14 @@ class TokenCounter:
         return check
 
     def _known_limit(self, model: str) -> int | None:
-        return self._limits.get(model) or self._told.get(model) or self._on_a_card(model)
+        return self._limits.get(model) or self._reported.get(model) or self._on_a_card(model)
 
     def _on_a_card(self, model: str) -> int | None:
         card = self._provider.capabilities.card
         return _context_of(model) if card is None else card(model).context
 
     async def _ask(self, model: str) -> int | None:
-        """What the provider says, where it says anything in time."""
+        """What the provider reports, if it answers in time."""
         show, list_models = self._provider.capabilities.show_model, self._provider.capabilities.list_models
         try:
             async with asyncio.timeout(ASKING_SECONDS):

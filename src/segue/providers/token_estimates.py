@@ -1,4 +1,4 @@
-"""How many tokens a request is, without asking anyone: counts of letters, digits, marks and scripts, weighted.
+"""Estimates the tokens of a request offline: counts of letters, digits, marks and scripts, weighted.
 
 The weights are in token_estimates.toml with the error they were measured to have. What a provider reports corrects later
 estimates of the same model. Nothing here touches the network.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @final
 class TokenWeights(Struct, frozen=True, forbid_unknown_fields=True):
-    """Tokens per piece of text. Characters are told apart by the first byte of their UTF-8."""
+    """Tokens per piece of text. Characters are classified by the first byte of their UTF-8."""
 
     letters: float
     humps: float
@@ -78,7 +78,7 @@ _SMALLEST_RATIO, _LARGEST_RATIO = 0.25, 4.0
 
 
 def _classes() -> bytes:
-    """For each byte a letter that says what begins there."""
+    """For each byte a letter for the class of character that begins there."""
     table = bytearray(b"x" * 256)
     for kind, ranges in {
         "p": [(0x00, 0x80)],
@@ -105,9 +105,9 @@ _CLASSES: Final = _classes()
 _DIGITS: Final = bytes(ord("d") if 0x30 <= byte <= 0x39 else ord("o") for byte in range(256))
 
 
-def text_tokens(said: str | bytes, family: Family) -> float:
+def text_tokens(text: str | bytes, family: Family) -> float:
     """The tokens of a text, unrounded. Its cost is a few passes over the bytes."""
-    data = said if isinstance(said, bytes) else said.encode("utf-8", "replace")
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     if not data:
         return 0.0
     weights = weights_of(family)
@@ -172,12 +172,12 @@ def _block_tokens(block: Block, family: Family) -> float:
         case Code(code):
             return text_tokens(code, family)
         case ToolCall():
-            said = block.raw or json_text(block.arguments)
-            return PER_CALL + text_tokens(block.name, family) + text_tokens(said, family)
+            content = block.raw or json_text(block.arguments)
+            return PER_CALL + text_tokens(block.name, family) + text_tokens(content, family)
         case ToolResult():
-            said = block.error if block.error is not None else block.output
-            told = said if isinstance(said, str) else json_text(said)
-            return PER_CALL + text_tokens(told, family) + _media_tokens(block.media, family)
+            content = block.error if block.error is not None else block.output
+            tokens = text_tokens(content if isinstance(content, str) else json_text(content), family)
+            return PER_CALL + tokens + _media_tokens(block.media, family)
         case Media():
             return _media_tokens((block,), family)
         case _:
@@ -185,7 +185,7 @@ def _block_tokens(block: Block, family: Family) -> float:
 
 
 def _media_tokens(media: Iterable[Media], family: Family) -> float:
-    """By kind, and by size where size tells something."""
+    """By kind, and by size if it is known."""
     tokens = 0.0
     for one in media:
         per = _BYTES_PER_TOKEN[one.kind]
@@ -197,13 +197,13 @@ def _media_tokens(media: Iterable[Media], family: Family) -> float:
 def _tools_tokens(tools: Iterable[ToolSpec], family: Family) -> float:
     tokens = 0.0
     for tool in tools:
-        told = text_tokens(tool.name, family) + text_tokens(tool.description, family)
-        tokens += PER_TOOL + told + text_tokens(json_text(tool.parameters or {}), family)
+        words = text_tokens(tool.name, family) + text_tokens(tool.description, family)
+        tokens += PER_TOOL + words + text_tokens(json_text(tool.parameters or {}), family)
     return tokens
 
 
 def json_text(value: Any) -> bytes:
-    """A value as the model gets to read it; nothing for nothing."""
+    """A value as JSON text; empty for None."""
     if value is None:
         return b""
     try:
@@ -213,7 +213,7 @@ def json_text(value: Any) -> bytes:
 
 
 def estimate_request(request: ChatRequest, family: Family) -> int:
-    """The input tokens of a request, all of it reckoned anew."""
+    """The input tokens of a request, computed from scratch."""
     return _rounded(_Sums(family).of(request))
 
 
@@ -223,7 +223,7 @@ def _rounded(tokens: float) -> int:
 
 @final
 class _Sums:
-    """What a request comes to; what it has in common with the one before is not reckoned again."""
+    """The tokens of a request; what it has in common with the previous one is not counted again."""
 
     def __init__(self, family: Family) -> None:
         self._family = family
@@ -254,7 +254,7 @@ class Estimator:
         self._ratios: dict[str, float] = {}
 
     def estimate(self, request: ChatRequest) -> int:
-        """The input tokens of a request, as its provider would count them, as far as it has been heard of."""
+        """The input tokens of a request, corrected by what the provider reported before."""
         return _rounded(self._tokens(request) * self._ratios.get(request.model, 1.0))
 
     def correct(self, request: ChatRequest, reported: int) -> None:

@@ -1,7 +1,7 @@
-"""A server that does what a test tells it to: what a provider is checked against.
+"""A service whose next replies and faults a test chooses: what a provider is checked against.
 
-`EmulatedService` is the one made of segue's own emulators. Authors of other providers write their own, or do without and
-are spared the checks that need one.
+`EmulatedService` uses segue's own emulators. Authors of other providers write their own, or skip the checks that need
+one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from segue.emulators.server import Served
 
-Mishap: TypeAlias = Literal["cut", "malformed", "html", "empty", "drip", "silence"]
+ServiceFault: TypeAlias = Literal["cut", "malformed", "html", "empty", "drip", "silence"]
 """What may happen to the next answer: it breaks off, is garbled, is a web page, is nothing, comes byte by byte, or does
 not come for half a minute."""
 
@@ -26,11 +26,11 @@ class FakeService(Protocol):
 
     def says(self, text: str, *, seconds_between: float = 0.0) -> None: ...
 
-    def calls(self, *wishes: tuple[str, Mapping[str, Any]]) -> None: ...
+    def calls(self, *requested: tuple[str, Mapping[str, Any]]) -> None: ...
 
     def refuses(self, status: int, *, retry_after: float | None = None) -> None: ...
 
-    def fails(self, mishap: Mishap) -> None: ...
+    def fails(self, fault: ServiceFault) -> None: ...
 
     def forget(self) -> None:
         """Drop what was prepared and not yet played."""
@@ -59,14 +59,14 @@ class EmulatedService:
     def says(self, text: str, *, seconds_between: float = 0.0) -> None:
         self._responder.add(Reply(pieces=(Say(text),), delay=seconds_between))
 
-    def calls(self, *wishes: tuple[str, Mapping[str, Any]]) -> None:
-        self._responder.add(Reply(pieces=tuple(Call(name, arguments) for name, arguments in wishes)))
+    def calls(self, *requested: tuple[str, Mapping[str, Any]]) -> None:
+        self._responder.add(Reply(pieces=tuple(Call(name, arguments) for name, arguments in requested)))
 
     def refuses(self, status: int, *, retry_after: float | None = None) -> None:
         self._spoil(Fault(status=status, retry_after=retry_after))
 
-    def fails(self, mishap: Mishap) -> None:
-        match mishap:
+    def fails(self, fault: ServiceFault) -> None:
+        match fault:
             case "cut":
                 self._spoil(Fault(kind="cut", at_byte=40))
             case "malformed":

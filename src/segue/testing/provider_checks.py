@@ -27,7 +27,7 @@ from segue.errors import ProviderError, SegueError
 from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent, StreamEvent, fold_stream
 
 if TYPE_CHECKING:
-    from segue.testing.fake_service import FakeService, Mishap
+    from segue.testing.fake_service import FakeService, ServiceFault
 
 WAIT_SECONDS: Final = 20.0
 """No check may take longer: whatever hangs has failed."""
@@ -85,8 +85,8 @@ class Case:
         return self._service
 
     def request(self, conversation: Conversation | None = None, **fields: Any) -> ChatRequest:
-        said = conversation or Conversation().append(user("Say something short."))
-        return ChatRequest(model=self.model, conversation=said, **fields)
+        asked = conversation or Conversation().append(user("Say something short."))
+        return ChatRequest(model=self.model, conversation=asked, **fields)
 
     async def ask(self, request: ChatRequest | None = None) -> Reply:
         """The whole reply, after making sure that the stream kept its promises."""
@@ -279,14 +279,14 @@ async def _refusals_have_a_remedy(case: Case) -> None:
 
 
 async def _faults_are_reported_and_leave_it_usable(case: Case) -> None:
-    mishaps: tuple[Mishap, ...] = ("cut", "malformed", "html", "empty")
-    for mishap in mishaps:
-        case.service.fails(mishap)
+    faults: tuple[ServiceFault, ...] = ("cut", "malformed", "html", "empty")
+    for fault in faults:
+        case.service.fails(fault)
         case.service.says("An answer that will not arrive as it was meant.")
         reply = await case.ask()
-        assert reply.error is not None or mishap == "malformed", f"{mishap} went unnoticed"
+        assert reply.error is not None or fault == "malformed", f"{fault} went unnoticed"
         drained = await case.plays()
-        assert drained.error is None, f"unusable after {mishap}: {drained.error}"
+        assert drained.error is None, f"unusable after {fault}: {drained.error}"
 
 
 async def _it_does_not_matter_where_an_answer_is_cut(case: Case) -> None:
@@ -366,8 +366,8 @@ async def _close(stream: AsyncIterator[StreamEvent]) -> None:
 
 def _answered() -> Conversation:
     """A turn with two calls, one of which failed, and a new question."""
-    wishes = (ToolCall("", "look_up", {"word": "a"}), ToolCall("", "look_up", {"word": "b"}))
-    asked = Conversation(system="Be brief.").append(user("Look a and b up."), model("At once.", *wishes))
+    calls = (ToolCall("", "look_up", {"word": "a"}), ToolCall("", "look_up", {"word": "b"}))
+    asked = Conversation(system="Be brief.").append(user("Look a and b up."), model("At once.", *calls))
     first, second = asked.messages[-1].calls
     results = tool(
         ToolResult(first.id, "look_up", output="found"), ToolResult(second.id, "look_up", error="not there")

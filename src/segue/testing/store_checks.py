@@ -83,11 +83,11 @@ async def what_is_appended_is_read_back_in_order(stores: Stores) -> None:
     store = await stores.open()
     lease = await _new(store)
     for number in range(1, 21):
-        last = await _append(store, lease, _said(number))
+        last = await _append(store, lease, _entry(number))
         _same(last, number + 1, "the number of the last entry")
     records = await store.read(lease.session)
     _same([record.seq for record in records], list(range(1, 22)), "the numbers of the entries")
-    _same([record.entry for record in records[1:]], [_said(n) for n in range(1, 21)], "the entries")
+    _same([record.entry for record in records[1:]], [_entry(n) for n in range(1, 21)], "the entries")
     times = [record.at for record in records]
     _same(times, sorted(times), "times that never go back")
     after = await store.read(lease.session, after=15)
@@ -98,16 +98,16 @@ async def what_is_appended_is_read_back_in_order(stores: Stores) -> None:
 async def what_was_acknowledged_is_there_after_reopening(stores: Stores) -> None:
     store = await stores.open()
     lease = await _new(store)
-    await _append(store, lease, _said(1), _said(2))
+    await _append(store, lease, _entry(1), _entry(2))
     await store.release(lease)
     again = await stores.open()
     records = await again.read(lease.session)
-    _same([record.entry for record in records[1:]], [_said(1), _said(2)], "the entries after reopening")
+    _same([record.entry for record in records[1:]], [_entry(1), _entry(2)], "the entries after reopening")
     claimed = await again.claim(lease.session, this_process())
-    _same(await _append(again, claimed, _said(3)), 4, "the next number after reopening")
+    _same(await _append(again, claimed, _entry(3)), 4, "the next number after reopening")
 
 
-async def an_unknown_session_is_told_as_such(stores: Stores) -> None:
+async def an_unknown_session_is_reported(stores: Stores) -> None:
     store = await stores.open()
     missing = new_session_id()
     await _refused("unknown_session", store.read(missing))
@@ -130,12 +130,12 @@ async def several_entries_are_written_all_or_none(stores: Stores) -> None:
     nonsense: Any = object()
     refused = False
     try:
-        await store.append(lease, [EncodedEntry.of(_said(1)), EncodedEntry(_said(2), nonsense)])
+        await store.append(lease, [EncodedEntry.of(_entry(1)), EncodedEntry(_entry(2), nonsense)])
     except Exception:  # whatever the store says about it: what counts is what it kept
         refused = True
     _true(refused, "an entry that cannot be written is refused")
     _same(len(await store.read(lease.session)), 1, "nothing of the refused entries")
-    _same(await _append(store, lease, _said(1), _said(2), _said(3)), 4, "the next number after a refusal")
+    _same(await _append(store, lease, _entry(1), _entry(2), _entry(3)), 4, "the next number after a refusal")
     _same(len(await store.read(lease.session)), 4, "all of the accepted entries")
 
 
@@ -144,7 +144,7 @@ async def a_session_that_is_open_elsewhere_is_busy(stores: Stores) -> None:
     lease = await _new(store, owner=_somebody(4711))
     error = await _refused("session_busy", other.claim(lease.session, this_process()))
     for part in (_ELSEWHERE, "4711", "--take-over", "--fork"):
-        _true(part in str(error), f"the refusal tells {part!r}: {error}")
+        _true(part in str(error), f"the refusal names {part!r}: {error}")
     await _refused("session_busy", other.delete(lease.session))
     await store.renew(lease)
     await store.release(lease)
@@ -155,28 +155,28 @@ async def a_session_that_is_open_elsewhere_is_busy(stores: Stores) -> None:
 async def a_session_of_a_dead_process_is_free_at_once(stores: Stores) -> None:
     store = await stores.open()
     alive = this_process()
-    if not alive.born:  # this system does not tell when a process began
+    if not alive.born:  # this system does not report when a process began
         return
     # The same pid in another boot: pids are used again.
     dead = Owner(alive.host, alive.pid, uuid4().hex, "0:0:0")
     lease = await _new(store, owner=dead)
     claimed = await store.claim(lease.session, alive)
     _true(claimed.epoch > lease.epoch, "a later epoch for the next owner")
-    await _refused("fenced", _append(store, lease, _said(1)))
+    await _refused("fenced", _append(store, lease, _entry(1)))
 
 
 async def a_stale_owner_is_fenced_off(stores: Stores) -> None:
     store, other = await stores.open(), await stores.open()
     stale = await _new(store, owner=_somebody(1))
-    await _append(store, stale, _said(1))
+    await _append(store, stale, _entry(1))
     lease = await other.claim(stale.session, _somebody(2), take_over=True)
-    await _refused("fenced", _append(store, stale, _said(2)))
+    await _refused("fenced", _append(store, stale, _entry(2)))
     await _refused("fenced", store.renew(stale))
     await store.release(stale)  # harmless: it is no longer its to give
-    _same(await _append(other, lease, _said(3)), 3, "the next number of the new owner")
-    await _refused("fenced", _append(store, stale, _said(4)))
+    _same(await _append(other, lease, _entry(3)), 3, "the next number of the new owner")
+    await _refused("fenced", _append(store, stale, _entry(4)))
     entries = [record.entry for record in await store.read(stale.session)]
-    _same(entries[1:], [_said(1), _said(3)], "only what owners wrote")
+    _same(entries[1:], [_entry(1), _entry(3)], "only what owners wrote")
 
 
 async def a_released_lease_is_worth_nothing(stores: Stores) -> None:
@@ -184,7 +184,7 @@ async def a_released_lease_is_worth_nothing(stores: Stores) -> None:
     lease = await _new(store)
     await store.release(lease)
     await store.release(lease)
-    await _refused("fenced", _append(store, lease, _said(1)))
+    await _refused("fenced", _append(store, lease, _entry(1)))
     await _refused("fenced", store.renew(lease))
 
 
@@ -201,7 +201,7 @@ async def owners_who_take_over_from_each_other_leave_no_gaps(stores: Stores) -> 
             epochs.append(lease.epoch)
             try:
                 for number in range(3):
-                    acknowledged.append(await _append(store, lease, _said(number)))
+                    acknowledged.append(await _append(store, lease, _entry(number)))
                     await asyncio.sleep(0)
             except JournalError as error:
                 _same(error.code, "fenced", "the only reason to refuse")
@@ -217,7 +217,7 @@ async def tasks_may_write_at_the_same_time(stores: Stores) -> None:
     store = await stores.open()
     leases = [await _new(store) for _ in range(4)]
     numbers = await asyncio.gather(
-        *(_append(store, lease, _said(number)) for number in range(10) for lease in leases)
+        *(_append(store, lease, _entry(number)) for number in range(10) for lease in leases)
     )
     _same(sorted(numbers), sorted(number for number in range(2, 12) for _ in leases), "each number once")
     for lease in leases:
@@ -250,17 +250,17 @@ async def any_text_is_kept(stores: Stores) -> None:
     await _append(store, lease, *entries)
     records = await store.read(lease.session)
     for record, entry in zip(records[1:], entries, strict=True):
-        _same(record.entry, entry, "the text as it was said")
+        _same(record.entry, entry, "the text as it was written")
     infos = await store.find()
     _true(any(info.id == lease.session for info in infos), "the session in the list")
 
 
-async def the_list_tells_what_sessions_are(stores: Stores) -> None:
+async def the_list_describes_sessions(stores: Stores) -> None:
     store = await stores.open()
     start = SessionStarted(model="one/a", title="", directory="/somewhere", system="Be brief.")
     lease = await _new(store, start)
     other = await _new(store)
-    await _append(store, other, _said(1))
+    await _append(store, other, _entry(1))
     question = UserSaid(Message("user", (Text("  How does the\nFOX jump?  "),)), "two/b")
     await _append(store, lease, question, ModelReplied(Message("model", (Text("Very HIGHLY."),))))
     await _append(store, lease, SettingsChanged(title="Foxes & ÖLE"))
@@ -278,7 +278,7 @@ async def the_list_tells_what_sessions_are(stores: Stores) -> None:
     for text in ("foxes &", "öle", "the fox", "highly"):
         found = [info.id for info in await store.find(text=text)]
         _same(found, [lease.session], f"what a search for {text!r} finds")
-    _same(await store.find(text=uuid4().hex), [], "nothing for words nobody said")
+    _same(await store.find(text=uuid4().hex), [], "nothing for unknown words")
     _same(await store.find(text="%"), [], "no wildcards")
     _same(len(await store.find(limit=1)), 1, "no more than asked for")
     (info,) = [info for info in await store.find(limit=1000) if info.id == lease.session]
@@ -324,18 +324,18 @@ async def a_deleted_session_is_gone(stores: Stores) -> None:
     await store.release(lease)
     await other.delete(lease.session)
     await _refused("unknown_session", store.read(lease.session))
-    await _refused("fenced", _append(store, lease, _said(1)))
+    await _refused("fenced", _append(store, lease, _entry(1)))
     await store.release(lease)
     _same(await store.find(text="zanzibar"), [], "nothing of it in the search")
     again = await store.create(lease.session, EncodedEntry.of(SessionStarted()), this_process())
-    await _refused("fenced", _append(other, lease, _said(1)))
-    _same(await _append(store, again, _said(1)), 2, "a new session under the old id")
+    await _refused("fenced", _append(other, lease, _entry(1)))
+    _same(await _append(store, again, _entry(1)), 2, "a new session under the old id")
 
 
 CHECKS: Final[tuple[Check, ...]] = (
     what_is_appended_is_read_back_in_order,
     what_was_acknowledged_is_there_after_reopening,
-    an_unknown_session_is_told_as_such,
+    an_unknown_session_is_reported,
     an_id_is_given_once,
     several_entries_are_written_all_or_none,
     a_session_that_is_open_elsewhere_is_busy,
@@ -346,7 +346,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     tasks_may_write_at_the_same_time,
     big_entries_are_kept_whole,
     any_text_is_kept,
-    the_list_tells_what_sessions_are,
+    the_list_describes_sessions,
     an_adopted_history_is_listed_and_found,
     subagents_belong_to_their_parents,
     a_deleted_session_is_gone,
@@ -367,7 +367,7 @@ def _somebody(pid: int) -> Owner:
     return Owner(_ELSEWHERE, pid, uuid4().hex)
 
 
-def _said(number: int) -> Entry:
+def _entry(number: int) -> Entry:
     return UserSaid(Message("user", (Text(f"message {number}"),)))
 
 

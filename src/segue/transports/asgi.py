@@ -1,7 +1,7 @@
-"""An ASGI application in this process as the place that requests go to: no socket, no server, the same conduct.
+"""An ASGI application in this process as the place that requests go to: no socket, no server, the same behaviour.
 
 The application runs beside its reader and is slowed down by a slow one. Leaving before the end is a hang-up, of which
-it hears as it would from a server.
+it is notified as by a server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Application: TypeAlias = Callable[
 AHEAD: Final = 8
 """How many portions the application may be ahead of its reader."""
 GRACE_SECONDS: Final = 1.0
-"""How long it may go on after a hang-up."""
+"""Seconds that it may continue after a hang-up."""
 
 
 @final
@@ -61,7 +61,7 @@ class _Exchange:
 
     def __init__(self, request: WireRequest) -> None:
         self._request = request
-        self._told: asyncio.Queue[AsgiMessage] = asyncio.Queue(AHEAD)
+        self._messages: asyncio.Queue[AsgiMessage] = asyncio.Queue(AHEAD)
         self._asked = False
         self._lost = False
         self.hung_up = asyncio.Event()
@@ -83,7 +83,7 @@ class _Exchange:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: AsgiMessage) -> None:
-        put = asyncio.ensure_future(self._told.put(message))
+        put = asyncio.ensure_future(self._messages.put(message))
         gone = asyncio.ensure_future(self.hung_up.wait())
         try:
             await asyncio.wait({put, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -105,10 +105,10 @@ class _Exchange:
     async def next(self, seconds: float | None, what: str) -> AsgiMessage:
         try:
             async with asyncio.timeout(seconds):
-                return await self._told.get()
+                return await self._messages.get()
         except TimeoutError:
             raise TransportError(
-                f"{self._request.place} said nothing for {seconds:g} s.",
+                f"{self._request.place} sent nothing for {seconds:g} s.",
                 code=f"{what}_timeout",
                 hint=f"Try again, or allow more time: timeouts.{what}.",
             ) from None

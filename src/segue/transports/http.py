@@ -34,8 +34,8 @@ LARGE_BODY: Final = 2**20
 _Wait: TypeAlias = Literal["connect", "first_byte", "idle", "total"]
 _TOO_LONG: Final[Mapping[_Wait, str]] = {
     "connect": "No connection to {place} within {seconds:g} s.",
-    "first_byte": "{place} took the request and said nothing for {seconds:g} s.",
-    "idle": "{place} stopped in the middle of its answer and said nothing for {seconds:g} s.",
+    "first_byte": "{place} accepted the request and sent nothing for {seconds:g} s.",
+    "idle": "{place} stopped in the middle of its answer and sent nothing for {seconds:g} s.",
     "total": "{place} did not end its answer within {seconds:g} s.",
 }
 
@@ -134,7 +134,7 @@ class HttpTransport:
 
 @lru_cache(maxsize=1)
 def default_transport() -> HttpTransport:
-    """The transport of all who did not bring their own: one pool of connections per process and loop."""
+    """The default transport: one pool of connections per process and loop."""
     return HttpTransport()
 
 
@@ -195,7 +195,7 @@ class _HttpAnswer:
         return b"".join([portion async for portion in self.portions()])
 
     async def _more(self) -> bytes:
-        """What has arrived; nothing at the end."""
+        """What has arrived; empty at the end."""
         import aiohttp  # noqa: PLC0415 - it was loaded for the request
 
         content = self._response.content
@@ -221,7 +221,7 @@ def _earlier(one: float | None, other: float | None) -> float | None:
 
 
 def _trace() -> TraceConfig:
-    """Tells the limits of a request when its connection stands, be it new or kept."""
+    """Notifies the limits of a request when it has a connection, new or kept."""
     import aiohttp  # noqa: PLC0415 - loaded when the first request is made
 
     async def connected(_: ClientSession, context: SimpleNamespace, __: object) -> None:
@@ -308,10 +308,10 @@ def _broken(place: str, error: Exception) -> TransportError:
 
 
 def _reason(error: Exception) -> str:
-    """Why, in the words of the system: aiohttp's own tell the whole address, in which there may be a secret."""
+    """Why, in the words of the system: aiohttp's own texts hold the whole address, in which there may be a secret."""
     cause = getattr(error, "os_error", None) or error
     number = getattr(cause, "errno", None)
     if isinstance(number, int) and number > 0:
         return os.strerror(number)
-    told = getattr(cause, "strerror", None) or type(cause).__name__
-    return str(told).rstrip(".")
+    reason = getattr(cause, "strerror", None) or type(cause).__name__
+    return str(reason).rstrip(".")

@@ -67,7 +67,7 @@ _READ = msgspec.json.Decoder(Recorded)
 
 @final
 class RecordingTransport:
-    """Passes requests on and writes down what was said. An exchange that was left early is written as far as it came."""
+    """Passes requests on and records the exchanges. An interrupted exchange is recorded as far as it came."""
 
     def __init__(self, transport: Transport, path: Path) -> None:
         self._transport = transport
@@ -92,7 +92,7 @@ class RecordingTransport:
                         body=_written(request.body, redact),
                         status=answer.status,
                         answer_headers=_harmless(answer.headers),
-                        portions=listening.heard,
+                        portions=listening.received,
                         broke=listening.broke,
                     )
                 )
@@ -102,12 +102,12 @@ class RecordingTransport:
 
 @final
 class _Listening:
-    """An answer that remembers what it told."""
+    """A response that records what was read of it."""
 
     def __init__(self, answer: WireResponse, redact: Redact) -> None:
         self.status = answer.status
         self.headers = answer.headers
-        self.heard: list[tuple[float, str]] = []
+        self.received: list[tuple[float, str]] = []
         self.broke = ""
         self._answer = answer
         self._redact = redact
@@ -118,7 +118,7 @@ class _Listening:
         try:
             async for portion in self._answer.portions():
                 now = clock()
-                self.heard.append((round(now - before, 4), _written(portion, self._redact)))
+                self.received.append((round(now - before, 4), _written(portion, self._redact)))
                 before = now
                 yield portion
         except TransportError as error:
@@ -198,8 +198,8 @@ def _harmless(headers: Mapping[str, str]) -> dict[str, str]:
 def _redaction(request: WireRequest) -> Redact:
     """Removes from a text the secrets that a request carries, and whatever looks like a key."""
     query = parse_qsl(urlsplit(request.url).query)
-    told = [value for name, value in (*request.headers.items(), *query) if _SECRET.search(name)]
-    secrets = {form for value in told for word in value.split() for form in (word, quote(word, safe=""))}
+    sent = [value for name, value in (*request.headers.items(), *query) if _SECRET.search(name)]
+    secrets = {form for value in sent for word in value.split() for form in (word, quote(word, safe=""))}
     return lambda text: redact_text(redact_values(text, secrets))
 
 

@@ -1,4 +1,4 @@
-"""What carries a request to a provider: one function from a `WireRequest` to an `WireResponse`.
+"""What carries a request to a provider: one function from a `WireRequest` to a `WireResponse`.
 
 A transport knows nothing of dialects. Leaving the context of an answer gives its connection back, or closes it at once
 when the body was not read to its end: that is how a reply is cancelled.
@@ -69,6 +69,6 @@ class WireResponse(Protocol):
 
 
 class Transport(Protocol):
-    """Carries one request, brings one answer; raises TransportError when nobody answers."""
+    """Carries one request, brings one answer; raises TransportError if there is no answer."""
 
     def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]: ...

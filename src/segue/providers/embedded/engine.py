@@ -1,6 +1,6 @@
 """The engine: one model in memory with one slot. Requests wait for one another; each can be stopped between tokens.
 
-The engine blocks, so it lives in a thread of its own; what it says crosses into the event loop of whoever asked.
+The engine blocks, so it lives in a thread of its own; its output is passed to the event loop of the caller.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Engine:
         pieces: asyncio.Queue[bytes | BaseException | None] = asyncio.Queue()
         stopped = threading.Event()
 
-        def tell(piece: bytes | BaseException | None) -> bool:
+        def pass_on(piece: bytes | BaseException | None) -> bool:
             try:
                 loop.call_soon_threadsafe(pieces.put_nowait, piece)
             except RuntimeError:  # the loop is gone, and whoever listened with it
@@ -76,12 +76,13 @@ class Engine:
         def run() -> None:
             try:
                 if not stopped.is_set():
-                    self._loaded().handle_chat_completions(body, tell)
-            except Exception as error:  # raised again where somebody listens
-                tell(error)
+                    self._loaded().handle_chat_completions(body, pass_on)
+            except Exception as error:  # raised again in the event loop
+                pass_on(error)
 
         job = self._worker.submit(run)
-        job.add_done_callback(lambda _: tell(None))  # also when the engine is closed before it had its turn
+        # Also when the engine is closed before the job had its turn.
+        job.add_done_callback(lambda _: pass_on(None))
         try:
             while (piece := await pieces.get()) is not None:
                 if isinstance(piece, BaseException):
@@ -128,7 +129,7 @@ class Engine:
         return self._server
 
     def _post(self, path: str, body: bytes) -> Any:
-        """The engine counts tokens only at its own door: on loopback, behind a key that nobody else has."""
+        """The engine counts tokens only at its own door: on loopback, behind a random key."""
         connection = HTTPConnection(urlsplit(self._server.listening_address).netloc, timeout=_SECONDS)
         headers = {"content-type": "application/json", "authorization": f"Bearer {self._key}"}
         try:
@@ -200,9 +201,9 @@ def _failure(error: BaseException, settings: EngineSettings) -> BaseException:
     return ProviderError(f'The engine of "{settings.model}" failed: {error}', code="engine_failed")
 
 
-def _refusal(told: Any, too_long: str = "") -> ProviderError:
-    status = told.get("code", 500) if isinstance(told, dict) else 500
-    error = DIALECTS["llama_cpp"].decode_error(status, {}, msgspec.json.encode({"error": told}))
+def _refusal(reported: Any, too_long: str = "") -> ProviderError:
+    status = reported.get("code", 500) if isinstance(reported, dict) else 500
+    error = DIALECTS["llama_cpp"].decode_error(status, {}, msgspec.json.encode({"error": reported}))
     if too_long and too_long in error.message:
         return ContextLengthError(error.message, status=error.status, hint="Cut the text into shorter ones.")
     return error

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from segue.transcript.text_tools.form import Offer
 
 _WIRE = DIALECTS["llama_cpp"]
-# These models read text only: whatever else was shown is told to them in words.
+# These models read text only: media are described in text.
 _DIALECT = structs.replace(_WIRE, rules=structs.replace(_WIRE.rules, media=MediaRules()))
 _ADDRESS = "embedded:"
 _CONTEXT = 128
@@ -147,7 +147,7 @@ class EmbeddedProvider(ProviderAdapter):
                 f'The vectors of "{named}" have {known} dimensions, not {dimensions}.',
                 code="wrong_dimensions",
                 path="dimensions",
-                hint="Leave dimensions away.",
+                hint="Remove dimensions.",
             )
         vectors: list[list[float]] = []
         for start in range(0, len(texts), _TEXTS):
@@ -159,7 +159,7 @@ class EmbeddedProvider(ProviderAdapter):
     # Models
 
     async def list_models(self, *, refresh: bool = False) -> list[ModelInfo]:
-        """All that can be used; `details["installed"]` tells which are here already."""
+        """All that can be used; `details["installed"]`: whether it is downloaded."""
         del refresh
         return [self._info(weights) for weights in self._folder.all()]
 
@@ -167,10 +167,10 @@ class EmbeddedProvider(ProviderAdapter):
         return self._info(self._folder.find(name))
 
     async def pull_model(self, name: str, on_progress: OnPull | None = None) -> None:
-        """Fetch weights; one that was broken off goes on where it stopped. Cancelling it stops it at once."""
+        """Download weights; an interrupted pull resumes where it stopped. Cancelling it stops it at once."""
         loop = asyncio.get_running_loop()
 
-        def tell(progress: PullProgress) -> None:
+        def report(progress: PullProgress) -> None:
             if on_progress is not None and not pull.stop.is_set():
                 loop.call_soon_threadsafe(on_progress, progress)
 
@@ -180,7 +180,7 @@ class EmbeddedProvider(ProviderAdapter):
                 f'"{name}" was put into the folder by hand: there is nowhere to pull it from.',
                 code="not_pullable",
             )
-        pull = Pull(self._folder, weights, tell)
+        pull = Pull(self._folder, weights, report)
         try:
             await asyncio.to_thread(pull.run)
         finally:
@@ -226,7 +226,7 @@ class EmbeddedProvider(ProviderAdapter):
             )
             for field, value, least, hint in (
                 ("threads", self._threads, 1, "One is the default."),
-                ("context", self._context or _CONTEXT, _CONTEXT, "Leave it away to have the model's own."),
+                ("context", self._context or _CONTEXT, _CONTEXT, "Remove it to use the model's own."),
             )
             if value < least
         ]

@@ -65,7 +65,7 @@ async def _stream(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byt
     async for piece in rest:
         ended = ended or _END in piece
         yield sse.encode(piece)
-    if ended:  # else it was cut off, and nobody shall take it for whole
+    if ended:  # else it was cut off, and must not be taken for whole
         yield _DONE
 
 

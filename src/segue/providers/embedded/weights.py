@@ -24,7 +24,7 @@ _PORTION = 1 << 22
 
 @final
 class Weights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One model. Of a file that somebody put into the folder by hand only the name is known."""
+    """One model. Of a file that was put into the folder by hand only the name is known."""
 
     name: str
     title: str = ""
@@ -72,7 +72,7 @@ class Folder:
         return self.path / f"{weights.name}{_ENDING}.part"
 
     def has(self, weights: Weights) -> bool:
-        """Whether the file is there, as far as its size tells."""
+        """Whether the file is there, judged by its size."""
         try:
             size = self.file(weights).stat().st_size
         except OSError:
@@ -128,10 +128,10 @@ class Folder:
 
 
 def default_folder() -> Path:
-    """Where the user said, else where the system keeps data of programs."""
-    told = os.environ.get(FOLDER_VARIABLE)
-    if told:
-        return Path(told).expanduser()
+    """As set by the user, else where the system keeps data of programs."""
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser()
     return user_data_path("segue", appauthor=False) / "models"
 
 

@@ -1,1 +1,1 @@
-"""Facts about models: cards by name pattern, a catalog of known models, prices, what servers report, and listings."""
+"""Facts about models: cards (what requests may hold), catalog (names, prices), learned (from servers), listing, prices."""

@@ -1,4 +1,4 @@
-"""Facts about models, read from cards.toml on first use; the first card that fits a model's name holds."""
+"""Cards: what requests to a model may contain, by name pattern (cards.toml). The first card that matches is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from segue.dialects.card import ModelCard, card_for
 
 @final
 class ModelDialect(Struct, frozen=True, forbid_unknown_fields=True):
-    """Models whose name fits `match` are asked in this dialect, where a body alone cannot tell."""
+    """Models whose name fits `match` are used with this dialect, if a body alone does not show it."""
 
     match: str
     dialect: str
@@ -28,7 +28,7 @@ class CardTable(Struct, frozen=True):
 
     cards: tuple[ModelCard, ...]
     defaults: dict[str, str]
-    """Dialect → the model a request names when nobody named one."""
+    """Dialect → the model of a request that names none."""
     model_dialects: tuple[ModelDialect, ...]
 
 
@@ -39,7 +39,7 @@ def card_table() -> CardTable:
 
 
 def read_cards(table: dict[str, Any]) -> CardTable:
-    """The catalog in a parsed TOML table. A card whose `match` lists several patterns stands for several cards."""
+    """The cards in a parsed TOML table. A card whose `match` lists several patterns stands for several cards."""
     cards = [
         msgspec.convert({**entry, "match": pattern}, ModelCard, strict=True)
         for entry in table.get("model", ())
@@ -59,17 +59,17 @@ def _patterns(match: str | list[str]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def card_for_model(model: str, dialect: str) -> ModelCard:
-    """What is known about a model when it is asked in a dialect."""
+    """The card of a model in a dialect."""
     return card_for(model, dialect, card_table().cards)
 
 
 def default_model(dialect: str) -> str:
-    """The model a request names when nobody named one; nothing where the dialect has no such default."""
+    """The model of a request that names none; empty if the dialect has no default."""
     return card_table().defaults.get(dialect, "")
 
 
 @lru_cache(maxsize=4096)
 def dialect_of_model(model: str) -> str:
-    """The dialect a model's name points to; nothing if it points to none."""
+    """The dialect of a model, by its name; empty if the name shows none."""
     name = model.rpartition("/")[2].lower()
     return next((s.dialect for s in card_table().model_dialects if fnmatchcase(name, s.match)), "")

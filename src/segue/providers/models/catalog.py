@@ -1,4 +1,4 @@
-"""Models worth naming and what they cost, read from catalog.toml on first use."""
+"""The catalog: the models that are known by name, with sizes and prices, and limits of embeddings (catalog.toml)."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class EmbeddingLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How vectors are asked for: by which model, how much in one request, and how many requests at a time."""
 
     model: str = ""
-    """The one that is asked when nobody named one."""
+    """The one that is used if none is named."""
     texts: int = 64
     tokens: int | None = None
-    """Of all texts of one request; `None` where nobody counts."""
+    """Of all texts of one request; `None`: no limit."""
     parallel: int = 4
 
 
@@ -63,7 +63,7 @@ class ModelKind(Struct, frozen=True, forbid_unknown_fields=True):
 
 @final
 class PriceTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose replies cost nothing, and how others call providers."""
+    """The providers whose replies cost nothing, and the names of providers in other price lists."""
 
     free: tuple[str, ...]
     names: dict[str, str]
@@ -91,7 +91,7 @@ def read_catalog(table: dict[str, Any]) -> Catalog:
 
 @lru_cache(maxsize=4096)
 def catalog_model(provider: str, model: str) -> CatalogModel | None:
-    """What is known about a model of a provider; nothing for names that nobody listed."""
+    """The entry of a model of a provider; None if it is not in the catalog."""
     name = model.lower()
     offered = [listed for listed in catalog().model if provider in listed.providers]
     exact = next((listed for listed in offered if listed.id.lower() == name), None)
@@ -102,7 +102,7 @@ def catalog_model(provider: str, model: str) -> CatalogModel | None:
 
 @lru_cache(maxsize=4096)
 def type_of(model: str) -> ModelType:
-    """What a model is for, as far as its name tells."""
+    """What a model is for, judged by its name."""
     name = model.rpartition("/")[2].lower()
     return next(
         (kind.type for kind in catalog().kind if any(fnmatchcase(name, pattern) for pattern in kind.match)),

@@ -1,6 +1,7 @@
-"""What a server tells about its own models before the first chat with one: which it has, and what they can do.
+"""Learned facts: what a server reports about its own models before the first chat with one.
 
-It is asked once about a model, briefly, and only where the catalog knows too little. A chat never fails because of it.
+It is asked once about a model, with a short limit, and only if the cards do not have the context window. A chat never
+fails because of it.
 """
 
 from __future__ import annotations
@@ -24,40 +25,40 @@ LEARNING_SECONDS: Final = 3.0
 
 @final
 class LearnedCards:
-    """What one place has told so far."""
+    """The cards of models that one server has described so far."""
 
     def __init__(self, endpoint: Endpoint, services: Services) -> None:
         self.first = ""
-        """The model that is meant where a server has what it has; nothing until it was asked for."""
+        """The first model of the server, used if none is named; empty until it was asked for."""
         self._endpoint = endpoint
         self._services = services
-        self._told: dict[str, ModelCard | None] = {}
+        self._cards: dict[str, ModelCard | None] = {}
 
     def card(self, model: str, listed: ModelCard) -> ModelCard:
-        """What is known about a model: as its server says, else as it is `listed` in the catalog."""
-        return self._told.get(model) or listed
+        """The card of a model: as its server reports it, else as `listed`."""
+        return self._cards.get(model) or listed
 
     async def about(self, model: str, listed: ModelCard) -> None:
         """Ask what a model can do, unless its window is known: then so is the rest."""
         show = self._services.show_model
-        if show is None or not self._services.shows_limits or listed.context or model in self._told:
+        if show is None or not self._services.shows_limits or listed.context or model in self._cards:
             return
         try:
             async with asyncio.timeout(LEARNING_SECONDS):
-                self._told[model] = fitted(listed, await show(self._endpoint, model))
+                self._cards[model] = fitted(listed, await show(self._endpoint, model))
         except SegueError:
-            pass  # the chat will meet the same trouble and tell of it; the next one may not
+            pass  # the chat will fail the same way and report it; the next one may not
         except TimeoutError:
-            self._told[model] = None  # one that takes its time is not waited for again
+            self._cards[model] = None  # one that takes its time is not waited for again
 
     def refuse_tools(self, model: str) -> None:
-        """Say what the server would say to tools, without having it load the model first."""
-        told = self._told.get(model)
-        if told is not None and not told.tools:
+        """Raise what the server would answer to tools, without making it load the model first."""
+        card = self._cards.get(model)
+        if card is not None and not card.tools:
             raise InvalidRequestError(
                 f'The model "{model}" of {self._endpoint.provider} does not support tools.',
                 code=TOOLS_UNSUPPORTED,
-                hint="Ask without tools, choose another model, or tell it of the tools in words.",
+                hint="Ask without tools, choose another model, or offer the tools as text.",
             )
 
     async def find_first(self) -> None:
@@ -65,7 +66,7 @@ class LearnedCards:
         name, list_models = self._endpoint.provider, self._services.list_models
         if self.first or list_models is None:
             return
-        with while_doing(f"No model is named, and {name} does not say which it has"):
+        with while_doing(f"No model is named, and {name} does not list its models"):
             listed = await list_models(self._endpoint)
         if not listed:
             raise UsageError(
@@ -77,13 +78,13 @@ class LearnedCards:
 
 
 def fitted(listed: ModelCard, info: ModelInfo) -> ModelCard:
-    """A card with what a server says of the model, as far as it says anything."""
-    told = structs.replace(listed, context=info.context or listed.context)
+    """A card with what a server reports about the model."""
+    card = structs.replace(listed, context=info.context or listed.context)
     if "capabilities" not in info.details:  # an old server, which does not know what its models can do
-        return told
+        return card
     able = info.capabilities
     return structs.replace(
-        told,
+        card,
         tools="tools" in able,
         images="vision" in able,
         thinking=(listed.thinking or "switch") if "reasoning" in able else "none",

@@ -1,4 +1,4 @@
-"""The models of a provider in one standard form: what it says about them, and what is known besides."""
+"""The listing: the models that a provider reports, completed from catalog and cards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEPT_SECONDS: Final = 300.0
 
 @final
 class ModelList:
-    """The models of a place, asked for at most every five minutes unless somebody wants them anew."""
+    """The models of an endpoint, requested at most every five minutes unless `refresh` is set."""
 
     def __init__(
         self, endpoint: Endpoint, services: Services, *, clock: Callable[[], float] = time.monotonic
@@ -36,7 +36,7 @@ class ModelList:
         self._kept: tuple[float, list[ModelInfo]] | None = None
 
     async def __call__(self, *, refresh: bool = False) -> list[ModelInfo]:
-        """Raises what went wrong; `catalog_models` is what can be said without asking."""
+        """Raises what went wrong; `catalog_models` needs no request."""
         now = self._clock()
         if self._kept is None or refresh or now - self._kept[0] >= KEPT_SECONDS:
             self._kept = now, await self._ask()
@@ -44,7 +44,7 @@ class ModelList:
 
     async def _ask(self) -> list[ModelInfo]:
         if self._services.list_models is None:
-            raise _cannot_tell(self._endpoint.provider)
+            raise _not_listed(self._endpoint.provider)
         with while_doing(f"Listing the models of {self._endpoint.provider} failed"):
             listed = await self._services.list_models(self._endpoint)
         return [described(info, self._endpoint.dialect.name) for info in listed]
@@ -53,24 +53,24 @@ class ModelList:
 async def show_model(endpoint: Endpoint, services: Services, name: str) -> ModelInfo:
     """All about one model. Raises when its provider does not know it."""
     if services.show_model is None:
-        raise _cannot_tell(endpoint.provider)
+        raise _not_listed(endpoint.provider)
     with while_doing(f'Asking {endpoint.provider} about the model "{name}" failed'):
         info = await services.show_model(endpoint, name)
     return described(info, endpoint.dialect.name)
 
 
 def catalog_models(provider: str, dialect: str = "") -> list[ModelInfo]:
-    """What can be said about a provider's models without asking it. `dialect`: that of its address."""
-    spoken = dialect or ALIASES.get(provider, provider)
+    """The models of a provider in the catalog, without a request. `dialect`: that of its address."""
+    wire = dialect or ALIASES.get(provider, provider)
     return [
-        described(ModelInfo(id=listed.id, provider=provider, name=listed.id, type=listed.type), spoken)
+        described(ModelInfo(id=listed.id, provider=provider, name=listed.id, type=listed.type), wire)
         for listed in catalog().model
         if provider in listed.providers
     ]
 
 
 def described(info: ModelInfo, dialect: str) -> ModelInfo:
-    """A model with all that is known about it. What its provider said about it stands."""
+    """A model with all that is known about it. What its provider reported is kept."""
     listed = catalog_model(info.provider, info.id)
     card = card_for_model(info.id, dialect)
     kind = listed.type if listed is not None else info.type
@@ -89,8 +89,8 @@ def described(info: ModelInfo, dialect: str) -> ModelInfo:
     )
 
 
-def _first(*told: int | None) -> int | None:
-    return next((one for one in told if one), None)
+def _first(*found: int | None) -> int | None:
+    return next((one for one in found if one), None)
 
 
 def _output_price(info: ModelInfo, listed: CatalogModel | None) -> float | None:
@@ -116,13 +116,13 @@ def _on_the_card(card: ModelCard, dialect: str) -> set[str]:
     if images is None:
         shown = DIALECTS[dialect].rules.media.user if dialect in DIALECTS else ()
         images = any(kind.startswith("image/") for kind in shown)
-    told = {"tools": card.tools, "vision": images, "reasoning": card.thinking not in ("", "none")}
-    return {name for name, there in told.items() if there}
+    facts = {"tools": card.tools, "vision": images, "reasoning": card.thinking not in ("", "none")}
+    return {name for name, there in facts.items() if there}
 
 
-def _cannot_tell(provider: str) -> InvalidRequestError:
+def _not_listed(provider: str) -> InvalidRequestError:
     return InvalidRequestError(
-        f"{provider} has no way to ask for its models.",
+        f"{provider} does not list its models.",
         code="unsupported",
         hint="Name the model yourself; segue sends what it is given.",
     )

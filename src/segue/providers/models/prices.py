@@ -1,4 +1,4 @@
-"""What a reply costs in dollars: by our own table, else by genai-prices if it is installed, else nobody knows."""
+"""Prices: what a reply costs in dollars, by the catalog, else by genai-prices if it is installed, else unknown."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def cost_of(usage: Usage, provider: str, model: str) -> float | None:
         return 0.0
     listed = catalog_model(provider, model)
     if listed is None or listed.price is None:
-        return _elsewhere(usage, provider, model)
+        return _by_genai_prices(usage, provider, model)
     long = listed.long
     is_long = long is not None and (usage.input_tokens or 0) > long.above
-    return _reckoned(usage, long if long is not None and is_long else listed.price)
+    return _price_of(usage, long if long is not None and is_long else listed.price)
 
 
-def _reckoned(usage: Usage, price: Price) -> float:
+def _price_of(usage: Usage, price: Price) -> float:
     """Input counts what was read from and written to a cache, and output what was thought: each is paid once."""
     cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
     fresh = max((usage.input_tokens or 0) - cached - written, 0)
@@ -37,7 +37,7 @@ def _reckoned(usage: Usage, price: Price) -> float:
     return dollars / _MILLION
 
 
-def _elsewhere(usage: Usage, provider: str, model: str) -> float | None:
+def _by_genai_prices(usage: Usage, provider: str, model: str) -> float | None:
     if find_spec("genai_prices") is None:
         return None
     import genai_prices  # noqa: PLC0415 - half a second, for models that few ask for

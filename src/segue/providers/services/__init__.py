@@ -1,4 +1,4 @@
-"""Models, embeddings and token counts: what places offer beside chat, one module per wire."""
+"""Models, embeddings and token counts: what servers offer besides chat, one module per wire."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MODULES: Final[Mapping[str, str]] = {
     "mistral": "mistral",
     "ollama": "ollama",
 }
-"""Dialects that have a module of their own; all others speak OpenAI's."""
+"""Dialects that have a module of their own; all others use OpenAI's."""
 
 
 @lru_cache(maxsize=64)
 def services_of(dialect: str) -> Services:
-    """What a place that speaks this dialect offers. Its module is loaded when it is first asked for."""
+    """The services of servers with this dialect. The module is loaded when first used."""
     name = proper_name(dialect)
     module = import_module(f"{__package__}.{_MODULES.get(name, 'openai_like')}")
     services = module.services(name)

@@ -77,7 +77,7 @@ def _model_info(entry: dict[str, Any], endpoint: Endpoint) -> ModelInfo:
 
 
 def _type(name: str, methods: list[str]) -> ModelType:
-    """By what the model can be asked for; names tell images and sounds apart from words."""
+    """By the methods of the model; its name shows whether it makes images or sound."""
     if "generateContent" in methods or not methods:
         return type_of(name)
     return "embedding" if "embedContent" in methods else "other"
@@ -99,7 +99,7 @@ async def embed(
 ) -> EmbeddingBatch:
     name = _full_name(model)
     fields = {} if dimensions is None else {"outputDimensionality": dimensions}
-    requests = [{"model": name, "content": {"parts": [{"text": said}]}, **fields} for said in texts]
+    requests = [{"model": name, "content": {"parts": [{"text": text}]}, **fields} for text in texts]
     answer = await request_json(
         endpoint, "POST", f"/{name}:batchEmbedContents", _Vectors, {"requests": requests}
     )

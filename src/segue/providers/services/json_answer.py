@@ -1,4 +1,4 @@
-"""Answers as typed values, or the error that says who broke its promise."""
+"""JSON responses as typed values, or a clear error if a server sends something else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 async def request_json(endpoint: Endpoint, method: str, path: str, kind: type[T], body: object = None) -> T:
-    """A request and its whole answer, which must be of a kind."""
+    """Send a request; its whole response must be of this type."""
     sent = b"" if body is None else msgspec.json.encode(body)
     async with endpoint.ask(method, path, sent) as answer:
         received = await answer.read()
@@ -28,9 +28,9 @@ async def request_json(endpoint: Endpoint, method: str, path: str, kind: type[T]
 
 
 def unreadable(endpoint: Endpoint, what: str, why: str) -> ProtocolError:
-    """The error for an answer that its API does not give."""
+    """The error for a response that the API does not document."""
     return ProtocolError(
-        f"{endpoint.provider} answered {what} with something else than its API promises: {why}.",
+        f"{endpoint.provider} answered {what} with something that is not in its API: {why}.",
         code="unexpected_answer",
         hint=f"Check that {endpoint.base_url} is the address of its API.",
     )
@@ -42,7 +42,7 @@ def in_path(model: str) -> str:
 
 
 def whole(value: Any) -> int | None:
-    """A count, where one stands; answers of many servers hold other things there."""
+    """A positive whole number; None if the server sent anything else."""
     return value if type(value) is int and value > 0 else None
 
 

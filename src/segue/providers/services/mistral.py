@@ -1,4 +1,4 @@
-"""Mistral's wire: models, which tell more than OpenAI's do, and embeddings. It counts no tokens."""
+"""Mistral's wire: models, with more facts than OpenAI's, and embeddings. It counts no tokens."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class _Progress(Struct):
 
 
 async def pull_model(endpoint: Endpoint, name: str, on_progress: OnPull | None = None) -> None:
-    """Fetch a model. Over only when the server said so: what ends before is an error."""
+    """Download a model. A stream that ends without the server's success is an error."""
     with while_doing(f'Pulling "{name}" to {endpoint.provider} at {endpoint.base_url} failed'):
         await _pull(endpoint, name, on_progress)
 
@@ -144,19 +144,19 @@ async def _pull(endpoint: Endpoint, name: str, on_progress: OnPull | None) -> No
     async with endpoint.ask("POST", "/api/pull", body, timeouts=_PULLING) as answer:
         async for portion in answer.portions():
             for line in lines.feed(portion):
-                last = _tell(endpoint, line, on_progress)
+                last = _report(endpoint, line, on_progress)
         for line in lines.close():
-            last = _tell(endpoint, line, on_progress)
+            last = _report(endpoint, line, on_progress)
     if last != "success":
         raise TransportError(
             "the download ended before it was whole" + (f', after "{last}".' if last else "."),
             code="pull_incomplete",
-            hint="Pull it again: it goes on where it stopped.",
+            hint="Pull it again: it resumes where it stopped.",
         )
 
 
-def _tell(endpoint: Endpoint, line: bytes, on_progress: OnPull | None) -> str:
-    """What one line says, told on; an error inside a stream counts as much as one in place of it."""
+def _report(endpoint: Endpoint, line: bytes, on_progress: OnPull | None) -> str:
+    """Report one line, and return its status; an error inside the stream is raised too."""
     try:
         progress = msgspec.json.decode(line, type=_Progress)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -186,7 +186,7 @@ class _Vectors(Struct):
 async def embed(
     endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
 ) -> EmbeddingBatch:
-    # Unasked, the server cuts off what is too long and says nothing.
+    # By default the server silently cuts off what is too long.
     body: dict[str, Any] = {"model": model, "input": list(texts), "truncate": False}
     if dimensions is not None:
         body["dimensions"] = dimensions
@@ -199,7 +199,7 @@ async def embed(
 SMALLEST: Final = 4096
 """What every server gives unasked; larger machines give more."""
 _ANSWER, _THOUGHTS = 2048, 4096
-"""Room for an answer, and for what is thought before it, of which nobody said how long it may get."""
+"""Tokens kept free for an answer, and for reasoning before it, if no limit is set."""
 _KEPT_SESSIONS: Final = 64
 
 
@@ -215,7 +215,7 @@ class _Held:
 
 @final
 class Windows:
-    """Asks for a window that holds the whole request, for the server drops what does not fit without a word.
+    """Asks for a window that holds the whole request, for the server silently drops what does not fit.
 
     A window that changes makes the server load the model anew, so it is left alone while the smallest will do, grows
     in steps and, within a session, never shrinks.
@@ -229,9 +229,9 @@ class Windows:
         if _asked(options):
             return options
         held = self._of(request)
-        said = held.estimator.estimate(request) * (1 + family_of(request.model).error)
+        tokens = held.estimator.estimate(request) * (1 + family_of(request.model).error)
         thoughts = 0 if card.thinking in ("", "none") or options.effort == "none" else _THOUGHTS
-        need = math.ceil(said) + (options.max_tokens or _ANSWER + thoughts)
+        need = math.ceil(tokens) + (options.max_tokens or _ANSWER + thoughts)
         if need <= SMALLEST and not held.window:
             return options
         held.window = window_for(need, card.context, held.window)

@@ -1,4 +1,4 @@
-"""OpenAI's wire and the many servers that speak it: models, embeddings, and the token count of Responses."""
+"""OpenAI's wire and the many servers that use it: models, embeddings, and the token count of Responses."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def services(dialect: str) -> Services:
 
 async def list_models(endpoint: Endpoint) -> list[ModelInfo]:
     answer = await endpoint.json("GET", "/models")
-    # Some servers leave the envelope away.
+    # Some servers omit the envelope.
     entries = answer.get("data") if isinstance(answer, dict) else answer
     if not isinstance(entries, list):
         raise unreadable(endpoint, "GET /models", "it holds no list of models")
@@ -66,7 +66,7 @@ async def show_model(endpoint: Endpoint, name: str) -> ModelInfo:
 
 
 def model_info(entry: Mapping[str, Any], endpoint: Endpoint) -> ModelInfo:
-    """One entry of a list. OpenAI says little in it, others more: what they agree on is understood."""
+    """One entry of a list. OpenAI gives few facts, others more: the common ones are read."""
     name = str(entry["id"])
     top = entry.get("top_provider")
     limits = {**top, **entry} if isinstance(top, dict) else entry
@@ -86,7 +86,7 @@ def model_info(entry: Mapping[str, Any], endpoint: Endpoint) -> ModelInfo:
 
 
 def _trained(entry: Mapping[str, Any]) -> int | None:
-    """llama.cpp tells what the model was trained for."""
+    """llama.cpp reports the context that the model was trained for."""
     meta = entry.get("meta")
     return whole(meta.get("n_ctx_train")) if isinstance(meta, dict) else None
 
@@ -106,7 +106,7 @@ def _capabilities(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _price(prices: Any, key: str) -> float | None:
-    """Some tell dollars per token, as text."""
+    """Some give dollars per token, as text."""
     value = prices.get(key) if isinstance(prices, dict) else None
     try:
         return float(value) * _PER_MILLION if isinstance(value, str) else None

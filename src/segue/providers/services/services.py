@@ -1,4 +1,4 @@
-"""What a place can do beside chatting, as a record of functions; what it cannot do is `None`.
+"""What servers of a dialect offer besides chat, as functions of an endpoint; bound to one they are `Capabilities`.
 
 The functions know paths only. An endpoint's address is what its own SDK calls a base URL: for OpenAI's wire and
 Mistral's it ends with the version (``…/v1``), for Gemini's too (``…/v1beta``); Anthropic's and Ollama's have no path.
@@ -32,26 +32,26 @@ ListService: TypeAlias = Callable[[Endpoint], Awaitable[list[ModelInfo]]]
 ShowService: TypeAlias = Callable[[Endpoint, str], Awaitable[ModelInfo]]
 DeleteService: TypeAlias = Callable[[Endpoint, str], Awaitable[None]]
 EmbedService: TypeAlias = Callable[[Endpoint, str, Sequence[str], int | None], Awaitable[EmbeddingBatch]]
-"""Model, texts, dimensions: one request, whose limits the caller minds."""
+"""Model, texts, dimensions: one request, within the limits, which the caller keeps."""
 CountService: TypeAlias = Callable[[Endpoint, str, bytes], Awaitable[int]]
 """Model, and the body of a chat request in the endpoint's dialect."""
 FitOptions: TypeAlias = Callable[[ChatRequest, ModelCard], Options]
 
 
 class PullService(Protocol):
-    """Name of the model, and who is told how far it is."""
+    """Endpoint, name of the model, and a function to report progress to."""
 
     async def __call__(self, endpoint: Endpoint, name: str, on_progress: OnPull | None = None) -> None: ...
 
 
 @final
 class Services(Struct, frozen=True, kw_only=True):
-    """Everything a kind of place offers beside chat."""
+    """What a server offers besides chat. `None`: not offered."""
 
     list_models: ListService | None = None
     show_model: ShowService | None = None
     shows_limits: bool = False
-    """Whether that tells what a model can take, and costs next to nothing: then it is asked before the first chat."""
+    """Whether that reports the context window, cheaply: then it is asked before the first chat."""
     pull_model: PullService | None = None
     delete_model: DeleteService | None = None
     running_models: ListService | None = None
