@@ -186,7 +186,7 @@ def test_a_choice_at_the_root_becomes_one_object_and_says_so() -> None:
         },
         "required": ["id"],
     }
-    assert notes == ["root: the choice between 2 shapes (anyOf) is said as one shape"]
+    assert notes == ["root: the choice between 2 shapes (anyOf) is sent as one shape"]
 
 
 def test_a_root_that_refers_to_a_definition_is_followed() -> None:

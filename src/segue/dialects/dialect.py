@@ -1,6 +1,6 @@
 """What a dialect is: a record of pure functions for both sides of one wire.
 
-As a client of the provider we encode requests and decode replies and errors; as a server that speaks its protocol we
+As a client of the provider we encode requests and decode replies and errors; as a server of its protocol we
 decode requests and encode replies and errors. A whole reply and a streamed one give the same events.
 """
 

@@ -1,5 +1,5 @@
 """What errors have in common on every wire: the class a status stands for, the headers that matter, and the status
-and message that an error of ours has for a client. Each dialect adds only what its own wire says.
+and message that an error of ours has for a client. Each dialect adds only what is special to its own wire.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class FailedResponse(Struct, frozen=True):
         request_id: Any = "",
         retry_after: float | None = None,
     ) -> ProviderError:
-        """The error as we raise it, without secrets. What is given here is what the body says."""
+        """The error as we raise it, without secrets. What is given here comes from the body."""
         return kind(
             redact_text(message) or excerpt(self.body, self.status),
             code=redact_text(code) if isinstance(code, str) else "",

@@ -54,12 +54,12 @@ WIRES: Final[tuple[str, ...]] = (
     "mistral",
     "openai_chat",
 )
-"""The wire formats a request can be told apart by. Of two that are equally sure, the earlier one is meant: those
+"""The wire formats by which a request is recognised. Of two that are equally sure, the earlier one is meant: those
 with marks of their own come first, and the one that many servers share comes last."""
 
 
 def proper_name(name: str) -> str:
-    """The name of a dialect as we spell it; refuses what is none."""
+    """The name of a dialect as we write it; refuses what is none."""
     proper = name.strip().lower().replace("-", "_")
     proper = ALIASES.get(proper, proper)
     if proper in _FOLDERS:
@@ -109,7 +109,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = _Dialects()
 
 
 def recognise(body: Mapping[str, Any]) -> str:
-    """The wire format of a request body; nothing if no dialect recognises it. The surest of `WIRES` is meant."""
+    """The wire format of a request body; empty if no dialect recognises it. The surest of `WIRES` is meant."""
     best, surest = "", 0.0
     for name in WIRES:
         sureness = DIALECTS[name].recognises(body)

@@ -1,6 +1,6 @@
 """Requests of one conversation, one after another: what was encoded once is not encoded again.
 
-Steps are frozen and a render that goes on from an earlier one keeps them, so the bytes of all but the last few can be
+Steps are frozen and a render that continues an earlier one keeps them, so the bytes of all but the last few can be
 kept too. The next request costs the encoding of what is new and one join of bytes.
 """
 
@@ -34,7 +34,7 @@ class RequestCache:
         self._system = ""
         self._card: ModelCard | None = None
         self._encoded: list[bytes] = []
-        """What the first steps say, as JSON without the brackets around it; all but the first begin with a comma."""
+        """The messages of the first steps, as JSON without the brackets around it; all but the first begin with a comma."""
 
     def encode(
         self, transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
@@ -43,7 +43,7 @@ class RequestCache:
         cut = self._cut(transcript, done)
         if cut > done:
             part = structs.replace(transcript, steps=transcript.steps[:cut])
-            # What was said is said in the same way whatever goes beside it, and without that it costs less.
+            # Messages are encoded alike whatever goes beside them, and without that it costs less.
             middle = self._dialect.encode_request(part, (), Options(model=options.model), card, after=done)
             messages = _without_brackets(_FIELDS.decode(middle.body)[self._dialect.messages_field])
             if messages:
@@ -76,7 +76,7 @@ class RequestCache:
         return next((at for at in range(len(steps) - 1, done, -1) if type(steps[at]) is ModelStep), done)
 
     def _joined(self, body: bytes) -> bytes:
-        """The body with all that was said, not only the last of it."""
+        """The body with all messages, not only the last."""
         pieces: list[bytes] = [b"{"]
         for name, value in _FIELDS.decode(body).items():
             pieces += (b"" if len(pieces) == 1 else b",", msgspec.json.encode(name), b":")

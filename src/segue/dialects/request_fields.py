@@ -1,4 +1,4 @@
-"""Reading parsed JSON that should be a request: the right type where one is needed, or an error that says where."""
+"""Reading parsed JSON that should be a request: the right type where one is needed, or an error with the path to it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def wrong_type(path: str, wanted: str, value: Any, *, hint: str = "") -> Transcr
 
 
 def unknown(path: str, what: str, value: Any, known: str) -> TranscriptError:
-    """The error for a word that this wire does not have."""
+    """The error for a name that this wire does not have."""
     return TranscriptError(
         f'There is no {what} "{encodable(str(value))[:80]}" on this wire.',
         code="bad_request_body",

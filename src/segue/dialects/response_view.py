@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def as_response(reply: Reply) -> dict[str, Any]:
-    """What was answered; `tool_calls` is there only when tools are wished for, and their arguments stay text.
+    """What was answered; `tool_calls` is there only when tools are called, and their arguments stay text.
 
-    A reply that was cut off in the middle of its calls says so, and not that its calls are ready to run.
+    A reply that was cut off in the middle of its calls has that finish reason, not that its calls are ready to run.
     """
     calls = reply.message.calls
     text = reply.message.text

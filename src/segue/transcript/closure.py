@@ -98,7 +98,7 @@ def _without_result(
         return placeholder
     if known is not None and known.result is not None:
         reason: Reason = known.result.reason or "interrupted"
-        decision = "the ledger says so"
+        decision = "the ledger holds it"
     else:
         reason, decision = "interrupted", "no result was recorded"
     notes.append(Note("call_closed", draft.message, draft.block, draft, decision=decision, reason=reason))

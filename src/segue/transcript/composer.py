@@ -363,7 +363,7 @@ class Composer:
         if not text or text.isspace():
             if self.rules.blank_text:
                 return block
-            self._note("blank_text", message, decision="left out")
+            self._note("blank_text", message, decision="dropped")
             return None
         if is_encodable(text):
             return block

@@ -339,7 +339,7 @@ _HARMLESS = frozenset({"reasoning_dropped", "ended"})
 def _place_system(conversation: Conversation, composer: Composer) -> str:
     system = encodable(conversation.system)
     if system.isspace() and not composer.rules.blank_text:
-        composer.notes.append(Note("blank_text", 0, decision="the system prompt is left out"))
+        composer.notes.append(Note("blank_text", 0, decision="the system prompt is dropped"))
         return ""
     if not system or composer.rules.system == "apart":
         return system

@@ -169,7 +169,7 @@ class _Settings(RequestSettings):
         if budget is None and effort is None:
             return None
         if budget is not None and effort is not None:
-            self.not_sent("effort", "thinking_budget says how long to think")
+            self.not_sent("effort", "thinking_budget decides how long to think")
         default = min(_BUDGETS[effort or "medium"], self.body["max_tokens"] // 2)
         asked, tokens = ("effort", default) if budget is None else ("thinking_budget", budget)
         fitting = self._fitting_budget(max(tokens, LEAST_BUDGET), asked)

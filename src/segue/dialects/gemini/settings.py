@@ -177,7 +177,7 @@ class _Settings(RequestSettings):
                 config["thinkingLevel"] = self._level(effort)
         else:
             if effort is not None and budget is not None:
-                self.not_sent("effort", "thinking_budget says how long to think")
+                self.not_sent("effort", "thinking_budget decides how long to think")
             config["thinkingBudget"] = budget if budget is not None else _BUDGETS[effort or "medium"]
         if config and not own:
             config["includeThoughts"] = effort != "none" and budget != 0

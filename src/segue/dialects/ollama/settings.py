@@ -53,7 +53,7 @@ class _Settings(RequestSettings):
         if choice == "none":  # the wire has no choice of tools: not offering them is the same
             offered = ()
         elif tools and (choice == "required" or type(choice) is Named):
-            self.note("choice_weakened", "options.tool_choice", "the target cannot be told to call a tool")
+            self.note("choice_weakened", "options.tool_choice", "the target cannot be made to call a tool")
             if type(choice) is Named:
                 offered = tuple(tool for tool in tools if tool.name == choice.name) or tools
         elif not tools and choice not in (None, "auto"):

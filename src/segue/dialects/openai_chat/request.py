@@ -1,4 +1,4 @@
-"""Requests, both ways: a transcript spelt for a server on this wire, and a foreign body read as it is."""
+"""Requests, both ways: a transcript encoded for a server on this wire, and a foreign body read as it is."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _encode_messages(variant: Variant, transcript: Transcript, after: int) -> li
 
 
 def _leading_system(transcript: Transcript) -> tuple[str, int]:
-    """What the operator says first, all in one, and how many steps that takes."""
+    """The system prompt with the instructions that follow it, and how many steps those are."""
     parts = [transcript.system]
     for step in transcript.steps:
         if type(step) is not UserStep or not step.instruction or not _is_text(step.blocks):
@@ -212,7 +212,7 @@ def _encode_results(
         done = call.completion
         if done.media:
             raise unencodable(WIRE, "media in a tool's result", index)
-        # CHAT-18: there is no flag for a failure; its text tells.
+        # CHAT-18: there is no flag for a failure, only its text.
         messages.append(wire.ToolMessage(call.id, done.text, call.name if variant.result_names else UNSET))
 
 
@@ -265,7 +265,7 @@ def recognises(body: Mapping[str, Any]) -> float:
 
 
 def _kinds(message: Mapping[str, Any]) -> set[str]:
-    """Marks by which a message tells its wire."""
+    """Marks by which a message shows its wire."""
     content, calls = message.get("content"), message.get("tool_calls")
     parts = content if isinstance(content, list) else ()
     kinds = {

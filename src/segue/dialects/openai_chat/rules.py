@@ -1,4 +1,4 @@
-"""What OpenAI Chat and the servers that speak its wire demand."""
+"""What OpenAI Chat and the servers that use its wire demand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPENAI_CHAT = Rules(
         user=_IMAGES | {"application/pdf", "audio/wav", "audio/mp3", "audio/mpeg"},
         urls=frozenset({"image"}),
     ),
-    calls_last=True,  # content and calls are two fields: their order is not told
+    calls_last=True,  # content and calls are two fields: their order is not sent
     instructions="inline",  # CHAT-01
 )
 

@@ -1,4 +1,4 @@
-"""What is asked for beside the messages, spelt: tools, the freedom to choose among them, and options."""
+"""Everything in a Chat request beside the messages: tools, the choice among them, and options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SAMPLING = ("temperature", "top_p", "top_k", "seed", "stop", "repeat_penalty")
 
 
 class SettingsEncoder:
-    """Spells tools and options for one request, and notes what the target could not be told."""
+    """Encodes tools and options of one request, and notes what could not be sent to the target."""
 
     def __init__(self, variant: Variant, options: Options, card: ModelCard) -> None:
         self.variant = variant
@@ -64,7 +64,7 @@ class SettingsEncoder:
                 f'The model "{self.options.model}" takes no tools on this wire.',
                 code="tools_refused",
                 path="tools",
-                hint="Speak to it as openai_responses.",
+                hint="Use the dialect openai_responses for it.",
             )
         most = self.variant.tools_max
         if most and len(tools) > most:
@@ -78,7 +78,7 @@ class SettingsEncoder:
             self._note("option_not_sent", "tools", "this model takes no tools")
             return False
         if self.options.tool_choice == "none" and "none" not in self.variant.choices:
-            self._note("option_not_sent", "tools", "the target cannot be told to leave them alone")
+            self._note("option_not_sent", "tools", "the target cannot be made to ignore them")
             return False
         return True
 
@@ -160,7 +160,7 @@ class SettingsEncoder:
             self._encode_effort(effort)
 
     def _encode_effort(self, effort: Effort) -> None:
-        # A card that speaks for this very target and says nothing of thinking knows of none.
+        # A card for this very target without an entry about thinking means that there is none.
         default = "none" if self.variant.name in self.card.dialects else self.variant.thinking
         mode = self.card.thinking or default
         degrees = self.card.efforts or self.variant.efforts
@@ -201,7 +201,7 @@ class SettingsEncoder:
             if field == "tools" and isinstance(value, list) and "tools" in self.body:
                 self.body["tools"] += value
             elif field in self.body or field in ("messages", "model"):
-                self._note("option_not_sent", f"extra.{field}", "another option says it")
+                self._note("option_not_sent", f"extra.{field}", "another option sets it")
             elif field == "stream_options" and not self.options.stream:  # CHAT-63
                 self._note("option_not_sent", f"extra.{field}", "only streams have it")
             elif self.variant.fields is not None and field not in self.variant.fields:

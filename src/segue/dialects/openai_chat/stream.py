@@ -74,7 +74,7 @@ class ReplyDecoder:
         return events
 
     def _read_fast(self, data: bytes, events: list[Event]) -> bool:
-        """Read the usual chunk; whether it was one."""
+        """Read a common chunk; whether it was one."""
         if self._reader.introduced:
             portion = decode_portion(data)
             if portion is not None:
@@ -102,7 +102,7 @@ class ReplyDecoder:
 
 
 class ReplyEncoder:
-    """Writes what a server on this wire would stream. The end is told when the stream is closed."""
+    """Writes what a server on this wire would stream. The end is sent when the stream is closed."""
 
     def __init__(self, variant: Variant, model: str) -> None:
         self._variant = variant
@@ -150,7 +150,7 @@ class ReplyEncoder:
         if self._failed or self._finished is None:
             return b""
         reason, raw = self._finished.reason, self._finished.raw
-        # A refusal shows only here, when its words have long been said as content.
+        # A refusal shows only here, when its text was long sent as content.
         portions = [self._delta({}, finish_reason(reason, "" if raw == "refusal" else raw))]
         if self._usage is not None:  # CHAT-63
             portions.append(self._chunk([], counts_of(self._usage)))

@@ -1,4 +1,4 @@
-"""Pieces of a reply heard one after another, told as events. A whole message is heard like one large delta."""
+"""The state of a reply that is read piece by piece and reported as events. A whole message is one large delta."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ FINISHES: Mapping[str, FinishReason] = {
     "engine_overloaded": "error",  # KIM-20
     "insufficient_system_resource": "error",
 }
-"""The reasons for ending that servers give, in our words; whatever else they say is an ordinary end."""
+"""The finish reasons of servers and ours; any other is an ordinary end."""
 _ENCODER = msgspec.json.Encoder()
 _GROWING = ("text", "summary", "data")
 """Fields of a reasoning detail that arrive in pieces."""
 
 
 class ReplyReader:
-    """What was heard of one reply so far."""
+    """Reads one reply, whole or chunk by chunk."""
 
     def __init__(self, variant: Variant) -> None:
         self._variant = variant
@@ -134,7 +134,7 @@ class ReplyReader:
             message = f'The provider ended its reply with "{raw}".'
             self.fail(OverloadError(message, code=raw), events)
             return
-        if reason in ("stop", "tool_calls"):  # CHAT-62: whether there are calls decides, not the word
+        if reason in ("stop", "tool_calls"):  # CHAT-62: whether there are calls decides, not the reason
             reason = "tool_calls" if self._calls else "stop"
         if self._refused and reason == "stop":
             reason, raw = "content_filter", "refusal"
@@ -226,10 +226,10 @@ class ReplyReader:
     def _read_details(self, details: Sequence[dict[str, Any]], events: list[Event], *, whole: bool) -> None:
         for detail in details:
             text = detail.get("text") or detail.get("summary")
-            if isinstance(text, str) and not self._thinks_aloud:  # the same words stand in the plain field
+            if isinstance(text, str) and not self._thinks_aloud:  # the same text stands in the plain field
                 self._add_thought(text, events)
             elif self._thought < 0 and self._variant.details:
-                self._add_thought("", events)  # its seal is told at the end, its place is here
+                self._add_thought("", events)  # its seal is reported at the end, its place is here
             if not self._variant.details:
                 continue
             last = self._details[-1] if self._details and not whole else None
@@ -256,7 +256,7 @@ class ReplyReader:
             events.append(Sealed(call.index, signature, "thought", "call"))
 
     def _find_call(self, piece: CallPiece, index: int | None) -> _OpenCall:
-        """CHAT-61: the call a piece belongs to is told by its index, else by its id, else it is the last one."""
+        """CHAT-61: the call a piece belongs to is found by its index, else by its id, else it is the last one."""
         name = piece.function.name if piece.function is not None else None
         if index is not None:
             known = self._by_index.get(index)

@@ -1,4 +1,4 @@
-"""The Chat Completions wire as values, and how each server that speaks it differs, as data."""
+"""The Chat Completions wire as values, and how each server that uses it differs, as data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Call(Struct, gc=False):
     function: Function
     type: str = "function"
     extra_content: Mapping[str, Any] | UnsetType = UNSET
-    """Where Gemini, spoken to on this wire, keeps its thought signatures."""
+    """Where Gemini, on this wire, keeps its thought signatures."""
 
 
 @final
@@ -194,7 +194,7 @@ _OPENAI_FIELDS = frozenset(
 
 @final
 class Variant(Struct, frozen=True, kw_only=True):
-    """One server that speaks this wire. The defaults are what nearly all of them agree on."""
+    """One server that uses this wire. The defaults are what nearly all of them agree on."""
 
     rules: Rules
     thoughts: Literal["", "reasoning_content", "reasoning"] = "reasoning_content"
@@ -204,7 +204,7 @@ class Variant(Struct, frozen=True, kw_only=True):
     details: bool = False
     """Sealed reasoning goes back as `reasoning_details`."""
     text_parts: bool = False
-    """Several texts are said as parts of one content, not joined into one string."""
+    """Several texts are sent as parts of one content, not joined into one string."""
     silence: Literal["null", "empty", "omit"] = "null"
     """The content of a message that only calls."""
     result_names: bool = False
@@ -226,7 +226,7 @@ class Variant(Struct, frozen=True, kw_only=True):
     drawn: frozenset[str] = frozenset({"temperature", "top_p", "top_k", "repeat_penalty"})
     """Those of them that a model with fixed sampling refuses."""
     stream_usage: bool = True
-    """Whether a stream tells its usage only when asked to."""
+    """Whether a stream reports its usage only when asked to."""
     json_schema: bool = True
     thinking: Literal["", "effort", "switch"] = "effort"
     """How thinking is asked for where nothing is known about the model."""

@@ -42,7 +42,7 @@ _INCOMPLETE: Mapping[Any, FinishReason] = {  # RESP-62
     "content_filter": "content_filter",
 }
 REFUSED = "refusal"
-"""Our word for a reply that ended by a refusal in the model's own words."""
+"""Our name for the end of a reply in which the model itself refused."""
 
 
 def decode_reply(body: bytes) -> list[Event]:
@@ -70,7 +70,7 @@ def started(response: Mapping[str, Any]) -> ReplyStarted:
 
 
 def ended(response: Mapping[str, Any], reader: ItemReader) -> Iterator[Event]:
-    """What the final state of a response says about its end (RESP-62)."""
+    """The events at the end of a response, from its final state (RESP-62)."""
     usage = usage_of(response.get("usage"))
     if usage is not None:
         yield UsageReported(usage)
@@ -111,7 +111,7 @@ def _text(held: Mapping[str, Any], name: str) -> str:
 
 
 class ItemReader:
-    """What was told of each output item so far, so that its final state adds only what is missing (RESP-61)."""
+    """What was reported of each output item so far, so that its final state adds only what is missing (RESP-61)."""
 
     def __init__(self) -> None:
         self.called = False
@@ -119,12 +119,12 @@ class ItemReader:
         self._indexes: dict[tuple[Any, Any], int] = {}
         self._sent: dict[int, list[str]] = {}
         self._texts: dict[Any, list[Any]] = {}
-        """Item → its parts that were told; some servers count parts in deltas otherwise than in the item."""
+        """Item → its parts that were reported; some servers count parts in deltas otherwise than in the item."""
         self._parts: dict[int, tuple[str, Any]] = {}
         self._sealed: set[int] = set()
 
     def index(self, item: Any, part: Any = 0) -> int:
-        """The index of a block: texts are told apart by item and part, all else by item."""
+        """The index of a block: texts differ by item and part, all else by item."""
         return self._indexes.setdefault((item, part), len(self._indexes))
 
     def text(self, item: Any, part: Any, more: str) -> Event | None:
@@ -163,7 +163,7 @@ class ItemReader:
         return ArgumentsDelta(index, more) if more else None
 
     def missing(self, item: Any, part: Any, whole: str) -> str:
-        """The end of a text of which the beginning was told."""
+        """The end of a text of which the beginning was reported."""
         pieces = self._sent.get(self.index(item, part), [])
         text = "".join(pieces)
         if len(pieces) > 1:

@@ -82,7 +82,7 @@ class _Settings(RequestSettings):
         effort, native = self.options.effort, self.extra.get("reasoning")
         if self.options.thinking_budget is not None:
             self.not_sent("thinking_budget", "thinking is asked for by effort here")
-        # A card that says nothing about thinking is one of a model that does not think (RESP-48).
+        # A card without an entry about thinking is one of a model that does not think (RESP-48).
         thinks = self.card.thinking == "effort" or self.card.match == UNKNOWN.match
         if not thinks:
             if effort not in (None, "none") or native:
@@ -204,7 +204,7 @@ def _decode_extra(body: Mapping[str, Any], reasoning: dict[str, Any]) -> dict[st
     extra = {key: value for key, value in body.items() if key not in _KNOWN and value is not None}
     if reasoning.keys() - {"effort"}:
         extra["reasoning"] = reasoning
-    # Said anew in every request of ours, or what holds when nothing is said.
+    # Part of every request of ours, or the default of the wire.
     for name, default in (("store", False), ("include", [SEALED]), ("text", {"format": {"type": "text"}})):
         if extra.get(name) == default:
             del extra[name]

@@ -33,14 +33,14 @@ Part: TypeAlias = InputText | InputImage | InputFile | Raw
 
 
 class MessageItem(Struct, tag="message", gc=False):
-    """What the user, the operator or the model said. No item of ours has an `id` (RESP-23)."""
+    """A message of the user, the operator or the model. No item of ours has an `id` (RESP-23)."""
 
     role: str
     content: str | list[Part]
 
 
 class SummaryText(Struct, tag="summary_text", gc=False):
-    """A thought as the provider tells it."""
+    """A thought as the provider summarises it."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""Any JSON value read as a JSON Schema: what is no legal keyword is left out and named, references are written out.
+"""Any JSON value read as a JSON Schema: what is no legal keyword is dropped and named, references are written out.
 
 Depth and size are bounded, so a schema that refers to itself, or that grows without end when its references are
 written out, is cut where it begins to.
@@ -87,12 +87,12 @@ _FITS: Mapping[str, Callable[[Any], bool]] = {
 
 
 def tidied(value: Any) -> tuple[Schema, list[str]]:
-    """The value as a valid schema, its references kept, and what had to be left out."""
+    """The value as a valid schema, its references kept, and what had to be dropped."""
     return _read(value, inline=False)
 
 
 def inlined(value: Any) -> tuple[Schema, list[str]]:
-    """The value as a valid schema without references, and what had to be left out."""
+    """The value as a valid schema without references, and what had to be dropped."""
     return _read(value, inline=True)
 
 
@@ -100,7 +100,7 @@ def _read(value: Any, *, inline: bool) -> tuple[Schema, list[str]]:
     if value is None:
         return {}, []
     if not isinstance(value, dict):
-        return {}, ["the schema is not an object and was left out"]
+        return {}, ["the schema is not an object and was dropped"]
     root = ensure_json_safe(value)
     reader = _Reader(root, inline=inline)
     return reader.read(root, "", (), 0), reader.notes
@@ -147,11 +147,11 @@ class _Reader:
             elif key not in MANY and key not in NAMED and _FITS.get(key, _anything)(value):
                 read[key] = value
             else:
-                self.note(place, "not valid, left out")
+                self.note(place, "not valid, dropped")
         return read
 
     def _one(self, key: str, value: Any, path: str, followed: tuple[str, ...], depth: int) -> Schema | bool:
-        # Whether more properties or items may come is said with a boolean as often as with a schema.
+        # Whether more properties or items may come is a boolean as often as a schema.
         closes = key.startswith(("additional", "unevaluated")) or not self.inline
         if isinstance(value, bool) and closes:
             return value
@@ -181,7 +181,7 @@ def _anything(_value: Any) -> bool:
 
 
 def _modern(node: Schema) -> Schema:
-    """Spellings of older drafts in today's words: tuples of items, and exclusive bounds as flags."""
+    """Forms of older drafts as those of today: tuples of items, and exclusive bounds as flags."""
     changed: Schema = {}
     if isinstance(node.get("items"), list):
         changed["prefixItems"] = node["items"] or None

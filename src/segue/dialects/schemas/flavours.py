@@ -1,7 +1,7 @@
-"""A tool's JSON Schema in the flavour of each target, and what could not be said in it.
+"""A tool's JSON Schema in the flavour of each target, and what could not be expressed in it.
 
 Every function takes any JSON value, changes nothing, and gives a schema that the target accepts together with a list
-of sentences, one for each thing that was lost or said in another way.
+of sentences, one for each thing that was lost or written in another way.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ def _cached(write: Callable[[Any], tuple[Schema, list[str]]]) -> Callable[[Any],
             data = _ENCODER.encode(schema)
             written, notes = known(data) if len(data) < _WORTH_REMEMBERING else write(schema)
         except (msgspec.DecodeError, TypeError, ValueError, OverflowError, RecursionError):
-            written, notes = write(
-                schema
-            )  # no JSON: what can be said of it is worked out from the value itself
+            written, notes = write(schema)  # not JSON: worked out from the value itself
         return dict(written), list(notes)
 
     return written
@@ -104,7 +102,7 @@ def kimi(schema: Any) -> tuple[Schema, list[str]]:
 
 @_cached
 def ollama(schema: Any) -> tuple[Schema, list[str]]:
-    """What Ollama keeps of a schema (OLL-17); the rest is told in the descriptions."""
+    """What Ollama keeps of a schema (OLL-17); the rest goes into the descriptions."""
     read, notes = inlined(schema)
     root = as_object(read, notes)
     written = _Ollama(notes).write(root, "")
@@ -124,11 +122,11 @@ def _simple(node: Schema, path: str, notes: list[str]) -> Schema:
     if "oneOf" in simple:
         branches = simple.pop("oneOf")
         simple = both(simple, {"anyOf": branches}, path, notes)
-        notes.append(f"{path or 'root'}: oneOf is said as anyOf")
+        notes.append(f"{path or 'root'}: oneOf is sent as anyOf")
     if "prefixItems" in simple:
         items = [*simple.pop("prefixItems"), *_schemas(simple.get("items"))]
         simple["items"] = items[0] if all(item == items[0] for item in items) else {"anyOf": items}
-        notes.append(f"{path or 'root'}: which item stands where cannot be said")
+        notes.append(f"{path or 'root'}: which item stands where cannot be expressed")
     if isinstance(simple.get("items"), bool):
         del simple["items"]
     return simple
@@ -139,7 +137,7 @@ def _schemas(value: Any) -> list[Schema]:
 
 
 def _types_of(node: Schema) -> list[str]:
-    """The types a schema allows, said or to be guessed from its keywords; none if it allows all."""
+    """The types a schema allows, given or to be guessed from its keywords; none if it allows all."""
     if "type" in node:
         return node["type"] if isinstance(node["type"], list) else [node["type"]]
     if "enum" in node:
@@ -174,13 +172,13 @@ def _is_of(value: Any, kinds: list[str]) -> bool:
 
 
 def _keep_known_required(node: Schema, path: str, notes: list[str]) -> None:
-    """Only properties that are told may be required (GEM-30, KIM-15)."""
+    """Only properties that are sent may be required (GEM-30, KIM-15)."""
     if "required" not in node:
         return
     properties = node.get("properties", {})
     known = [name for name in node["required"] if name in properties]
     if len(known) < len(node["required"]):
-        notes.append(f"{path or 'root'}: required names that are no properties were left out")
+        notes.append(f"{path or 'root'}: required names that are no properties were dropped")
     node["required"] = known
     if not known:
         del node["required"]
@@ -198,9 +196,9 @@ def _reduced(
             continue
         elif isinstance(value, str | int | float) and not key.startswith(("additional", "unevaluated")):
             remarks = (*remarks, f"{key}: {json.dumps(value, ensure_ascii=False)}")
-            notes.append(f"{path or 'root'}: {key} is told in the description")
+            notes.append(f"{path or 'root'}: {key} goes into the description")
         else:
-            notes.append(f"{path or 'root'}: {key} cannot be said")
+            notes.append(f"{path or 'root'}: {key} cannot be expressed")
     if remarks and "description" in allowed:
         described = kept.get("description", "")
         kept["description"] = f"{described} ({'; '.join(remarks)})".strip()
@@ -208,7 +206,7 @@ def _reduced(
 
 
 def _branches(node: Schema, path: str, notes: list[str]) -> list[Schema]:
-    """The branches of a choice, each with what was said beside the choice."""
+    """The branches of a choice, each with what stood beside the choice."""
     beside = {key: value for key, value in node.items() if key != "anyOf"}
     return [both(branch, beside, path, notes) for branch in node["anyOf"]]
 
@@ -235,7 +233,7 @@ class _Gemini:
         return self._written(node, path)
 
     def _choice(self, branches: list[Schema], path: str) -> Schema:
-        """A choice stands alone, without keywords beside it; "or nothing" is a flag of each branch."""
+        """A choice stands alone, without keywords beside it; "or null" is a flag of each branch."""
         real = [branch for branch in branches if branch.get("type") != "null"]
         written = [self.write(branch, path) for branch in real]
         if len(real) < len(branches):
@@ -248,7 +246,7 @@ class _Gemini:
         if node.get("format", "enum") not in _GEMINI_FORMATS:
             allowed = allowed - {"format"}
         if remarks:
-            self.notes.append(f"{path or 'root'}: the values of enum are told in the description")
+            self.notes.append(f"{path or 'root'}: the values of enum go into the description")
         written = _reduced(node, allowed, path, self.notes, remarks)
         if "properties" in written:
             written["properties"] = {
@@ -263,7 +261,7 @@ class _Gemini:
         return written
 
     def _values(self, node: Schema) -> tuple[str, ...]:
-        """An `enum` lists texts, none of them empty; other values are given back in words."""
+        """An `enum` lists texts, none of them empty; other values are returned as text."""
         values = node.get("enum")
         if values is None:
             return ()
@@ -278,7 +276,7 @@ class _Gemini:
 
 
 def _only(node: Schema, kind: str) -> Schema:
-    """The schema as far as it speaks of one type."""
+    """The schema as far as it is about one type."""
     narrowed = {**node, "type": kind}
     if "enum" in narrowed:
         narrowed["enum"] = [value for value in narrowed["enum"] if _is_of(value, [kind])]
@@ -300,7 +298,7 @@ class _Kimi:
         node = _simple(node, path, self.notes) if isinstance(node, dict) else {}
         for keyword in sorted(_KIMI_REFUSED & node.keys()):
             del node[keyword]
-            self.notes.append(f"{path or 'root'}: {keyword} cannot be said")
+            self.notes.append(f"{path or 'root'}: {keyword} cannot be expressed")
         if "anyOf" in node:
             return self._choice(node, path, depth)
         kinds = _types_of(node) or _OPEN
@@ -319,7 +317,7 @@ class _Kimi:
         return {key: value for key, value in node.items() if key not in _HARMLESS or key == "title"}
 
     def _choice(self, node: Schema, path: str, depth: int) -> Schema:
-        """The type stands in the branches, and nothing but words beside them."""
+        """The type stands in the branches, and only title and description beside them."""
         remarks: Schema = {key: node[key] for key in ("title", "description") if key in node}
         branches = _branches(
             {key: value for key, value in node.items() if key not in ANNOTATIONS}, path, self.notes
@@ -336,9 +334,9 @@ class _Kimi:
         self.values -= len(values)
         if not values or self.values < 0:
             del node["enum"]
-            self.notes.append(f"{path or 'root'}: enum cannot be said")
+            self.notes.append(f"{path or 'root'}: enum cannot be expressed")
         elif len(values) < len(node["enum"]):
-            self.notes.append(f"{path or 'root'}: values of another type were left out of enum")
+            self.notes.append(f"{path or 'root'}: values of another type were dropped from enum")
             node["enum"] = values
 
     def _properties(self, named: Schema, path: str, depth: int) -> Schema:
@@ -348,7 +346,7 @@ class _Kimi:
             if name in _KIMI_RESERVED:
                 self.notes.append(f"{place}: the target reserves this name")
             elif depth >= _KIMI_DEPTH or self.properties <= 0:
-                self.notes.append(f"{place}: too deep or too many properties, left out")
+                self.notes.append(f"{place}: too deep or too many properties, dropped")
             else:
                 self.properties -= 1
                 written[name] = self.write(held, place, depth + 1)

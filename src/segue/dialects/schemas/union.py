@@ -1,4 +1,4 @@
-"""Several schemas said as one: what holds for all of them, and what holds for any of them."""
+"""Several schemas as one: what holds for all of them, and what holds for any of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_NESTING = 20
 
 
 def both(one: Schema, other: Schema, path: str, notes: list[str]) -> Schema:
-    """One schema that asks for what both ask for; of two words that disagree the first stands."""
+    """One schema that asks for what both ask for; of two values that disagree the first stands."""
     merged = dict(one)
     for key, value in other.items():
         held: Any = merged.get(key)
@@ -65,7 +65,7 @@ def as_object(read: Schema, notes: list[str]) -> Schema:
     if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
         notes.append(f"root: arguments are an object, not {kinds}; left open")
         flat = {key: value for key, value in flat.items() if key in ("description", "title")}
-    notes += [f"root: {key} cannot be said" for key in _ROOT_ONLY if key in flat]
+    notes += [f"root: {key} cannot be expressed" for key in _ROOT_ONLY if key in flat]
     rest = {key: value for key, value in flat.items() if key not in _ROOT_ONLY}
     # `type` and `properties` come first: that is how people read a schema.
     properties = rest.pop("properties", {})
@@ -90,7 +90,7 @@ def _flattened(node: Any, root: Schema, notes: list[str], nesting: int) -> Schem
         if not branches:
             continue
         if len(branches) > 1 or not objects:
-            notes.append(f"root: the choice between {len(branches)} shapes ({key}) is said as one shape")
+            notes.append(f"root: the choice between {len(branches)} shapes ({key}) is sent as one shape")
         if objects:
             flat = both(flat, either(objects), "", notes)
     return flat
