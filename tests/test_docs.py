@@ -252,6 +252,20 @@ def test_a_page_uses_the_words_that_engineers_search_for(name: str) -> None:
     assert [found[0] for found in _METAPHORS.finditer(text)] == []
 
 
+def test_the_tree_on_the_architecture_page_is_the_tree_of_the_sources() -> None:
+    tree = next(
+        block for block in blocks(NAMES["docs/architecture.md"], "text") if "src/segue/" in block.text
+    )
+    shown, package = set[Path](), Path()
+    for branch, name in re.findall(r"^([├└]── |│     )(\S+)", tree.text, re.MULTILINE):
+        package = package if branch.startswith("│") else Path(name)
+        shown.add(package / name if branch.startswith("│") else package)
+    sources = ROOT / "src" / "segue"
+    packages = {path.parent.relative_to(sources) for path in sources.glob("*/__init__.py")}
+    assert {path for path in shown if not (sources / path).exists()} == set()
+    assert packages <= shown
+
+
 @pytest.mark.parametrize("entry", get_args(Entry))
 def test_every_entry_of_a_journal_is_told(entry: type[Struct]) -> None:
     assert f"`{entry.__name__}`" in NAMES["docs/sessions.md"].read_text("utf-8")
