@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.errors import UsageError
-from segue.tools.builtin import builtin_tools, fetch
+from segue.tools.builtin import builtin_tools, fetch, public_addresses
 from segue.tools.builtin.html_text import text_of_page
-from segue.tools.builtin.public_addresses import NotPublicError, PublicResolver, is_public
+from segue.tools.builtin.public_addresses import is_public
 from segue.tools.definition import Tool
 from tools.tool_runs import run_tool
 
@@ -41,7 +43,10 @@ class Site(BaseHTTPRequestHandler):
         "/empty": (200, {"Content-Type": "text/plain"}, b""),
     }
 
+    visits: ClassVar[list[str]] = []
+
     def do_GET(self) -> None:
+        self.visits.append(self.path)
         status, headers, body = self.pages[self.path]
         self.send_response(status)
         for name, value in headers.items():
@@ -121,7 +126,7 @@ def test_what_is_no_public_page_is_refused(tmp_path: Path, url: str) -> None:
 
 
 PRIVATE = "127.0.0.1 localhost 127.1 2130706433 0x7f000001 0 [::1] [::ffff:127.0.0.1] 10.0.0.1 169.254.169.254 192.168.1.1"
-PRIVATE += " 100.64.0.1 [fd00::1] [fe80::1%25lo] [64:ff9b::7f00:1]"
+PRIVATE += " 100.64.0.1 [fd00::1] [fe80::1%25lo] [64:ff9b::7f00:1] [fec0::1] [::127.0.0.1] 0.0.0.0 [::] 127。0。0。1 ①②⑦.⓪.⓪.①"
 
 
 @pytest.mark.parametrize("host", PRIVATE.split())
@@ -131,14 +136,77 @@ def test_nothing_behind_our_walls_is_reached(site: str, tmp_path: Path, host: st
         run_tool(fetcher(tmp_path, allow_private=False), {"url": f"http://{host}:{port}/text"})
 
 
-def test_a_name_is_judged_by_the_very_addresses_it_is_connected_to() -> None:
-    async def main() -> None:
-        resolver = PublicResolver()
-        with pytest.raises(NotPublicError):
-            await resolver.resolve("localhost", 80)
-        await resolver.close()
+LOOPBACK = int(IPv4Address("127.0.0.1"))
+DIGITS = ["0123456789", "０１２３４５６７８９", "⓪①②③④⑤⑥⑦⑧⑨", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗", "⁰¹²³⁴⁵⁶⁷⁸⁹"]
+DOTS = ".。．｡"
 
-    asyncio.run(main())
+
+@st.composite
+def loopback_spellings(draw: st.DrawFn) -> str:
+    """This machine, as the host of a URL: in numbers, in other scripts, or inside an IPv6 address."""
+    number = draw(st.sampled_from([LOOPBACK, LOOPBACK, 0]) | st.integers(127 << 24, (128 << 24) - 1))
+    high, low = number >> 16, number & 0xFFFF
+    embedded = [
+        *(f"::ffff:{high:x}:{low:x}", f"::{high:x}:{low:x}", f"::ffff:0:{high:x}:{low:x}"),
+        *(f"64:ff9b::{high:x}:{low:x}", f"64:ff9b:1::{high:x}:{low:x}", f"2002:{high:x}:{low:x}::1"),
+        *(f"2001:0:808:808::{high ^ 0xFFFF:x}:{low ^ 0xFFFF:x}", f"2001:0:{high:x}:{low:x}::f7f7:f7f7"),
+        *(f"2606:4700::5efe:{high:x}:{low:x}", f"2606:4700::200:5efe:{high:x}:{low:x}", "::1", "fec0::1"),
+    ]
+    if draw(st.booleans()):
+        return f"[{IPv6Address(draw(st.sampled_from(embedded)))}]"
+    octets = number.to_bytes(4)
+    kept = draw(st.sampled_from([0, 1, 2, 3]))
+    parts = [*octets[:kept], int.from_bytes(octets[kept:])]
+    written = [draw(st.sampled_from(["{}", "{:#x}", "0{:o}"])).format(part) for part in parts]
+    if draw(st.booleans()):
+        written = [str(octet) for octet in octets]
+    text = written[0] + "".join(draw(st.sampled_from(DOTS)) + part for part in written[1:])
+    return "".join(draw(st.sampled_from(DIGITS))[int(sign)] if sign in DIGITS[0] else sign for sign in text)
+
+
+@given(host=loopback_spellings())
+def test_no_spelling_of_this_machine_reaches_it(site: str, host: str) -> None:
+    tool = fetcher(Path.cwd(), allow_private=False)
+    before = len(Site.visits)
+    with pytest.raises(UsageError):
+        run_tool(tool, {"url": f"http://{host}:{site.rpartition(':')[2]}/text"})
+    assert len(Site.visits) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there is all of 127.0.0.0/8 this machine")
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127。0。0。1", "[::ffff:127.0.0.1]", "0"])
+def test_a_public_page_does_not_lead_behind_our_walls(
+    site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    port = site.rpartition(":")[2]
+    # One address of this machine stands for a public one.
+    monkeypatch.setattr(public_addresses, "is_public", lambda address: address == "127.0.0.9")
+    monkeypatch.setitem(
+        Site.pages, "/inward", (302, {"Location": f"http://{quote(host, safe='[]:.')}:{port}/text"}, b"")
+    )
+    before = len(Site.visits)
+    with ThreadingHTTPServer(("127.0.0.9", 0), Site) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        with pytest.raises(UsageError):
+            run_tool(
+                fetcher(tmp_path, allow_private=False),
+                {"url": f"http://127.0.0.9:{server.server_port}/inward"},
+            )
+        server.shutdown()
+        thread.join()
+    assert Site.visits[before:] == ["/inward"]
+
+
+def test_a_name_is_judged_by_the_very_addresses_it_is_connected_to(site: str, tmp_path: Path) -> None:
+    before = len(Site.visits)
+    with pytest.raises(UsageError) as refused:
+        run_tool(
+            fetcher(tmp_path, allow_private=False),
+            {"url": f"http://localhost:{site.rpartition(':')[2]}/text"},
+        )
+    assert refused.value.code == "private_address"
+    assert len(Site.visits) == before
 
 
 @pytest.mark.parametrize(
@@ -152,6 +220,12 @@ def test_a_name_is_judged_by_the_very_addresses_it_is_connected_to() -> None:
         ("64:ff9b::a00:1", False),
         ("fe80::1%eth0", False),
         ("0.0.0.0", False),  # noqa: S104
+        ("fec0::1", False),
+        ("::8.8.8.8", False),
+        ("3fff::1", False),
+        ("64:ff9b::8.8.8.8", True),
+        ("2606:4700::5efe:8.8.8.8", True),
+        ("2606:4700::5efe:10.0.0.1", False),
         ("nonsense", False),
     ],
 )

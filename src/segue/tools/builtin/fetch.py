@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING, Annotated, Any, Final, final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -10,6 +9,7 @@ from msgspec import Meta, Struct
 
 from segue.errors import UsageError
 from segue.tools.builtin.html_text import text_of_page
+from segue.tools.builtin.public_addresses import NotPublicError, public_socket
 from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
 from segue.tools.outputs import media_of
@@ -61,6 +61,12 @@ def fetch_tool(outputs: OutputLimit, *, allow_private: bool = False) -> Tool:
                 hint="Try another source.",
             ) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            if isinstance(getattr(error, "os_error", None), NotPublicError):
+                raise UsageError(
+                    "The page is not on the public network.",
+                    code="private_address",
+                    hint="Only public pages can be fetched.",
+                ) from error
             raise UsageError(
                 f"The page cannot be read: {error}.", code="fetch_failed", hint="Check the address."
             ) from error
@@ -71,13 +77,11 @@ def fetch_tool(outputs: OutputLimit, *, allow_private: bool = False) -> Tool:
 
 
 async def _follow(url: str, *, allow_private: bool) -> _Page:
-    """The page at the end of the redirects, each of which is judged like the first address."""
+    """The page at the end of the redirects; each address on the way is judged when it is connected to."""
     import aiohttp  # noqa: PLC0415
 
-    from segue.tools.builtin.public_addresses import PublicResolver  # noqa: PLC0415 - needs aiohttp
-
     connector = aiohttp.TCPConnector(
-        resolver=None if allow_private else PublicResolver(), force_close=True, use_dns_cache=False
+        socket_factory=None if allow_private else public_socket, force_close=True, use_dns_cache=False
     )
     timeout = aiohttp.ClientTimeout(total=SECONDS)
     # No cookies and no proxy from the environment: a fetch is nobody's.
@@ -85,7 +89,7 @@ async def _follow(url: str, *, allow_private: bool) -> _Page:
         connector=connector, timeout=timeout, trust_env=False, cookie_jar=aiohttp.DummyCookieJar()
     ) as session:
         for _ in range(MAX_REDIRECTS + 1):
-            _check(url, allow_private=allow_private)
+            _check(url)
             async with session.get(url, allow_redirects=False, headers=_HEADERS) as answer:
                 target = answer.headers.get("Location")
                 if answer.status not in (301, 302, 303, 307, 308) or not target:
@@ -101,7 +105,7 @@ async def _follow(url: str, *, allow_private: bool) -> _Page:
 _HEADERS: Final = {"User-Agent": "segue", "Accept": "text/html, text/*, application/json, image/*, */*;q=0.5"}
 
 
-def _check(url: str, *, allow_private: bool) -> None:
+def _check(url: str) -> None:
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -116,27 +120,10 @@ def _check(url: str, *, allow_private: bool) -> None:
         )
     if _has_credentials(parts):
         raise UsageError("The address holds a user or a password.", code="bad_url", hint="Remove them.")
-    if not allow_private and _is_private_literal(host):
-        raise UsageError(
-            f"{host} is not on the public network.",
-            code="private_address",
-            hint="Only public pages can be fetched.",
-        )
 
 
 def _has_credentials(parts: SplitResult) -> bool:
     return "@" in parts.netloc or "\\" in parts.netloc
-
-
-def _is_private_literal(host: str) -> bool:
-    """Digits are connected to without being looked up, so the resolver would not see them."""
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    from segue.tools.builtin.public_addresses import is_public  # noqa: PLC0415 - needs aiohttp
-
-    return not is_public(host)
 
 
 async def _read(answer: aiohttp.ClientResponse) -> _Page:

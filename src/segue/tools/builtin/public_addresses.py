@@ -1,34 +1,59 @@
 """Which addresses are the public network's, so that a model cannot reach what is behind our own walls.
 
-The check is made on the very addresses that are then connected to, so a name cannot mean one thing when it is checked
-and another when it is used.
+The check is made when a socket is opened for an address, on that address: no spelling of a name, no second look-up and
+no redirect comes after it.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import socket
-from typing import TypeAlias
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import ThreadedResolver
+if TYPE_CHECKING:
+    from aiohttp import AddrInfoType
 
-IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-_TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
+IpAddress: TypeAlias = IPv4Address | IPv6Address
+
+_ASSIGNED: Final = IPv6Network("2000::/3")
+"""All that is routed between networks; the rest is local, reserved, or an IPv4 address in other clothes."""
+_DOCUMENTATION: Final = IPv6Network("3fff::/20")  # Python 3.11 does not know it yet
+_TRANSLATED: Final = IPv6Network("64:ff9b::/96")
+_TUNNELLED: Final = (0x00005EFE, 0x02005EFE)
+"""ISATAP: what stands before the IPv4 address in the lower half."""
+_LOW_32: Final = 0xFFFFFFFF
+
+
+class NotPublicError(OSError):
+    """An address that may not be reached was about to be connected to."""
+
+
+def public_socket(address: AddrInfoType) -> socket.socket:
+    """A socket for this address, for aiohttp's connector."""
+    family, kind, protocol, _, where = address
+    if not is_public(str(where[0])):
+        raise NotPublicError("it is not on the public network")
+    return socket.socket(family, kind, protocol)
 
 
 def is_public(text: str) -> bool:
     """Whether an address, as digits, belongs to the public network."""
     try:
-        address: IpAddress = ipaddress.ip_address(text.partition("%")[0])
+        address = ip_address(text.partition("%")[0])
     except ValueError:
         return False
-    return all(one.is_global and not one.is_multicast for one in _meanings(address))
+    return all(_is_global(one) for one in _meanings(address))
+
+
+def _is_global(address: IpAddress) -> bool:
+    if isinstance(address, IPv6Address) and (address not in _ASSIGNED or address in _DOCUMENTATION):
+        return False
+    return address.is_global and not address.is_multicast
 
 
 def _meanings(address: IpAddress) -> list[IpAddress]:
-    """The address, or the older one that it carries inside: routers along the way unwrap it."""
-    if isinstance(address, ipaddress.IPv4Address):
+    """The address, or the IPv4 addresses that it carries inside: routers along the way unwrap them."""
+    if isinstance(address, IPv4Address):
         return [address]
     if address.ipv4_mapped is not None:
         return [address.ipv4_mapped]
@@ -36,28 +61,7 @@ def _meanings(address: IpAddress) -> list[IpAddress]:
         return [address.sixtofour]
     if address.teredo is not None:
         return list(address.teredo)
+    inner = IPv4Address(int(address) & _LOW_32)
     if address in _TRANSLATED:
-        return [ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)]
-    return [address]
-
-
-class NotPublicError(OSError):
-    """A name leads to an address that may not be reached."""
-
-
-class PublicResolver(AbstractResolver):
-    """Looks names up and gives public addresses only."""
-
-    def __init__(self) -> None:
-        self._resolver = ThreadedResolver()
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        found = await self._resolver.resolve(host, port, family)
-        if not all(is_public(result["host"]) for result in found):
-            raise NotPublicError(f"{host} is not on the public network")
-        return found
-
-    async def close(self) -> None:
-        await self._resolver.close()
+        return [inner]
+    return [address, inner] if int(address) >> 32 & _LOW_32 in _TUNNELLED else [address]
