@@ -12,6 +12,7 @@ import pytest
 from segue.chat.chat import Chat
 from segue.conversation.blocks import Media, Origin
 from segue.conversation.events import Failed, Finished, MediaArrived
+from segue.dialects.card import ModelCard
 from segue.errors import CredentialsError, OverloadError
 from segue.events import ChatEvent, Error, Finish, MediaChunk, Switch, Warned, as_dict
 from segue.providers.adapter import RequestSent
@@ -97,6 +98,20 @@ def test_a_member_that_is_passed_over_is_told_with_its_reason_once() -> None:
             assert warned.message.startswith("a/m is skipped: It is left alone for")
             assert "bad key" in warned.message
             assert of(await hear(chat), Warned) == []
+
+    asyncio.run(main())
+
+
+def test_a_turn_with_tools_skips_a_first_member_without_tools() -> None:
+    async def main() -> None:
+        a = ScriptedProvider(answer=lambda _: says("a"), name="a")
+        a.capabilities = replace(a.capabilities, card=lambda _: ModelCard(tools=False))
+        b = ScriptedProvider(answer=lambda _: says("b"), name="b")
+        async with routed("failover", a=a, b=b) as chat:
+            (warned,) = of(await hear(chat), Warned)
+            assert warned.message == "a/m is skipped: It knows no tools."
+            assert chat.answer is not None
+            assert chat.answer.text == "b"
 
     asyncio.run(main())
 

@@ -159,7 +159,12 @@ class ChatSession:
         self.model = self.router = router
 
     def supports_tools(self, route: Route) -> bool:
-        return route.name not in self.without_tools and self.facts(route).tools
+        if route.name in self.without_tools:
+            return False
+        try:
+            return self.facts(route).tools
+        except SegueError:  # the router skips a route that cannot be used, and reports why
+            return True
 
     def request(self, route: Route) -> ChatRequest:
         """What a route would be sent now; to a model without tools, in words."""

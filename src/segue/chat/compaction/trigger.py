@@ -81,7 +81,7 @@ class Compactor:
             provider = provider_of(route, session.providers)
             if provider.capabilities.count_tokens is not None:
                 tokens = await _count(provider, request, abort) or tokens
-        return Need(tokens=tokens, images=self._images(request.conversation), tools=bool(request.tools))
+        return Need(tokens=tokens, images=self._images(request.conversation), tools=bool(session.tools.specs))
 
     async def shrink(
         self, route: Route, limit: int | None, why: str, emit: Emit, abort: asyncio.Event
