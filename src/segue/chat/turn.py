@@ -192,7 +192,7 @@ class Turn:
     # What it does
 
     async def run(self, message: Message | None) -> None:
-        """Everything up to `answer`, whatever happens; all events but `FinishReason`. None: resume the last turn."""
+        """Everything up to `answer`, whatever happens; all events but `Finish`. None: resume the last turn."""
         finish: TurnFinish = "error"
         error: SegueError | None = None
         try:

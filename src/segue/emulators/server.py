@@ -98,7 +98,7 @@ def run(
     script_file: Path | None = None,
     announce: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve in the foreground until interrupted; `announce` is told the address once the port is open."""
+    """Serve in the foreground until interrupted; `announce` gets the address once the port is open."""
     emulator = Emulator(strict=strict)
     if script_file is not None:
         script.perform(script.read_file(script_file), emulator)

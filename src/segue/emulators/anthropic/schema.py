@@ -66,7 +66,7 @@ class Record(Struct, frozen=True):
 
 
 class Tagged(Struct, frozen=True):
-    """One of several records, told apart by `type`. Its name becomes part of the path."""
+    """One of several records, distinguished by `type`. Its name becomes part of the path."""
 
     variants: Mapping[str, Shape]
     default: str | None = None

@@ -21,7 +21,7 @@ BOUND = (
     ' set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block". That setting requires the'
     f" `{BINDING_BETA}` value in the `anthropic-beta` header."
 )
-# The third sentence, which names what differs when that can be told (ANT-57).
+# The third sentence, which names what differs when that is known (ANT-57).
 DIAGNOSES = {
     "system": " The `system` prompt differs from the one this block was created with.",
     "tools": " The `tools` list differs from the one this block was created with.",

@@ -31,7 +31,7 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
 
 
 def is_thinking(body: Message, context: Context) -> bool:
-    """V4 models think unless told not to; the old alias for chatting does not unless told to."""
+    """V4 models think unless the request forbids it; the old alias for chatting only if the request asks for it."""
     asked = body.get("thinking")
     kind = asked.get("type") if isinstance(asked, Mapping) else None
     if kind in ("enabled", "disabled"):

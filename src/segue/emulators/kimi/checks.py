@@ -36,7 +36,7 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
 
 
 def is_thinking(body: Mapping[str, Any], context: Context) -> bool:
-    """KIM-07: some models always think, some unless told not to, some never."""
+    """KIM-07: some models always think, some unless the request forbids it, some never."""
     mode = context.facts.get("thinking", "never")
     asked = body.get("thinking")
     kind = asked.get("type") if isinstance(asked, Mapping) else None

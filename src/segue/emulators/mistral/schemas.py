@@ -1,4 +1,4 @@
-"""Is a value a JSON Schema of draft 7? The mistakes are told in the words of the reference validator."""
+"""Is a value a JSON Schema of draft 7? Mistakes are reported in the words of the reference validator."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def capabilities(context: Context) -> frozenset[str]:
 
 
 def is_thinking(body: Mapping[str, Any], context: Context) -> bool:
-    """OLL-08: models that can think do, unless told not to; some cannot be told."""
+    """OLL-08: models that can think do, unless the request forbids it; some cannot stop."""
     able = "thinking" in capabilities(context)
     return able and (body.get("think") is not False or bool(context.facts.get("levels")))
 
@@ -186,7 +186,7 @@ def format_of_reply(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 @rule("OLL-16")
 def too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
-    """Only who asks for it is told; everyone else is answered on a shortened prompt."""
+    """Refused only if the request asks for it; everyone else is answered on a shortened prompt."""
     if body.get("truncate") is not False:
         return
     asked = window.prompt_tokens(window.read(body, context), body.get("tools"))

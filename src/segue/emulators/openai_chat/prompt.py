@@ -1,4 +1,4 @@
-"""What a responder is told of a Chat Completions request, and the segments by which its prefix is cached."""
+"""What a responder may know of a Chat Completions request, and the segments by which its prefix is cached."""
 
 from __future__ import annotations
 
