@@ -123,7 +123,7 @@ def examine(
     return Examination(
         dialect=source.dialect,
         form=source.form,
-        messages=len(source.messages),
+        messages=source.message_count,
         calls=sum(len(message.calls) for message in source.messages),
         diagnoses=diagnoses,
     )

@@ -42,6 +42,11 @@ class SourceRequest(Struct, frozen=True, kw_only=True):
     form: str = ""
     """What kind of file it was, for people; empty for a plain request."""
 
+    @property
+    def message_count(self) -> int:
+        """How many messages were found; taking them in may part or join some."""
+        return len(self.messages)
+
     def adopted(self) -> tuple[Conversation, tuple[Repair, ...]]:
         """The conversation, and what was repaired in adopting it."""
         if self.conversation is not None:
@@ -121,9 +126,7 @@ def _kind(value: object) -> str:
 
 
 _LIST_KEYS: Final[Mapping[str, str]] = {"gemini": "contents", "openai_responses": "input"}
-_ITEM_TYPES: Final = frozenset(
-    {"function_call", "function_call_output", "reasoning", "message", "item_reference"}
-)
+_ITEM_TYPES: Final = ("function_call", "function_call_output", "reasoning", "message", "item_reference")
 
 
 def _list_key(messages: list[Any], dialect: str) -> str:

@@ -28,6 +28,8 @@ class History(Struct, frozen=True, kw_only=True):
     """The conversation in a file, in our form."""
 
     adopted: Adopted
+    message_count: int
+    """How many messages the file holds."""
     title: str = ""
     model: str = ""
     """`provider/model` if the file has it so."""
@@ -82,6 +84,7 @@ def _read_source(data: bytes, dialect: str) -> History:
         adopted=Adopted(
             conversation=conversation, interactions=known, source=source.form or source.dialect or "a file"
         ),
+        message_count=source.message_count,
         options=structs.replace(source.options, model="", stream=False) if own else Options(),
         repairs=repairs,
     )
@@ -119,6 +122,7 @@ def _read_journal(data: bytes) -> History | None:
             interactions=tuple(state.ledger.values()),
             source="a session of segue",
         ),
+        message_count=len(state.conversation.messages),
         title=state.title,
         model=state.model,
         options=state.options,

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from segue.interop.doctor import Diagnosis, Examination, Finding
 
-DESCRIPTION = """Checks a transcript: a request body of any provider, a segue conversation, a Claude Code or Codex
-session file, or the output of llm logs --json. Shows what each target would refuse, with its error message, and the
-repair. Writes nothing unless --fix names a file."""
+DESCRIPTION = """Checks a transcript: a request body of any provider, a segue conversation, or a session file
+of Claude Code, Codex, Gemini CLI, Qwen Code, pi, opencode, Copilot CLI, Cline, Continue or llm. Shows what each target
+would refuse, with its error message, and the repair. Writes nothing unless --fix names a file."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

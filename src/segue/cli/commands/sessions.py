@@ -180,8 +180,9 @@ async def _import(store: Store, arguments: argparse.Namespace) -> int:
     await journal.close()
     for repair in history.repairs:
         print_status(f"repair: {repair}")
-    count = len(history.adopted.conversation.messages)
-    print_status(f"Imported {count} messages. Resume with: segue -r {journal.session} -m provider/model")
+    print_status(
+        f"Imported {history.message_count} messages. Resume with: segue -r {journal.session} -m provider/model"
+    )
     sys.stdout.write(journal.session + "\n")
     return Exit.OK
 

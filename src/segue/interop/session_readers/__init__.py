@@ -1,0 +1,1 @@
+"""Readers of other programs' session files, one module per program."""

@@ -1,0 +1,56 @@
+"""Cline: one JSON object with messages in the blocks of the Messages wire. Messages that are only shown are dropped."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from segue.interop.session_readers.session_file import (
+    SessionFile,
+    fields,
+    json_text,
+    messages_body,
+    objects,
+    text_of,
+)
+
+_FIELDS: Final = frozenset({"version", "sessionId", "messages"})
+_WIRE = "anthropic"
+
+
+def read_cline(document: object) -> SessionFile | None:
+    session = fields(document)
+    if not session.keys() >= _FIELDS or "projectHash" in session:
+        return None
+    messages: list[dict[str, Any]] = []
+    model = ""
+    for message in objects(session["messages"]):
+        if fields(message.get("metadata")).get("displayOnly"):
+            continue
+        wrote = fields(message.get("modelInfo"))
+        signed = wrote.get("provider") == _WIRE
+        model = text_of(wrote.get("id")) or model if signed else model
+        content = message.get("content")
+        if isinstance(content, list):
+            content = [_block(block, signed=signed) for block in objects(content)]
+        messages.append({"role": message.get("role"), "content": content})
+    system = text_of(session.get("system_prompt"))
+    return SessionFile("Cline session", "anthropic", messages_body(messages, model=model, system=system))
+
+
+def _block(block: dict[str, Any], *, signed: bool) -> dict[str, Any]:
+    match block.get("type"):
+        case "thinking":
+            signature = text_of(block.get("signature")) if signed else ""
+            return {"type": "thinking", "thinking": text_of(block.get("thinking")), "signature": signature}
+        case "tool_result":
+            result = {name: block[name] for name in ("type", "tool_use_id", "is_error") if name in block}
+            return {**result, "content": _output(block.get("content"))}
+        case _:
+            return block
+
+
+def _output(content: object) -> object:
+    """A result as the wire takes it: text, or blocks. Cline also keeps a tool's own records there."""
+    if isinstance(content, list) and all("type" in fields(item) for item in content):
+        return content
+    return json_text(content)
