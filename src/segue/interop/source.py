@@ -44,7 +44,7 @@ class SourceRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def message_count(self) -> int:
-        """How many messages were found; taking them in may part or join some."""
+        """How many messages were found; adopting them may split or merge some."""
         return len(self.messages)
 
     def adopted(self) -> tuple[Conversation, tuple[Repair, ...]]:
