@@ -43,8 +43,7 @@ def _block(block: dict[str, Any], *, signed: bool) -> dict[str, Any]:
             signature = text_of(block.get("signature")) if signed else ""
             return {"type": "thinking", "thinking": text_of(block.get("thinking")), "signature": signature}
         case "tool_result":
-            result = {name: block[name] for name in ("type", "tool_use_id", "is_error") if name in block}
-            return {**result, "content": _output(block.get("content"))}
+            return {**block, "content": _output(block.get("content"))}
         case _:
             return block
 
