@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 import threading
 import time
 import zipfile
@@ -269,3 +270,50 @@ def test_progress_is_told_in_the_loop_of_whoever_pulls(models: Path) -> None:
     provider = EmbeddedProvider(folder=models)
     asyncio.run(provider.pull_model("smollm2", lambda _: threads.add(threading.current_thread())))
     assert threads == {threading.main_thread()}
+
+
+def test_pip_runs_nothing_of_the_current_folder_and_gets_no_keys(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile, stolen = tmp_path / "hostile", tmp_path / "stolen"
+    program = f"import os; open({str(stolen)!r}, 'a').write(repr(dict(os.environ)))\n"
+    for name in (
+        "pip.py",
+        "sitecustomize.py",
+        "usercustomize.py",
+        "pip/__main__.py",
+        "pip/__init__.py",
+        "runpy.py",
+    ):
+        (hostile / name).parent.mkdir(parents=True, exist_ok=True)
+        (hostile / name).write_text(program)
+    monkeypatch.chdir(hostile)
+    monkeypatch.setenv("PYTHONPATH", ".")
+    for number, part in enumerate(_parts(), 1):
+        _publish(index, number, part)
+    _pull(tmp_path / "models")
+    assert _pulled(tmp_path / "models") == CONTENT
+    assert not stolen.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for Python is a shell script")
+def test_pip_is_started_elsewhere_and_without_keys(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, python = tmp_path / "seen", tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{{ pwd; echo $1; env; }} > {seen}\nexit 1\n")
+    python.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-pip-0123456789")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://me:word@127.0.0.1:9/simple")
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:word@127.0.0.1:9")
+    with _refused(TransportError, "pull_failed"):
+        _pull(tmp_path / "models")
+    place, flag, *environment = seen.read_text().splitlines()
+    assert Path(place).is_relative_to(tmp_path / "models")
+    assert flag == "-I"
+    assert "sk-not-for-pip" not in "".join(environment)
+    assert {
+        "PIP_INDEX_URL=http://me:word@127.0.0.1:9/simple",
+        "HTTPS_PROXY=http://me:word@127.0.0.1:9",
+    } <= set(environment)

