@@ -135,6 +135,42 @@ def test_what_a_strangers_project_must_not_set_needs_trust(segue: Here, home: Ho
     assert segue("config", "show").code == Exit.CONFIG, "trust was given to the file as it was"
 
 
+@pytest.mark.parametrize(
+    "name", ["openai", "OpenAI", "openai/gpt-5.2", "openai:gpt-5.2", "mine", "mine/any", "x/y"]
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[aliases]\n"NAME" = "groq/other"\nfast = "groq/one"\n',
+        '[profiles."NAME"]\nmembers = ["groq/other"]\n',
+    ],
+)
+def test_a_strangers_project_takes_no_name_of_a_provider_or_model(
+    segue: Here, home: Home, name: str, text: str
+) -> None:
+    home.configure('[providers.mine]\nbase_url = "http://127.0.0.1:9"\ndialect = "openai_chat"\n')
+    home.configure_project(text.replace("NAME", name))
+    config = load_settings().config
+    assert name not in {**config.aliases, **config.profiles}
+    assert list(config.aliases) == (["fast"] if "fast" in text else []), "other names stay"
+    for command in ("show", "check"):
+        told = segue("config", command)
+        assert told.code == Exit.OK, told.err
+        assert "is ignored" in told.err
+        assert name in told.err
+        assert "segue.toml:" in told.err
+    segue("trust")
+    config = load_settings().config
+    assert name in {**config.aliases, **config.profiles}
+    assert load_settings().ignored == ()
+
+
+def test_the_user_may_give_any_name(home: Home, segue: Here) -> None:
+    home.configure('[aliases]\n"openai/gpt-5.2" = "groq/other"\n')
+    assert load_settings().config.aliases == {"openai/gpt-5.2": "groq/other"}
+    assert load_settings().ignored == ()
+
+
 def test_what_a_project_may_always_set_needs_none(segue: Here, home: Home) -> None:
     home.configure_project('model = "a/b"\n[ui]\nmarkdown = false\n[providers.openai]\nmodel = "x"\n')
     assert load_settings().config.model == "a/b"

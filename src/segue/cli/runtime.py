@@ -16,7 +16,7 @@ from segue.chat.compaction.trigger import CompactionSettings
 from segue.cli.arguments import has_prompt
 from segue.cli.commands.sessions import find_session
 from segue.cli.display.status_lines import switch_line
-from segue.cli.instructions import system_prompt
+from segue.cli.instructions import find_instructions, system_prompt
 from segue.cli.mcp_file import open_servers, untrusted_mcp_file
 from segue.cli.model_discovery import DiscoveredModel, default_model_of, discover_model
 from segue.cli.tool_loader import is_function, load_tools
@@ -54,8 +54,8 @@ class Runtime:
     def __init__(
         self, arguments: argparse.Namespace, *, response_schema: dict[str, object] | None = None
     ) -> None:
-        config = load_settings(sets=arguments.sets, bare=arguments.bare).config
-        self.config = config
+        settings = load_settings(sets=arguments.sets, bare=arguments.bare)
+        config = self.config = settings.config
         self.directory = Path.cwd()
         self.workspace = (
             Path(config.tools.workspace).expanduser() if config.tools.workspace else self.directory
@@ -71,10 +71,15 @@ class Runtime:
         self.options = Options(effort=arguments.effort or config.effort, response_schema=response_schema)
         self.budget = Budget(max_turns=arguments.max_turns or config.limits.max_turns)
         self._arguments = arguments
+        instructions = find_instructions(
+            self.directory,
+            () if arguments.bare else config.ui.instructions,
+            named_by_project=settings.is_of_project(("ui", "instructions")),
+        )
+        self._about_project = [*settings.ignored, *instructions.lines()]
         self._system = system_prompt(
             config.system if arguments.system is None else arguments.system,
-            directory=self.directory,
-            names=() if arguments.bare else config.ui.instructions,
+            instructions,
             append=arguments.append_system,
         )
 
@@ -158,7 +163,8 @@ class Runtime:
         model, discovered = await self.first_model(session)
         # A repository may have .mcp.json for other programs: a one-shot without tools does not mention it.
         untrusted = self._untrusted() if self.tools or not has_prompt(self._arguments) else []
-        for line in [*([str(discovered)] if discovered else []), *untrusted, *await self._open_tools()]:
+        found = [str(discovered)] if discovered else []
+        for line in [*found, *self._about_project, *untrusted, *await self._open_tools()]:
             report(line)
         if session is not None and self._arguments.fork:
             session = await self._forked(session)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from segue.config.paths import project_file, user_file
 from segue.config.schema import Config
 from segue.config.toml_lines import line_of, lines_of
-from segue.config.trust import guarded_paths, is_trusted
+from segue.config.trust import guarded_paths, is_trusted, shadowing_names
 from segue.config.validation import ConfigFault, config_faults, suggestion
 from segue.errors import UsageError
 
@@ -56,6 +56,12 @@ class Settings(Struct, frozen=True):
     config: Config
     layers: tuple[Layer, ...]
     """The one that holds over the others comes last."""
+    ignored: tuple[str, ...] = ()
+    """What a project that is not trusted has set in vain, one line each."""
+
+    def is_of_project(self, path: Path) -> bool:
+        """Whether the value that holds was set by the project."""
+        return next((layer.project for layer in reversed(self.layers) if has(layer.table, path)), False)
 
     def origin(self, path: Path) -> str:
         """Where a value comes from; `default` if nobody set it."""
@@ -83,10 +89,19 @@ def load_settings(
     faults = [f"{layer.place(fault.path)}: {fault}" for layer in layers for fault in _layer_faults(layer)]
     if faults:
         raise config_error(faults)
+    shadows = {layer.name: _shadows(layer, layers) for layer in layers if _is_strange(layer)}
+    ignored = tuple(
+        f"{layer.place(path)}: {'.'.join(path)} would replace the name of a provider or model, so it is ignored. "
+        "To use it: segue trust"
+        for layer in layers
+        for path in shadows.get(layer.name, ())
+    )
+    layers = tuple(_without(layer, shadows.get(layer.name, ())) for layer in layers)
     merged: dict[str, Any] = {}
     for layer in layers:
         merged = merge(merged, layer.table)
-    settings = Settings(msgspec.convert(merged, Config), tuple(layer for layer in layers if layer.table))
+    held = tuple(layer for layer in layers if layer.table)
+    settings = Settings(msgspec.convert(merged, Config), held, ignored)
     if faults := list(_provider_faults(settings)):
         raise config_error(faults)
     return settings
@@ -125,13 +140,36 @@ def has(table: Mapping[str, Any], path: Path) -> bool:
 
 def _layer_faults(layer: Layer) -> Iterator[ConfigFault]:
     yield from config_faults(layer.table)
-    if layer.project and (guarded := guarded_paths(layer.table)) and not is_trusted(File(layer.file)):
-        for path in guarded:
+    if _is_strange(layer):
+        for path in guarded_paths(layer.table):
             yield ConfigFault(
                 path,
                 f"{'.'.join(path)} can run programs or send keys elsewhere, so a project must be trusted to set it.",
                 "Read the file, then: segue trust",
             )
+
+
+def _is_strange(layer: Layer) -> bool:
+    return layer.project and not is_trusted(File(layer.file))
+
+
+def _shadows(layer: Layer, layers: Sequence[Layer]) -> list[tuple[str, str]]:
+    if not (layer.table.get("aliases") or layer.table.get("profiles")):
+        return []
+    from segue.providers.addresses import addresses  # noqa: PLC0415 - only for projects with names of their own
+
+    own = {name for other in layers for name in other.table.get("providers", ())}
+    return shadowing_names(layer.table, own | addresses().providers.keys())
+
+
+def _without(layer: Layer, dropped: Sequence[tuple[str, str]]) -> Layer:
+    kept = {
+        section: {
+            name: value for name, value in layer.table[section].items() if (section, name) not in dropped
+        }
+        for section, _ in dropped
+    }
+    return msgspec.structs.replace(layer, table={**layer.table, **kept})
 
 
 def _provider_faults(settings: Settings) -> Iterator[str]:

@@ -13,6 +13,7 @@ from segue.config.paths import PROJECT_FILES, project_directories, trust_file
 from segue.private_files import write_private
 
 if TYPE_CHECKING:
+    from collections.abc import Set
     from pathlib import Path
 
 SettingPath: TypeAlias = tuple[str, ...]
@@ -75,3 +76,13 @@ def guarded_paths(table: dict[str, Any]) -> list[SettingPath]:
         if key not in HARMLESS
     ]
     return [*sections, *settings]
+
+
+def shadowing_names(table: dict[str, Any], providers: Set[str]) -> list[tuple[str, str]]:
+    """Aliases and profiles that would answer to the name of a provider, or to provider/model of any."""
+    return [
+        (section, name)
+        for section in ("aliases", "profiles")
+        for name in table.get(section, ())
+        if "/" in name or ":" in name or name.strip().lower() in providers
+    ]

@@ -66,6 +66,8 @@ def _show(arguments: argparse.Namespace) -> int:
     from segue.redaction import redact_settings  # noqa: PLC0415
 
     settings = load_settings(sets=arguments.sets)
+    for line in settings.ignored:
+        print_status(line)
     shown = {key: redact_settings(key, value) for key, value in _table(settings).items()}
     if arguments.json:
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")
@@ -85,6 +87,8 @@ def _check(arguments: argparse.Namespace) -> int:
     from segue.config.model_names import reference_faults  # noqa: PLC0415
 
     settings = load_settings(sets=arguments.sets)
+    for line in settings.ignored:
+        print_status(line)
     if faults := reference_faults(settings):
         raise config_error(faults)
     read = ", ".join(layer.name for layer in settings.layers) or "the defaults"
