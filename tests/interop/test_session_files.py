@@ -194,6 +194,10 @@ def test_a_claude_code_session_whose_parents_form_a_ring_is_read() -> None:
     assert [message.text for message in read_file(data)[0].messages] == ["One.", "Two."]
 
 
+def test_lines_that_were_written_twice_are_read_once() -> None:
+    assert read_file(claude_code() + claude_code())[0].messages == read_file(claude_code())[0].messages
+
+
 def test_a_parent_that_is_not_in_the_file_is_the_line_before() -> None:
     data = lines(
         claude_line("user", "u1", "cut off", content="One."),
@@ -204,9 +208,10 @@ def test_a_parent_that_is_not_in_the_file_is_the_line_before() -> None:
 
 def test_a_qwen_code_session_is_read_as_such() -> None:
     source, places = read_file(qwen_code())
-    assert (source.form, source.dialect) == ("Qwen Code session", "gemini")
+    assert (source.form, source.dialect) == ("Qwen Code session", "openai_chat")
     assert speakers(source) == ["user", "model", "tool", "model"]
     assert source.messages[0].text == "Which port?"
+    assert outputs(source) == ["port 1"]
     assert places == (2, 4, 5, 6)
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from segue.interop.convert import Converted
 
-DESCRIPTION = """Reads a request body, a bare list of messages, or a segue conversation, and writes the complete
-request body for the target to stdout. Repairs are reported on stderr."""
+DESCRIPTION = """Reads a request body, a bare list of messages, a segue conversation, or a session file of a program
+that segue doctor knows, and writes the complete request body for the target to stdout. Repairs are reported on stderr."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -130,7 +130,7 @@ def _lines_of(finding: Finding, paint: Colours) -> list[str]:
     ids = f" ({', '.join(finding.call_ids)})" if finding.call_ids else ""
     place = printable(f"{finding.place}: {finding.what}{ids}")
     code = finding.code if finding.level == "error" else "note"
-    lines = [f"  {paint(colour, code.ljust(8))}{place}"]
+    lines = [f"  {paint(colour, code.ljust(7))} {place}"]
     if finding.provider_error:
         lines.append(_wrapped(f"{finding.status} {finding.provider_error}"))
     lines.append(_wrapped(f"fix: {finding.fix}{' (the target sees less)' if finding.lossy else ''}"))

@@ -18,7 +18,7 @@ _SPEAKERS = frozenset({"user", "assistant"})
 
 
 def read_claude_code(rows: list[Row]) -> SessionFile | None:
-    main = [(number, row) for number, row in rows if not row.get("isSidechain")]
+    main = _once([(number, row) for number, row in rows if not row.get("isSidechain")])
     spoken = [row for row in main if _is_message(row[1])]
     if not any(_is_claude_code(row) for _, row in rows):
         return None
@@ -77,6 +77,18 @@ def _sent(main: list[Row], leaf: Row) -> list[Row]:
         )
     ]
     return [row for row in kept if not row[1].get("isApiErrorMessage")]
+
+
+def _once(rows: list[Row]) -> list[Row]:
+    """The rows without those that were written again when a session was resumed."""
+    seen: set[str] = set()
+    kept: list[Row] = []
+    for number, row in rows:
+        uuid = text_of(row.get("uuid"))
+        if not uuid or uuid not in seen:
+            kept.append((number, row))
+        seen.add(uuid)
+    return kept
 
 
 def _linked(main: list[Row]) -> list[Row]:

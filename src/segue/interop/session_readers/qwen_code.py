@@ -1,4 +1,4 @@
-"""Qwen Code: a tree of lines like Claude Code's, whose messages hold the parts of Gemini's wire."""
+"""Qwen Code: a tree of lines like Claude Code's. It keeps Gemini's parts, and sends them over the Chat wire."""
 
 from __future__ import annotations
 
@@ -7,36 +7,84 @@ from typing import Any
 from segue.interop.session_readers.session_file import (
     Row,
     SessionFile,
+    chat_call,
     current_branch,
     fields,
+    json_text,
     objects,
     text_of,
 )
 
-_ROLES = {"user": "user", "assistant": "model", "tool_result": "user"}
+_SPEAKERS = frozenset({"user", "assistant", "tool_result"})
 
 
 def read_qwen_code(rows: list[Row]) -> SessionFile | None:
     spoken = [row for row in rows if _is_message(row[1])]
     if not spoken:
         return None
-    contents: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     lines: list[int] = []
-    branch = current_branch(rows, spoken[-1], id_key="uuid", parent_key="parentUuid")
-    for number, row in branch:
-        if row.get("subtype") == "chat_compression":
-            contents = objects(fields(row.get("systemPayload")).get("compressedHistory"))
-            lines = [number] * len(contents)
+    body: dict[str, Any] = {}
+    for number, row in current_branch(rows, spoken[-1], id_key="uuid", parent_key="parentUuid"):
+        if row.get("subtype") == "chat_compression":  # it takes the place of everything before
+            history = objects(fields(row.get("systemPayload")).get("compressedHistory"))
+            messages = [message for content in history for message in _messages(content)]
+            lines = [number] * len(messages)
         elif _is_message(row):
-            parts = objects(row["message"]["parts"])
-            contents.append({"role": _ROLES[row["type"]], "parts": parts})
-            lines.append(number)
-    return SessionFile("Qwen Code session", "gemini", {"contents": contents}, tuple(lines))
+            body |= {"model": model} if (model := text_of(row.get("model"))) else {}
+            added = _messages(row["message"])
+            messages += added
+            lines += [number] * len(added)
+    return SessionFile("Qwen Code session", "openai_chat", {**body, "messages": messages}, tuple(lines))
 
 
 def _is_message(row: dict[str, Any]) -> bool:
     return (
-        text_of(row.get("type")) in _ROLES
+        text_of(row.get("type")) in _SPEAKERS
         and "sessionId" in row
         and isinstance(fields(row.get("message")).get("parts"), list)
     )
+
+
+def _messages(content: dict[str, Any]) -> list[dict[str, Any]]:
+    parts = objects(content.get("parts"))
+    if content.get("role") == "model":
+        return _reply(parts)
+    results = [_result(fields(part["functionResponse"])) for part in parts if "functionResponse" in part]
+    prompt = [block for part in parts for block in _prompt(part)]
+    match prompt:
+        case []:
+            return results
+        case [{"type": "text", "text": text}]:
+            return [*results, {"role": "user", "content": text}]
+        case _:
+            return [*results, {"role": "user", "content": prompt}]
+
+
+def _prompt(part: dict[str, Any]) -> list[dict[str, Any]]:
+    text, media = text_of(part.get("text")), fields(part.get("inlineData"))
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+    if media:
+        url = f"data:{text_of(media.get('mimeType'))};base64,{text_of(media.get('data'))}"
+        blocks.append({"type": "image_url", "image_url": {"url": url}})
+    return blocks
+
+
+def _reply(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    text = "".join(text_of(part.get("text")) for part in parts if not part.get("thought"))
+    thought = "".join(text_of(part.get("text")) for part in parts if part.get("thought"))
+    calls = [
+        chat_call(call.get("id"), call.get("name"), call.get("args"))
+        for part in parts
+        if (call := fields(part.get("functionCall")))
+    ]
+    if not text and not calls:
+        return []
+    reply = {"role": "assistant", "content": text or None, "tool_calls": calls, "reasoning_content": thought}
+    return [{name: value for name, value in reply.items() if value or name == "content"}]
+
+
+def _result(response: dict[str, Any]) -> dict[str, Any]:
+    given = fields(response.get("response"))
+    output = given.get("output", given.get("error", given))
+    return {"role": "tool", "tool_call_id": text_of(response.get("id")), "content": json_text(output)}
