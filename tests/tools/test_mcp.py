@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -25,6 +26,7 @@ from segue.tools.mcp.servers import McpServers, mcp_tool_name
 from tools.tool_runs import perform
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
+HOSTILE = str(Path(__file__).with_name("hostile_mcp_server.py"))
 PAGED = str(Path(__file__).with_name("paged_mcp_server.py"))
 pytestmark = pytest.mark.timeout(60)
 
@@ -230,6 +232,58 @@ def test_what_is_broken_is_told_and_takes_nobody_else_down(tmp_path: Path) -> No
         story,
         tmp_path,
     )
+
+
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [
+        ("twins", 'two tools with the name "a"'),
+        ("shapes", "something that the protocol does not know"),
+        ("nothing", "something that the protocol does not know"),
+        ("surrogates", "did not answer within 2 seconds"),
+        ("bytes", "codec can't decode"),
+        ("flood", "did not answer within 2 seconds"),
+    ],
+)
+def test_a_hostile_server_costs_only_itself(mode: str, why: str, capfd: pytest.CaptureFixture[str]) -> None:
+    async def story(tools: dict[str, Tool], servers: McpServers) -> None:
+        assert {name.split("__")[1] for name in tools} == {"good"}
+        assert set(servers.problems) == {"bad"}
+        problem = str(servers.problems["bad"])
+        assert why in problem
+        assert len(problem.splitlines()) == 1
+        assert (await perform(tools["mcp__good__one"], {})).error is not None
+
+    with_tools({"bad": child(HOSTILE, mode, startup_timeout_sec=2), "good": child(PAGED, "pages")}, story)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("mode", ["words", "json", "deep", "surrogate", "number", "long", "again"])
+def test_junk_between_messages_is_passed_over(mode: str, capfd: pytest.CaptureFixture[str]) -> None:
+    async def story(tools: dict[str, Tool], servers: McpServers) -> None:
+        assert servers.problems == {}
+        assert list(tools) == ["mcp__s__a"]
+        assert (await perform(tools["mcp__s__a"], {})).value == "fine"
+        assert len(await servers.tools()) == 1
+
+    with_tools({"s": child(HOSTILE, mode)}, story)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_question_of_a_server_is_declined() -> None:
+    async def story(tools: dict[str, Tool], _servers: McpServers) -> None:
+        assert json.loads((await perform(tools["mcp__s__a"], {})).value) == {"action": "decline"}
+
+    with_tools({"s": child(HOSTILE, "asks")}, story)
+
+
+def test_two_servers_whose_tools_get_one_name_do_not_cost_the_first() -> None:
+    async def story(tools: dict[str, Tool], servers: McpServers) -> None:
+        assert list(tools) == ["mcp__x__a__a"]
+        assert list(servers.offers) == ["x__a"]
+        assert "another name" in str(servers.problems["x"])
+
+    with_tools({"x__a": child(HOSTILE, "words"), "x": child(HOSTILE, "prefixed")}, story)
 
 
 def test_servers_may_be_closed_while_they_are_connected_to() -> None:

@@ -191,6 +191,18 @@ def test_a_server_that_does_not_start_is_told_and_the_answer_comes_all_the_same(
     assert "MCP server broken" in told.err
 
 
+@pytest.mark.parametrize(("mode", "lines"), [("twins", 1), ("shapes", 1), ("words", 0), ("json", 0)])
+def test_a_hostile_server_costs_one_line_and_not_the_answer(cloud: Cloud, mode: str, lines: int) -> None:
+    server = Path(__file__).parents[2] / "tools" / "hostile_mcp_server.py"
+    arguments = json.dumps([str(server), mode])
+    cloud.home.configure(f"[mcp.servers.bad]\ncommand = {json.dumps(sys.executable)}\nargs = {arguments}\n")
+    cloud.reply("Good day.")
+    told = cloud.home.run("hi")
+    assert (told.code, told.out) == (Exit.OK, "Good day.\n"), told.err
+    assert "Traceback" not in told.err
+    assert len([line for line in told.err.splitlines() if "MCP server" in line]) == lines
+
+
 def test_the_status_line_says_what_is_known_and_no_more() -> None:
     usage = Usage(input_tokens=4200, output_tokens=310, cached_tokens=3900)
     line = summary_line("openai/gpt-5", usage, cost=0.021, repairs=2)

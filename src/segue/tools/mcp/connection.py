@@ -8,6 +8,7 @@ that was lost is made anew for the next call; a call that was under way is never
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 CLOSE_SECONDS: Final = 10.0
 MAX_PAGES: Final = 100
+MAX_WHY: Final = 300
 _TIMED_OUT: Final = -32001
 # The SDK has no codes of its own for these: servers use the same ones for whatever they like.
 _LOST: Final = ("Connection closed", "SSE stream")
@@ -76,9 +78,20 @@ class Connection:
                 if not cursor or cursor in cursors:
                     break
                 cursors.add(cursor)
+        except TimeoutError as error:
+            late = f"it did not answer within {self.server.start_seconds:g} seconds"
+            raise self._failed("did not list its tools", late, opened) from error
         except Exception as error:
             raise self._failed("did not list its tools", _why(error), opened) from error
-        return found
+        return self._distinct(found, opened)
+
+    def _distinct(self, found: list[ListedTool], opened: _OpenConnection) -> list[ListedTool]:
+        """A tool that is listed twice counts once; nobody knows which of two different ones a call would run."""
+        tools: dict[str, ListedTool] = {}
+        for tool in found:
+            if tools.setdefault(tool.name, tool) != tool:
+                raise self._failed("cannot be used", f'it has two tools with the name "{tool.name}"', opened)
+        return list(tools.values())
 
     async def call(self, name: str, arguments: dict[str, Any], context: Context) -> Output:
         """Call a tool. A refusal of the server is an error result; a lost connection is raised."""
@@ -157,7 +170,7 @@ class Connection:
         try:
             async with AsyncExitStack() as stack:
                 transport = await self._transport(opened, stack)
-                client = Client(_Watched(transport, opened.over.set))
+                client = Client(_Watched(transport, opened.over.set), elicitation_callback=_decline)
                 await stack.enter_async_context(client)
                 opened.client.set_result(client)
                 await opened.over.wait()
@@ -231,8 +244,18 @@ class _WatchedStream:
         return getattr(self._stream, name)
 
 
+async def _decline(context: object, params: object) -> Any:  # noqa: ARG001 - the same for every question
+    """A server's question to the user: it might be for a password, and the user might take it for ours."""
+    from mcp_types import ElicitResult  # noqa: PLC0415 - heavy, and loaded by now
+
+    return ElicitResult(action="decline")
+
+
 async def _import_sdk() -> None:
     """Importing takes seconds, which the loop should not have to wait for."""
+    # Without any handler Python prints the SDK's complaint about each line that is no message, with the line.
+    if not (log := logging.getLogger("mcp")).handlers:
+        log.addHandler(logging.NullHandler())
     try:
         await in_thread(lambda: __import__("mcp"))
     except ImportError as error:
@@ -282,13 +305,13 @@ def _call_error(error: Exception, seconds: float) -> str:
         return f"The tool did not answer within {seconds:g} seconds and was cancelled."
     if str(error) == _REFUSED:
         return "The server refused the request. The next call makes a new connection to it."
-    if type(error).__name__ == "ValidationError":
-        return "The server answered with something that the protocol does not know."
     return _why(error)
 
 
 def _why(error: BaseException) -> str:
-    """The first real cause in a nest of exception groups."""
+    """The first real cause in a nest of exception groups, in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return str(error).rstrip(".") or type(error).__name__
+    if type(error).__name__ == "ValidationError":
+        return "the server answered with something that the protocol does not know"
+    return " ".join(str(error).split())[:MAX_WHY].rstrip(".") or type(error).__name__

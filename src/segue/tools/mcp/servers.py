@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from msgspec import structs
 
 from segue.conversation.tools import ToolSpec
-from segue.errors import SegueError
+from segue.errors import SegueError, UsageError
 from segue.tools.builtin.output_limit import OutputLimit
 from segue.tools.definition import Tool
 from segue.tools.mcp.config import ServerConfig, read_servers
@@ -61,7 +61,7 @@ class McpServers:
         async with self._listing:
             if self._tools is None:
                 found = await asyncio.gather(*(self._listed(connection) for connection in self._connections))
-                self._tools = tuple(tool for tools in found for tool in tools)
+                self._tools = self._distinct(found)
             return self._tools
 
     async def __aenter__(self) -> Self:
@@ -88,6 +88,22 @@ class McpServers:
         self.problems.pop(name, None)
         self.offers[name] = len(listed)
         return [self._tool(connection, tool) for tool in listed]
+
+    def _distinct(self, found: list[list[Tool]]) -> tuple[Tool, ...]:
+        """Servers may be called so that their tools get one name: then the first server has it."""
+        tools: dict[str, Tool] = {}
+        for connection, offered in zip(self._connections, found, strict=True):
+            name = connection.server.name
+            if taken := next((tool.name for tool in offered if tool.name in tools), ""):
+                self.offers.pop(name, None)
+                self.problems[name] = UsageError(
+                    f'The MCP server "{name}" cannot be used: another one has a tool with the name {taken}.',
+                    code="mcp_names",
+                    hint="Give the server another name.",
+                )
+            else:
+                tools |= {tool.name: tool for tool in offered}
+        return tuple(tools.values())
 
     def _tool(self, connection: Connection, listed: ListedTool) -> Tool:
         server = connection.server
