@@ -266,6 +266,13 @@ def test_a_pi_session_is_its_newest_branch() -> None:
     assert places == (4, 5, 6, 9, 10)
 
 
+def test_the_id_of_an_item_behind_a_call_id_of_pi_is_dropped() -> None:
+    source, _ = read_file(pi().replace(b"toolu_1", b"call_1|fc_1"))
+    assert [call.native_id for call in source.messages[1].calls] == ["call_1"]
+    assert outputs(source) == ["a.txt"]
+    assert "call_reconstructed" not in {repair.kind for repair in source.adopted()[1]}
+
+
 def test_a_compacted_pi_session_is_the_summary_and_what_it_kept() -> None:
     data = pi() + lines(
         {"type": "compaction", "id": "c1", "parentId": "e7", "summary": "Files.", "firstKeptEntryId": "e6"},

@@ -89,7 +89,7 @@ def _reply(message: dict[str, Any]) -> list[dict[str, Any]]:
             case "thinking":
                 blocks.append(_thinking(block, signed=message.get("api") == _WIRE))
             case "toolCall":
-                call = {"id": text_of(block.get("id")), "name": text_of(block.get("name"))}
+                call = {"id": _call_id(block.get("id")), "name": text_of(block.get("name"))}
                 blocks.append({"type": "tool_use", **call, "input": block.get("arguments") or {}})
     return blocks
 
@@ -101,10 +101,15 @@ def _thinking(block: dict[str, Any], *, signed: bool) -> dict[str, Any]:
     return {"type": "thinking", "thinking": text_of(block.get("thinking")), "signature": signature}
 
 
+def _call_id(value: object) -> str:
+    """A call's id; on the Responses wire, pi writes the item's id behind it."""
+    return text_of(value).partition("|")[0]
+
+
 def _result(message: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "tool_result",
-        "tool_use_id": text_of(message.get("toolCallId")),
+        "tool_use_id": _call_id(message.get("toolCallId")),
         "content": _blocks(message.get("content")),
         "is_error": bool(message.get("isError")),
     }
