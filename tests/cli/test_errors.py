@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TypeAlias, get_args
+from typing import ClassVar, TypeAlias, get_args
 
 import pytest
 
-from cli.cli_runs import Cloud, Here, Result
+from cli.cli_runs import Cloud, Here, Home, Result
 from segue.cli.exit_codes import Exit
 from segue.errors import Remedy
 
@@ -259,3 +261,37 @@ def test_the_documented_exit_codes_are_those_that_exist() -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "cli.md").read_text()
     for code in Exit:
         assert f"| {code.value} |" in page, code
+
+
+class _Elsewhere(BaseHTTPRequestHandler):
+    """Sends everybody on to /moved, and notes who comes."""
+
+    visits: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        self.visits.append(self.path)
+        self.send_response(307)
+        self.send_header("Location", "/moved")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Be silent."""
+
+
+def test_a_redirect_is_reported_once_with_its_target_and_not_followed(segue: Here, home: Home) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Elsewhere) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        home.configure(
+            f'[providers.mine]\nbase_url = "http://127.0.0.1:{server.server_port}/v1"\ndialect = "openai_chat"\n'
+            'api_key = "sk-mine-0123456789"\n'
+        )
+        told = segue("hi", "-m", "mine/any")
+        server.shutdown()
+        thread.join()
+    assert told.code != Exit.OK
+    assert "status 307, a redirect to /moved." in told.err
+    assert "base_url" in told.err
+    assert len(_Elsewhere.visits) == 1, "neither followed nor tried again"
+    assert "/moved" not in _Elsewhere.visits

@@ -109,3 +109,36 @@ def test_every_dialect_redacts_a_key_that_the_provider_repeats(name: str) -> Non
         for body in (f'{{"error": {{"message": "bad key {key}", "code": "{key}"}}}}', f"bad key {key}"):
             error = DIALECTS[name].decode_error(401, {}, body.encode())
             assert key not in f"{error} {error.message} {error.code} {error.body!r} {error.as_dict()}"
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308, 399])
+def test_every_dialect_reports_a_redirect_as_one(name: str, status: int) -> None:
+    messages = ("overloaded, try again in 3s", "rate limit", "maximum context length", "invalid api key", "")
+    codes = ("overloaded_error", "rate_limit_exceeded", "UNAVAILABLE", "server_error")
+    bodies = [f'{{"error": {{"message": "{message}", "type": "{code}", "code": "{code}", "status": "{code}"}}}}'
+        for message in messages for code in codes]  # fmt: skip
+    for body in ("", "<html>302 Found, temporarily overloaded</html>", "{}", "[]", *bodies):
+        error = DIALECTS[name].decode_error(status, {"location": "https://other.example/v1"}, body.encode())
+        assert (type(error), error.code, error.status) == (ProviderError, "redirect", status), body
+        assert f"status {status}, a redirect to https://other.example/v1." in error.message
+        assert "base_url" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("https://me:hunter2@other.example/v1?key=hunter2#hunter2", "https://other.example/v1"),
+        ("//hunter2@other.example/", "//other.example/"),
+        ("/login", "/login"),
+        ("/sk-ant-hunter2-abcdefgh", "/[redacted]"),
+        ("/a\x1b]0;b\x07", "/a]0;b"),
+        ("/" + "x" * 5_000, "/" + "x" * 299),
+        ("", "nowhere"),
+    ],
+)
+def test_a_redirect_shows_where_it_leads_without_secrets(location: str, shown: str) -> None:
+    for dialect in DIALECTS.values():
+        error = dialect.decode_error(302, {"location": location} if location else {}, b"")
+        assert error.message.endswith(f"a redirect to {shown}.")
+        assert "hunter2" not in f"{error} {error.as_dict()}"

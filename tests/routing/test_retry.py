@@ -39,6 +39,7 @@ from segue.routing.retry import RetrySettings, is_timeout, pause_before, recover
         (CredentialsError("no key here"), "other_member"),
         (QuotaError("empty", status=429), "other_member"),
         (ProviderError("unclassified", status=403), "other_member"),
+        (ProviderError("moved", status=307), "other_member"),
         (InvalidRequestError("no such model", status=404), "other_member"),
         (ContentPolicyError("refused", status=400), "other_member"),
         (ContextLengthError("too long", status=400), "larger_member"),

@@ -49,6 +49,9 @@ _BY_STATUS: Mapping[int, type[ProviderError]] = {
     451: ContentPolicyError,
 }
 _REQUEST_IDS = ("request-id", "x-request-id", "x-trace-id", "apim-request-id", "x-groq-request-id", "cf-ray")
+_USER = re.compile(r"//[^/]*@")
+_QUERY = re.compile(r"[?#].*", re.DOTALL)
+_MAX_LOCATION = 300
 _MAX_BODY = 65_536
 """Bytes of a body that an error holds."""
 _WAIT = re.compile(r"try again in ((?:[\d.]{1,12}(?:ms|h|m|s))+)", re.IGNORECASE)
@@ -64,6 +67,8 @@ class FailedResponse(Struct, frozen=True):
     request_id: str = ""
     retry_after: float | None = None
     body: bytes = b""
+    location: str = ""
+    """Where a redirect leads, without what may be secret in it."""
 
     def with_status(self, status: Any) -> FailedResponse:
         """The same with the status that the error itself names, if it is one and the response has none."""
@@ -82,6 +87,8 @@ class FailedResponse(Struct, frozen=True):
         retry_after: float | None = None,
     ) -> ProviderError:
         """The error as we raise it, without secrets. What is given here comes from the body."""
+        if self.status is not None and 300 <= self.status < 400:
+            return self._redirect()
         return kind(
             redact_text(message) or excerpt(self.body, self.status),
             code=redact_text(code) if isinstance(code, str) else "",
@@ -89,6 +96,18 @@ class FailedResponse(Struct, frozen=True):
             status=self.status,
             request_id=request_id if isinstance(request_id, str) and request_id else self.request_id,
             retry_after=retry_after if self.retry_after is None else self.retry_after,
+            body=redacted_body(self.body),
+        )
+
+    def _redirect(self) -> ProviderError:
+        """Whatever the body of a redirect is about, the address is what has to be changed."""
+        return ProviderError(
+            f"The provider answered with status {self.status}, a redirect to {self.location or 'nowhere'}.",
+            code="redirect",
+            hint="Check the base_url of the provider: redirects are not followed, because they would carry the key along.",
+            status=self.status,
+            request_id=self.request_id,
+            retry_after=self.retry_after,
             body=redacted_body(self.body),
         )
 
@@ -103,7 +122,8 @@ def read_response(status: int, headers: Mapping[str, str], body: bytes) -> tuple
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         value = None
-    return FailedResponse(status, request_id(headers), retry_after(headers), body), value
+    location = _address(headers.get("location", ""))
+    return FailedResponse(status, request_id(headers), retry_after(headers), body, location), value
 
 
 def class_of_status(status: int | None) -> type[ProviderError]:
@@ -152,6 +172,12 @@ def wait_in(message: str) -> float | None:
 
 def request_id(headers: Mapping[str, str]) -> str:
     return next((headers[name] for name in _REQUEST_IDS if headers.get(name)), "")
+
+
+def _address(location: str) -> str:
+    """A Location to show: queries and user names hold tokens."""
+    bare = _USER.sub("//", _QUERY.sub("", location))
+    return "".join(sign for sign in redact_text(bare) if sign.isprintable())[:_MAX_LOCATION]
 
 
 def redacted_body(body: bytes) -> bytes:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 Recovery: TypeAlias = Literal["retry", "other_member", "larger_member", "give_up"]
 """Ask the same member again; ask another at once; ask one with a larger window; no request could help."""
 
-_CLOSED = frozenset({401, 402, 403})
-"""Nobody gets in by knocking again."""
+_CLOSED = frozenset({*range(300, 400), 401, 402, 403})
+"""Nobody gets in by knocking again, and a redirect leads to the same place every time."""
 
 
 _Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
