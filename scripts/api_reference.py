@@ -135,7 +135,8 @@ def _entry(namespace: str, name: str) -> list[str]:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             return [*_code(_signature(node)), "", text]
         case _:
-            shown = ast.unparse(node.value) if node.value is not None else ""
+            # Double quotes, as the formatter writes them in documents too.
+            shown = ast.unparse(node.value).replace("'", '"') if node.value is not None else ""
             value = shown if len(shown) <= 2 * WIDTH else "…"
             return [*_code("\n    ".join(textwrap.wrap(f"{name} = {value.strip(chr(34))}", WIDTH))), "", text]
 
