@@ -17,14 +17,13 @@ def test_a_model_that_does_not_reason_takes_no_effort() -> None:
 
 
 @pytest.mark.rule("RESP-51")
-def test_an_unknown_model_is_refused_when_strict() -> None:
+def test_an_unknown_model_is_refused() -> None:
     judge.refuses(
         body(USER, model="gpt-5.2-proo"),
         "RESP-51",
         "The requested model 'gpt-5.2-proo' does not exist.",
         code="model_not_found",
         param="model",
-        strict=True,
     )
 
 
