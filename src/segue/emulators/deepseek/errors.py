@@ -95,7 +95,7 @@ def _wrong_key(key: str) -> str:
     return f"Authentication Fails, Your api key: ****{key[-4:]} is invalid"
 
 
-def not_json() -> Refusal:
+def not_json(body: bytes) -> Refusal:  # noqa: ARG001 — one signature for all providers
     return Refusal(
         rule="DSK-00", message="Failed to parse the request body as JSON: expected value at line 1 column 1"
     )

@@ -4,32 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from segue.emulators.admission import admitted
 from segue.emulators.deepseek import checks, errors, replies
-from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.model_facts import listed
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
-from segue.emulators.openai_chat.routes import model_of
-from segue.emulators.rules import first_enforced
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
 
 
 def chat_completions(request: Request, emulator: Emulator) -> Response:
-    context = emulator.context(request, provider="deepseek")
-    refusal = errors.credentials(request, emulator)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
-    try:
-        body = request.json()
-    except BadJsonError:
-        return errors.refuse(errors.not_json(), context)
-    segments = segments_of(body) if isinstance(body, dict) else []
-    context = emulator.context(request, provider="deepseek", model=model_of(body), segments=segments)
-    refusal = first_enforced(checks.complaints(body, context), context)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
-    emulator.remember("deepseek", context, segments)
+    accepted = admitted(
+        request, emulator, "deepseek", errors, checks.complaints, lambda body, _: segments_of(body)
+    )
+    if isinstance(accepted, Response):
+        return accepted
+    body, context = accepted
+    emulator.remember("deepseek", context, segments_of(body))
     thinking = checks.is_thinking(body, context)
     reply = emulator.reply(prompt_of(body, provider="deepseek", thinking=thinking))
     headers = errors.headers(None, context)

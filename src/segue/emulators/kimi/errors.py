@@ -78,5 +78,5 @@ def credentials(request: Request, emulator: Emulator) -> Refusal | None:
     return None
 
 
-def not_json() -> Refusal:
+def not_json(body: bytes) -> Refusal:  # noqa: ARG001 — one signature for all providers
     return Refusal(rule="KIM-00", message="Invalid request: request body is not valid JSON")

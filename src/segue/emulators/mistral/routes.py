@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from segue.emulators import tokens
-from segue.emulators.context import Context
-from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.admission import Complaints, admitted
+from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.mistral import checks, errors, replies
 from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.openai_chat.embeddings import embedding
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
-from segue.emulators.openai_chat.routes import model_of
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import first_enforced, rule
+from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
+    from segue.emulators.context import Context
     from segue.emulators.emulator import Emulator
     from segue.emulators.model_reply import Prompt
-
-Complaints: TypeAlias = Callable[[object, Context], Iterator[Refusal]]
 
 CREATED = 1_770_933_892
 
@@ -28,22 +24,12 @@ CREATED = 1_770_933_892
 def _accepted(
     request: Request, emulator: Emulator, complaints: Complaints
 ) -> tuple[dict[str, Any], Context] | Response:
-    """The body and its circumstances, or the answer that refuses it."""
-    context = emulator.context(request, provider="mistral")
-    refusal = errors.credentials(request, emulator)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
-    try:
-        body = request.json()
-    except BadJsonError:
-        return errors.refuse(errors.not_json(request.body), context)
-    segments = segments_of(body) if isinstance(body, dict) else []
-    context = emulator.context(request, provider="mistral", model=model_of(body), segments=segments)
-    refusal = first_enforced(complaints(body, context), context)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
-    emulator.remember("mistral", context, segments)
-    return body, context
+    """The body and its circumstances, or the answer that refuses it. An accepted prompt is in the cache."""
+    accepted = admitted(request, emulator, "mistral", errors, complaints, lambda body, _: segments_of(body))
+    if not isinstance(accepted, Response):
+        body, context = accepted
+        emulator.remember("mistral", context, segments_of(body))
+    return accepted
 
 
 def chat_completions(request: Request, emulator: Emulator) -> Response:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from segue.emulators.admission import Complaints, model_of
 from segue.emulators.context import Context
 from segue.emulators.http import BadJsonError, Request, Response
 from segue.emulators.ollama import gojson, window
 from segue.emulators.ollama.management import store_of
-from segue.emulators.openai_chat.routes import model_of
 from segue.emulators.refusal import Refusal
 from segue.emulators.rules import first_enforced
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
 
-Complaints: TypeAlias = Callable[[object, Context], Iterator[Refusal]]
 Refuse: TypeAlias = Callable[[Refusal, Context], Response]
 
 _UNITS: Mapping[str, float] = {

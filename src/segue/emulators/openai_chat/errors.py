@@ -130,5 +130,5 @@ def _wrong_key(key: str) -> str:
 
 
 @rule("OAI-00", "H")
-def not_json() -> Refusal:
+def not_json(body: bytes) -> Refusal:  # noqa: ARG001 — one signature for all providers
     return Refusal(rule="OAI-00", message=NOT_JSON)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.admission import admitted
+from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.openai_chat import checks, embeddings, errors, replies
 from segue.emulators.openai_chat.profile import OPENAI, Profile
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
 from segue.emulators.refusal import Refusal
-from segue.emulators.rules import first_enforced, rule
+from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
@@ -26,20 +26,18 @@ def chat_completions(request: Request, emulator: Emulator) -> Response:
 def answer(request: Request, emulator: Emulator, profile: Profile) -> Response:
     """One chat completion of any server that `profile` describes."""
     provider = profile.provider
-    context = emulator.context(request, provider=provider)
-    refusal = errors.credentials(request, emulator)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
-    try:
-        body = request.json()
-    except BadJsonError:
-        return errors.refuse(errors.not_json(), context)
-    segments = segments_of(body) if isinstance(body, dict) else []
-    context = emulator.context(request, provider=provider, model=model_of(body), segments=segments)
-    refusal = first_enforced(checks.complaints(body, context, profile), context)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
-    emulator.remember(provider, context, segments)
+    accepted = admitted(
+        request,
+        emulator,
+        provider,
+        errors,
+        lambda body, context: checks.complaints(body, context, profile),
+        lambda body, _: segments_of(body),
+    )
+    if isinstance(accepted, Response):
+        return accepted
+    body, context = accepted
+    emulator.remember(provider, context, segments_of(body))
     thinking = bool(context.facts.get("reasoning")) and body.get("reasoning_effort") != "none"
     reply = emulator.reply(prompt_of(body, provider=provider, thinking=thinking))
     headers = errors.headers(None, context)
@@ -47,11 +45,6 @@ def answer(request: Request, emulator: Emulator, profile: Profile) -> Response:
         portions = replies.stream(reply, body, context, profile)
         return stream_response(portions, headers=headers, delay=reply.delay)
     return json_response(replies.whole(reply, body, context, profile), headers=headers)
-
-
-def model_of(body: object) -> str:
-    model = body.get("model") if isinstance(body, Mapping) else None
-    return model if isinstance(model, str) else ""
 
 
 def _model(name: str) -> dict[str, Any]:
@@ -87,18 +80,10 @@ def show_model(request: Request, emulator: Emulator) -> Response:
 
 @rule("OAI-07", "H")
 def embed(request: Request, emulator: Emulator) -> Response:
-    context = emulator.context(request, provider="openai")
-    refusal = errors.credentials(request, emulator)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
-    try:
-        body = request.json()
-    except BadJsonError:
-        return errors.refuse(errors.not_json(), context)
-    context = emulator.context(request, provider="openai", model=model_of(body))
-    refusal = first_enforced(embeddings.complaints(body, context), context)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
+    accepted = admitted(request, emulator, "openai", errors, embeddings.complaints)
+    if isinstance(accepted, Response):
+        return accepted
+    body, context = accepted
     return json_response(embeddings.whole(body, context), headers=errors.headers(None, context))
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.admission import admitted
+from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.model_reply import Reply
-from segue.emulators.openai_chat.routes import model_of
 from segue.emulators.openai_responses import checks, compaction, errors, replies
 from segue.emulators.openai_responses.chain import stored_chain
 from segue.emulators.openai_responses.items import items_in, type_of
 from segue.emulators.openai_responses.prompt import prompt_of, segments_of
 from segue.emulators.refusal import Refusal
-from segue.emulators.rules import first_enforced, rule
+from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,20 +26,7 @@ def _judged(request: Request, emulator: Emulator) -> tuple[Any, Context] | Respo
     memory = emulator.memory("openai")
     memory.setdefault("responses", {})
     memory.setdefault("items", {})
-    context = emulator.context(request, provider="openai")
-    refusal = errors.credentials(request, emulator)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
-    try:
-        body = request.json()
-    except BadJsonError:
-        return errors.refuse(errors.not_json(), context)
-    segments = _segments(body, context) if isinstance(body, dict) else []
-    context = emulator.context(request, provider="openai", model=model_of(body), segments=segments)
-    refusal = first_enforced(checks.complaints(body, context), context)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
-    return body, context
+    return admitted(request, emulator, "openai", errors, checks.complaints, _segments)
 
 
 def _segments(body: Mapping[str, Any], context: Context) -> list[object]:
