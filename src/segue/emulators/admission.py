@@ -39,8 +39,13 @@ def admitted(
     errors: ErrorWords,
     complaints: Complaints,
     segments: Segments | None = None,
+    *,
+    remember: bool = True,
 ) -> tuple[dict[str, Any], Context] | Response:
-    """The body and its circumstances, or the answer that refuses it. `segments`: the prompt, for cache accounting."""
+    """The body and its circumstances, or the answer that refuses it.
+
+    `segments`: the prompt, for cache accounting. `remember`: whether an accepted prompt is put into the cache.
+    """
     context = emulator.context(request, provider=provider)
     refusal = errors.credentials(request, emulator)
     if refusal is not None:
@@ -52,4 +57,8 @@ def admitted(
     prompt = segments(body, context) if segments is not None and isinstance(body, dict) else []
     context = emulator.context(request, provider=provider, model=model_of(body), segments=prompt)
     refusal = first_enforced(complaints(body, context), context)
-    return errors.refuse(refusal, context) if refusal is not None else (body, context)
+    if refusal is not None:
+        return errors.refuse(refusal, context)
+    if segments is not None and remember:
+        emulator.remember(provider, context, prompt)
+    return body, context

@@ -21,7 +21,6 @@ def chat_completions(request: Request, emulator: Emulator) -> Response:
     if isinstance(accepted, Response):
         return accepted
     body, context = accepted
-    emulator.remember("deepseek", context, segments_of(body))
     thinking = checks.is_thinking(body, context)
     reply = emulator.reply(prompt_of(body, provider="deepseek", thinking=thinking))
     headers = errors.headers(None, context)

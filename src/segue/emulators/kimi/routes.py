@@ -21,12 +21,7 @@ CREATED = 1_770_933_892
 def _accepted(
     request: Request, emulator: Emulator, complaints: Complaints
 ) -> tuple[dict[str, Any], Context] | Response:
-    """The body and its circumstances, or the answer that refuses it. An accepted prompt is in the cache."""
-    accepted = admitted(request, emulator, "kimi", errors, complaints, lambda body, _: segments_of(body))
-    if not isinstance(accepted, Response):
-        body, context = accepted
-        emulator.remember("kimi", context, segments_of(body))
-    return accepted
+    return admitted(request, emulator, "kimi", errors, complaints, lambda body, _: segments_of(body))
 
 
 def chat_completions(request: Request, emulator: Emulator) -> Response:

@@ -37,7 +37,6 @@ def answer(request: Request, emulator: Emulator, profile: Profile) -> Response:
     if isinstance(accepted, Response):
         return accepted
     body, context = accepted
-    emulator.remember(provider, context, segments_of(body))
     thinking = bool(context.facts.get("reasoning")) and body.get("reasoning_effort") != "none"
     reply = emulator.reply(prompt_of(body, provider=provider, thinking=thinking))
     headers = errors.headers(None, context)

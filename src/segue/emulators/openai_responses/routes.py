@@ -26,7 +26,7 @@ def _judged(request: Request, emulator: Emulator) -> tuple[Any, Context] | Respo
     memory = emulator.memory("openai")
     memory.setdefault("responses", {})
     memory.setdefault("items", {})
-    return admitted(request, emulator, "openai", errors, checks.complaints, _segments)
+    return admitted(request, emulator, "openai", errors, checks.complaints, _segments, remember=False)
 
 
 def _segments(body: Mapping[str, Any], context: Context) -> list[object]:
