@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from copy import copy
+from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -237,6 +238,27 @@ class JournalError(SegueError):
 
     remedy: ClassVar[Remedy] = "report"
     default_code = "journal"
+
+
+_CLOSED = frozenset({*range(300, 400), 401, 402, 403})
+"""Nobody gets in by knocking again, and a redirect leads to the same place every time."""
+
+
+def is_transient(error: SegueError) -> bool:
+    """Whether the same request may succeed later."""
+    return error.remedy in ("wait", "go_elsewhere") and status_of(error) not in _CLOSED
+
+
+def status_of(error: SegueError) -> int | None:
+    """The HTTP status of the provider's answer; None if there was none."""
+    status = getattr(error, "status", None)
+    return status if isinstance(status, int) else None
+
+
+def retry_after_of(error: SegueError) -> float | None:
+    """What the provider asked for, if that is a time at all."""
+    asked = getattr(error, "retry_after", None)
+    return max(0.0, asked) if isinstance(asked, (int, float)) and isfinite(asked) else None
 
 
 E = TypeVar("E", bound=SegueError)

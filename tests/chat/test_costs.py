@@ -172,6 +172,29 @@ def test_a_summary_that_is_cancelled_is_counted_and_nothing_is_lost() -> None:
     asyncio.run(main())
 
 
+def test_a_prompt_that_is_cancelled_during_an_automatic_summary_is_kept() -> None:
+    async def main() -> None:
+        def answer(request: ChatRequest) -> list[ScriptLine]:
+            if "Sum up the conversation" in request.conversation.messages[-1].text:
+                return [Pause(30)]
+            return says("word " * 300)
+
+        provider = ScriptedProvider(answer=answer)
+        async with Chat("scripted/m", providers={"scripted": provider}) as chat:
+            for _ in range(3):
+                await chat.send("tell me more")
+            await chat.switch(Route(provider="scripted", model="m", context=900))
+            sending = asyncio.create_task(chat.send("and this is important"))
+            await asyncio.sleep(0.05)
+            chat.cancel()
+            answered = await sending
+            assert (answered.finish, answered.error) == ("cancelled", None)
+            assert chat.conversation.messages[-1].text == "and this is important"
+            assert len(chat.conversation.messages) == 7
+
+    asyncio.run(main())
+
+
 def test_a_session_that_is_resumed_with_a_smaller_model_is_summed_up_by_the_one_that_knows_it() -> None:
     async def main() -> None:
         def answer(request: ChatRequest) -> list[ScriptLine]:

@@ -17,12 +17,14 @@ from segue.emulators.faults import Fault
 from segue.emulators.server import Served
 from segue.errors import (
     ContextLengthError,
+    CredentialsError,
     InvalidRequestError,
     ProtocolError,
     RateLimitError,
     TransportError,
     UsageError,
 )
+from segue.providers import embeddings
 from segue.providers.embeddings import ATTEMPTS, batches, embed_all, embedding_dimensions
 from segue.providers.endpoint import Endpoint
 from segue.providers.models.catalog import EmbeddingLimits, catalog
@@ -216,6 +218,32 @@ def test_who_comes_too_soon_waits_as_long_as_asked_and_comes_again(
     assert [entry.status for entry in asked] == [429] * (ATTEMPTS - 1) + [200]
 
 
+@pytest.mark.parametrize("dialect", WIRES)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(status=500, retry_after=None),
+        Fault(status=503, retry_after=None),
+        Fault(kind="cut", at_byte=10),
+        Fault(kind="silence", seconds=0.0),
+    ],
+)
+@pytest.mark.requirement("Scenario: Embedding Error Handling")
+def test_a_failure_that_may_pass_does_not_end_the_job(
+    dialect: str, fault: Fault, segue_emulator_server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embeddings, "FIRST_PAUSE", 0.001)
+    segue_emulator_server.emulator.faults.extend([fault] * (ATTEMPTS - 1))
+    assert len(embed(segue_emulator_server, dialect, ["text"]).vectors) == 1
+
+
+def test_what_no_waiting_cures_is_sent_once(segue_emulator_server: Served) -> None:
+    segue_emulator_server.emulator.faults.append(Fault(status=401, retry_after=None))
+    with pytest.raises(CredentialsError):
+        embed(segue_emulator_server, "openai_chat", ["text"])
+    assert len(segue_emulator_server.emulator.log) == 1
+
+
 def test_who_is_refused_again_and_again_hears_of_it() -> None:
     asked = 0
 
@@ -244,7 +272,9 @@ def test_an_error_tells_of_an_empty_text(segue_emulator_server: Served) -> None:
         embed(segue_emulator_server, "openai_chat", ["one", ""])
 
 
-def test_nobody_listening_is_told_with_provider_and_address() -> None:
+def test_nobody_listening_is_told_with_provider_and_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embeddings, "FIRST_PAUSE", 0.001)
+
     async def main() -> EmbeddingBatch:
         return await closing(NOWHERE, lambda at: embed_all(at, services_of("openai_chat"), ["text"]))
 

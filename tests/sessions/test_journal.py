@@ -11,6 +11,7 @@ import pytest
 from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.message import Message, user
 from segue.conversation.options import Options
+from segue.conversation.usage import Usage
 from segue.errors import JournalError, UsageError
 from segue.sessions.entries import (
     Adopted,
@@ -315,6 +316,27 @@ def test_a_fork_goes_its_own_way_from_any_boundary() -> None:
         assert texts(journal)[-1] == "Yes."
         with pytest.raises(JournalError):
             await journal.fork(at=first + 1)
+
+    asyncio.run(main())
+
+
+def test_a_fork_can_undo_and_redo_what_happened_before_it() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        journal = await Journal.start(store, SessionStarted())
+        for prompt in ("one", "two", "three"):
+            await talk(journal, prompt)
+        await journal.undo()
+        copy = await fork(store, journal.session)
+        assert copy.state.usage == Usage()
+        await copy.redo()
+        assert texts(copy) == ["one", "Yes.", "two", "Yes.", "three", "Yes."]
+        for left in (["one", "Yes.", "two", "Yes."], ["one", "Yes."], []):
+            await copy.undo()
+            assert texts(copy) == left
+        assert texts(journal) == ["one", "Yes.", "two", "Yes."]
+        again = await Journal.resume(store, copy.session, take_over=True)
+        assert texts(again) == []
 
     asyncio.run(main())
 

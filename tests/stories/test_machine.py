@@ -293,8 +293,6 @@ class ChatMachine(RuleBasedStateMachine):
                 self.spare.append(self.chat)
                 self.chat = forked
                 self.ends = {}
-                self.past.clear()
-                self.future.clear()
             else:
                 self.spare.append(forked)
 

@@ -220,9 +220,12 @@ class Turn:
         try:
             routing = await self._open_routing(message)
         except SegueError:
-            if self.abort.is_set():  # what was not found out in time is nobody's error
-                return "cancelled"
-            raise
+            if not self.abort.is_set():
+                raise
+            # What was not found out in time is nobody's error, and the prompt is kept as in any cancelled turn.
+            if message is not None:
+                await journal.append(UserSaid(message))
+            return "cancelled"
         previous = journal.state.model
         await journal.append(*self._first_entries(message, routing.route.name))
         exchanges = Exchanges(session, routing, emit=self.emit, abort=self.abort, bill=self._bill)

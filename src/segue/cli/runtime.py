@@ -13,7 +13,6 @@ import msgspec
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.compaction.trigger import CompactionSettings
-from segue.cli.arguments import has_prompt
 from segue.cli.commands.sessions import find_session
 from segue.cli.display.status_lines import switch_line
 from segue.cli.instructions import find_instructions, system_prompt
@@ -161,10 +160,8 @@ class Runtime:
         passed to `on_switch`, or refused with --strict if the new model would see less."""
         session = await self._session_to_resume()
         model, discovered = await self.first_model(session)
-        # A repository may have .mcp.json for other programs: a one-shot without tools does not mention it.
-        untrusted = self._untrusted() if self.tools or not has_prompt(self._arguments) else []
         found = [str(discovered)] if discovered else []
-        for line in [*found, *self._about_project, *untrusted, *await self._open_tools()]:
+        for line in [*found, *self._about_project, *self._untrusted(), *await self._open_tools()]:
             report(line)
         if session is not None and self._arguments.fork:
             session = await self._forked(session)
@@ -258,7 +255,8 @@ class Runtime:
         return [*lines, *problems, *self._untrusted()]
 
     def _untrusted(self) -> list[str]:
-        file = None if self._arguments.bare else untrusted_mcp_file(self.directory)
+        read = self.config.mcp.project_file and not self._arguments.bare
+        file = untrusted_mcp_file(self.directory) if read else None
         return (
             [f"{file} is not trusted, so its servers are not used. To use them: segue trust"] if file else []
         )

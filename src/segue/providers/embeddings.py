@@ -1,16 +1,27 @@
 """Vectors for any number of texts: in order, in requests as large as the provider takes, a few at a time.
 
-A request that turns out to be too large after all is halved until it fits. One that is refused for coming too soon is
-sent again after the pause that the provider asks for.
+A request that turns out to be too large after all is halved until it fits. One that fails in a way that may pass, such
+as a rate limit, a failure of the server or a broken connection, is sent again after a pause.
 """
 
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import TYPE_CHECKING, Final, final
 
 from segue.conversation.usage import Usage
-from segue.errors import InvalidRequestError, ProtocolError, ProviderError, SegueError, UsageError, prefixed
+from segue.errors import (
+    InvalidRequestError,
+    ProtocolError,
+    ProviderError,
+    SegueError,
+    TransportError,
+    UsageError,
+    is_transient,
+    prefixed,
+    retry_after_of,
+)
 from segue.providers.models.catalog import catalog, catalog_model
 from segue.providers.models.listing import show_model
 from segue.providers.services.services import EmbeddingBatch
@@ -25,6 +36,8 @@ if TYPE_CHECKING:
     from segue.providers.services.services import EmbedService, Services
 
 ATTEMPTS: Final = 4
+FIRST_PAUSE: Final = 0.5
+"""Seconds; each further pause is twice as long, and at least what the provider asks for."""
 LONGEST_PAUSE: Final = 60.0
 """Seconds. A longer pause is raised as the error that asks for it."""
 
@@ -167,6 +180,7 @@ class _Work:
         self._left = left
         self._done = 0
         self._length = dimensions
+        self._random = Random()  # noqa: S311 - spreads requests, guards nothing
 
     async def take_batches(self) -> None:
         for places in self._left:
@@ -189,12 +203,16 @@ class _Work:
         for attempt in range(1, ATTEMPTS):
             try:
                 return await self.embed(self.endpoint, self.model, texts, self.dimensions)
-            except ProviderError as error:
-                pause = 2.0 ** (attempt - 1) if error.retry_after is None else error.retry_after
-                if error.remedy != "wait" or pause > LONGEST_PAUSE:
+            except (ProviderError, TransportError) as error:
+                # With jitter, so that batches that failed together do not come back together.
+                pause = max(FIRST_PAUSE * 2.0 ** (attempt - 1) * self._jitter(), retry_after_of(error) or 0.0)
+                if not is_transient(error) or pause > LONGEST_PAUSE:
                     raise
             await asyncio.sleep(pause)
         return await self.embed(self.endpoint, self.model, texts, self.dimensions)
+
+    def _jitter(self) -> float:
+        return 0.5 + self._random.random() / 2
 
     def _keep(self, places: range, batch: EmbeddingBatch) -> None:
         if len(batch.vectors) != len(places):

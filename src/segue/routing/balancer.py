@@ -11,8 +11,16 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from segue.errors import RouteBusyError, RouteError, RouteTooSmallError, SegueError, UsageError
-from segue.routing.retry import RetrySettings, is_transient, pause_before, recovery_for, retry_after_of
+from segue.errors import (
+    RouteBusyError,
+    RouteError,
+    RouteTooSmallError,
+    SegueError,
+    UsageError,
+    is_transient,
+    retry_after_of,
+)
+from segue.routing.retry import RetrySettings, pause_before, recovery_for
 from segue.routing.router import GiveUp, GoTo, Need, NextStep, Retry, Routing, Skipped
 
 if TYPE_CHECKING:

@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 from msgspec import Struct, structs
 
-from segue.errors import RouteBusyError, RouteError, RouteTooSmallError, SegueError, UsageError
+from segue.errors import (
+    RouteBusyError,
+    RouteError,
+    RouteTooSmallError,
+    SegueError,
+    UsageError,
+    retry_after_of,
+)
 from segue.routing.breaker import Breaker, BreakerSettings
-from segue.routing.retry import recovery_for, retry_after_of
+from segue.routing.retry import recovery_for
 from segue.routing.router import Skipped
 from segue.routing.statistics import MemberCounters
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, final
 
 from msgspec import Meta, Struct
+
+from segue.errors import is_transient, retry_after_of, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,10 +15,6 @@ if TYPE_CHECKING:
 
 Recovery: TypeAlias = Literal["retry", "other_member", "larger_member", "give_up"]
 """Ask the same member again; ask another at once; ask one with a larger window; no request could help."""
-
-_CLOSED = frozenset({*range(300, 400), 401, 402, 403})
-"""Nobody gets in by knocking again, and a redirect leads to the same place every time."""
-
 
 _Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 
@@ -47,24 +44,8 @@ def recovery_for(error: SegueError) -> Recovery:
     return "give_up"
 
 
-def is_transient(error: SegueError) -> bool:
-    """Whether the same request may succeed later."""
-    return error.remedy in ("wait", "go_elsewhere") and status_of(error) not in _CLOSED
-
-
 def is_timeout(error: SegueError) -> bool:
     return error.code.endswith("timeout") or status_of(error) in (408, 504)
-
-
-def status_of(error: SegueError) -> int | None:
-    status = getattr(error, "status", None)
-    return status if isinstance(status, int) else None
-
-
-def retry_after_of(error: SegueError) -> float | None:
-    """What the provider asked for, if that is a time at all."""
-    asked = getattr(error, "retry_after", None)
-    return max(0.0, asked) if isinstance(asked, (int, float)) and isfinite(asked) else None
 
 
 def pause_before(

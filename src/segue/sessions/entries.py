@@ -45,7 +45,7 @@ class SessionStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 
 @final
 class Adopted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="adopted"):
-    """A history from elsewhere became this session's own: an import, or what a fork was forked from."""
+    """A history from elsewhere became this session's own: an import."""
 
     conversation: Conversation
     interactions: tuple[Interaction, ...] = ()

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
+from msgspec import structs
+
+from segue.conversation.usage import Usage
 from segue.errors import JournalError, UsageError
 from segue.sessions import errors
-from segue.sessions.entries import Adopted, Entry, Link, Rewound, SessionStarted, SettingsChanged
+from segue.sessions.entries import (
+    CallEnded,
+    Compacted,
+    Entry,
+    Link,
+    ModelReplied,
+    Rewound,
+    SessionStarted,
+    SettingsChanged,
+)
 from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.leases.lease import RENEW_SECONDS, Lease
 from segue.sessions.leases.owners import this_process
@@ -177,34 +190,30 @@ class Journal:
 
 
 async def fork(store: Store, session: str, *, at: int | None = None, session_id: str = "") -> Journal:
-    """A new session with the conversation of another, which may be open elsewhere.
+    """A new session with all entries of another, which may be open elsewhere; so its turns can be undone here too.
 
-    A turn that runs there has no end here: the copy has it cancelled.
+    A turn that runs there has no end here: the copy has it cancelled. What was spent there is not counted here.
     """
-    records = await store.read(session)
-    state = replay(records if at is None else records[:at])
+    records = (await store.read(session))[:at]
+    state = replay(records)
     if at is not None:
         state.conversation_after(at)
-    for seq, entry in enumerate(closing_entries(state), state.last_seq + 1):
-        state.apply(seq, entry)
-    link = Link(session, seq=len(records) if at is None else at)
-    started = SessionStarted(
-        model=state.model,
-        system=state.conversation.system,
-        title=state.title,
-        directory=state.started.directory,
-        parent=link,
-        options=state.options,
-    )
+    started = structs.replace(state.started, parent=Link(session, seq=state.last_seq))
     journal = await Journal.start(store, started, session_id)
-    await journal.append(
-        Adopted(
-            conversation=state.conversation,
-            interactions=tuple(state.ledger.values()),
-            source=f"session {session}",
-        )
-    )
+    entries = [*(_unpaid(record.entry) for record in records[1:]), *closing_entries(state)]
+    # An undo names an entry that must be known by then.
+    places = [place for place, entry in enumerate(entries) if isinstance(entry, Rewound)]
+    for start, end in pairwise([0, *places, len(entries)]):
+        await journal.append(*entries[start:end])
     return journal
+
+
+def _unpaid(entry: Entry) -> Entry:
+    match entry:
+        case ModelReplied() | CallEnded() | Compacted():
+            return structs.replace(entry, usage=Usage(), cost=None)
+        case _:
+            return entry
 
 
 def new_session_id() -> str:

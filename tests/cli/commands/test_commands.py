@@ -168,8 +168,9 @@ def test_servers_of_a_project_are_used_once_they_are_trusted(cloud: Cloud, asked
         "mcpServers": {"maths": {"command": sys.executable, "args": ["server.py"], "cwd": str(project)}}
     }
     (project / ".mcp.json").write_text(json.dumps(servers))
-    told = asked("hi", "-T", "list_dir", "--json")
-    assert "not trusted" in told.err
+    for words in (["hi"], ["hi", "-T", "list_dir", "--json"]):
+        assert "not trusted" in asked(*words).err
+    assert "not trusted" not in asked("hi", "--set", "mcp.project_file=false").err
     assert "mcp__maths__double" not in json.dumps(cloud.bodies()[-1])
     assert asked("trust").code == Exit.OK
     cloud.emulator.reset()
