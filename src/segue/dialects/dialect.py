@@ -15,6 +15,7 @@ from segue.conversation.events import Event, Reply
 from segue.conversation.message import Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
+from segue.dialects.server import ServerFacts
 from segue.errors import ProviderError, SegueError
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import Rules
@@ -102,3 +103,5 @@ class Dialect(Struct, frozen=True, kw_only=True):
     decode_error: Callable[[int, Mapping[str, str], bytes], ProviderError]
     """Total: any status, headers (lower-case names) and body become an error with a remedy."""
     encode_error: Callable[[SegueError], tuple[int, bytes]]
+    server: ServerFacts
+    """Paths, headers and lists of a server of this wire."""

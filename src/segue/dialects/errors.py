@@ -214,9 +214,13 @@ STATUSES: Mapping[type[SegueError], int] = {
 """The status that an error has for a client, unless a wire has another one for it. Any other error is 500."""
 
 
+_OWN_STATUSES = frozenset((403, 404, 405, 408, 409, 413, 415, 422, 426))
+"""Statuses that a refused request keeps: they tell a client more than the usual one."""
+
+
 def status_for(error: SegueError, statuses: Mapping[type[SegueError], int] = STATUSES) -> int:
-    if isinstance(error, InvalidRequestError) and error.status == 404:
-        return 404
+    if isinstance(error, InvalidRequestError) and error.status in _OWN_STATUSES:
+        return error.status
     return entry_for(error, statuses, 500)
 
 

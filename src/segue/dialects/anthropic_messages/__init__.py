@@ -4,6 +4,7 @@ from segue.dialects.anthropic_messages.errors import decode_error, encode_error
 from segue.dialects.anthropic_messages.reply import decode_reply, encode_reply
 from segue.dialects.anthropic_messages.request import decode_request, encode_request, recognises
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
+from segue.dialects.anthropic_messages.server import SERVER
 from segue.dialects.anthropic_messages.stream import ReplyDecoder, ReplyEncoder
 from segue.dialects.dialect import Dialect
 
@@ -22,4 +23,5 @@ DIALECT = Dialect(
     call_marks=(b"tool_use", b"input_json_delta"),
     decode_error=decode_error,
     encode_error=encode_error,
+    server=SERVER,
 )

@@ -5,6 +5,7 @@ from segue.dialects.gemini.errors import decode_error, encode_error
 from segue.dialects.gemini.reply import decode_reply, encode_reply
 from segue.dialects.gemini.request import decode_request, encode_request, recognises
 from segue.dialects.gemini.rules import GEMINI
+from segue.dialects.gemini.server import SERVER
 from segue.dialects.gemini.stream import ReplyDecoder, ReplyEncoder
 
 __all__ = ["DIALECT"]
@@ -23,4 +24,5 @@ DIALECT = Dialect(
     call_marks=(b"functionCall",),
     decode_error=decode_error,
     encode_error=encode_error,
+    server=SERVER,
 )

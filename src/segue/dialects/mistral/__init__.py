@@ -5,6 +5,7 @@ from segue.dialects.mistral.errors import decode_error, encode_error
 from segue.dialects.mistral.reply import decode_reply, encode_reply
 from segue.dialects.mistral.request import decode_request, encode_request, recognises
 from segue.dialects.mistral.rules import MISTRAL
+from segue.dialects.mistral.server import SERVER
 from segue.dialects.mistral.stream import ReplyDecoder, ReplyEncoder
 
 __all__ = ["DIALECT"]
@@ -22,4 +23,5 @@ DIALECT = Dialect(
     call_marks=(b'"tool_calls"',),
     decode_error=decode_error,
     encode_error=encode_error,
+    server=SERVER,
 )

@@ -137,7 +137,8 @@ _LEADS: Phrases = (
 
 def encode_error(error: SegueError) -> tuple[int, bytes]:
     status = status_for(error)
-    kind, code = _TYPES.get(status, ("internal_server_error", "1000"))
+    unknown = ("internal_server_error", "1000") if status >= 500 else ("invalid_request_error", None)
+    kind, code = _TYPES.get(status, unknown)
     if isinstance(error, ContextLengthError):
         kind, code = "invalid_request_prompt", "3051"
     elif isinstance(error, ContentPolicyError):

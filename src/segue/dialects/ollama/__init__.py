@@ -5,6 +5,7 @@ from segue.dialects.ollama.errors import decode_error, encode_error
 from segue.dialects.ollama.reply import decode_reply, encode_reply
 from segue.dialects.ollama.request import decode_request, encode_request, recognises
 from segue.dialects.ollama.rules import OLLAMA
+from segue.dialects.ollama.server import SERVER
 from segue.dialects.ollama.stream import ReplyDecoder, ReplyEncoder
 
 __all__ = ["DIALECT"]
@@ -22,4 +23,5 @@ DIALECT = Dialect(
     call_marks=(b'"tool_calls"',),
     decode_error=decode_error,
     encode_error=encode_error,
+    server=SERVER,
 )

@@ -9,6 +9,7 @@ from segue.dialects.dialect import Dialect
 from segue.dialects.openai_chat.errors import decode_error, encode_error
 from segue.dialects.openai_chat.reply import decode_reply, encode_reply
 from segue.dialects.openai_chat.request import decode_request, encode_request, recognises
+from segue.dialects.openai_chat.server import SERVER
 from segue.dialects.openai_chat.stream import ReplyDecoder, ReplyEncoder
 from segue.dialects.openai_chat.wire import SERVERS, Variant
 
@@ -30,6 +31,7 @@ def _dialect(variant: Variant) -> Dialect:
         call_marks=(b'"tool_calls"',),
         decode_error=partial(decode_error, variant),
         encode_error=encode_error,
+        server=SERVER,
     )
 
 

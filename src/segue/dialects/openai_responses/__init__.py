@@ -5,6 +5,7 @@ from segue.dialects.openai_responses.errors import decode_error, encode_error
 from segue.dialects.openai_responses.reply import decode_reply, encode_reply
 from segue.dialects.openai_responses.request import decode_request, encode_request, recognises
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
+from segue.dialects.openai_responses.server import SERVER
 from segue.dialects.openai_responses.stream import ReplyDecoder, ReplyEncoder
 
 __all__ = ["DIALECT"]
@@ -23,4 +24,5 @@ DIALECT = Dialect(
     call_marks=(b"function_call",),
     decode_error=decode_error,
     encode_error=encode_error,
+    server=SERVER,
 )

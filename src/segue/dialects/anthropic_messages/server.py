@@ -1,0 +1,78 @@
+"""Anthropic's API as a server serves it: messages, token counts and models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.dialects.anthropic_messages.wire import ENCODER
+from segue.dialects.server import ServedModel, ServerFacts, ServerPath, error_headers_with_advice
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_PAGE = 20
+_FIRST_DAY = "1970-01-01T00:00:00Z"
+
+
+def _encode_models(models: Sequence[ServedModel], query: Mapping[str, str]) -> bytes:
+    """A page of the list (ANT-95)."""
+    names = [model.id for model in models]
+    start = names.index(query["after_id"]) + 1 if query.get("after_id") in names else 0
+    limit = query.get("limit", "")
+    size = min(max(int(limit), 1), 1000) if limit.isascii() and limit.isdigit() else _PAGE
+    page = models[start : start + size]
+    return ENCODER.encode(
+        {
+            "data": [_model(model) for model in page],
+            "has_more": start + size < len(models),
+            "first_id": page[0].id if page else None,
+            "last_id": page[-1].id if page else None,
+        }
+    )
+
+
+def _model(model: ServedModel) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "type": "model",
+        "id": model.id,
+        "display_name": model.title or model.id,
+        "created_at": _FIRST_DAY,
+    }
+    if model.context is not None:
+        fields["max_input_tokens"] = model.context
+    if model.output is not None:
+        fields["max_tokens"] = model.output
+    return fields
+
+
+def _encode_model(model: ServedModel) -> bytes:
+    return ENCODER.encode(_model(model))
+
+
+def _encode_count(tokens: int) -> bytes:
+    return ENCODER.encode({"input_tokens": tokens})
+
+
+SERVER = ServerFacts(
+    paths=(
+        ServerPath(operation="chat", pattern="/v1/messages"),
+        ServerPath(operation="count_tokens", pattern="/v1/messages/count_tokens"),
+        ServerPath(operation="list_models", method="GET", pattern="/v1/models"),
+        ServerPath(operation="show_model", method="GET", pattern="/v1/models/{model}"),
+        ServerPath(operation="hello", method="HEAD", pattern="/"),
+        ServerPath(operation="hello", method="HEAD", pattern="/api/hello"),
+        ServerPath(operation="hello", method="GET", pattern="/api/hello"),
+    ),
+    prefix="/anthropic",
+    client_marks=(("anthropic-version", ""),),
+    key_headers=("x-api-key", "authorization"),
+    forwarded_headers=("anthropic-beta", "anthropic-version", "anthropic-dangerous-direct-browser-access"),
+    session_headers=("x-claude-code-session-id", "x-session-id", "x-session-affinity", "session_id"),
+    keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
+    stream_ends=(b'"message_stop"', b"event: error"),
+    request_id_header="request-id",
+    error_headers=error_headers_with_advice,
+    encode_models=_encode_models,
+    encode_model=_encode_model,
+    encode_count=_encode_count,
+)

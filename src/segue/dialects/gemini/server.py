@@ -1,0 +1,163 @@
+"""The Gemini API as a server serves it. The path names the model, and whether the reply is streamed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.dialects import sse
+from segue.dialects.server import EmbeddingRequest, Operation, ServedModel, ServerFacts, ServerPath
+from segue.errors import TranscriptError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_PAGE = 50
+
+
+class _JsonArray:
+    """The chunks of a stream as one JSON array: what a client gets that does not ask for events (GEM-50)."""
+
+    def __init__(self) -> None:
+        self._frames = sse.FrameDecoder()
+        self._begun = False
+
+    def feed(self, data: bytes) -> bytes:
+        return b"".join(self._element(frame.data) for frame in self._frames.feed(data))
+
+    def close(self) -> bytes:
+        return b"]" if self._begun else b"[]"
+
+    def _element(self, chunk: bytes) -> bytes:
+        lead = b",\r\n" if self._begun else b"["
+        self._begun = True
+        return lead + chunk
+
+
+def _reframe(operation: Operation, query: Mapping[str, str], *, stream: bool) -> _JsonArray | None:
+    return _JsonArray() if operation == "chat" and stream and query.get("alt") != "sse" else None
+
+
+def _counted_request(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The request whose tokens are asked for: in a field of its own, or these fields themselves (GEM-46)."""
+    inner = body.get("generateContentRequest")
+    return dict(inner) if isinstance(inner, dict) else dict(body)
+
+
+def _encode_models(models: Sequence[ServedModel], query: Mapping[str, str]) -> bytes:
+    """A page of the list (GEM-45)."""
+    start, size = _number(query.get("pageToken"), 0), _number(query.get("pageSize"), _PAGE) or _PAGE
+    fields: dict[str, Any] = {"models": [_model(model) for model in models[start : start + size]]}
+    if start + size < len(models):
+        fields["nextPageToken"] = str(start + size)
+    return msgspec.json.encode(fields)
+
+
+def _number(text: str | None, default: int) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else default
+
+
+def _model(model: ServedModel) -> dict[str, Any]:
+    chats = ["generateContent", "streamGenerateContent", "countTokens"]
+    fields: dict[str, Any] = {
+        "name": f"models/{model.id}",
+        "version": "001",
+        "displayName": model.title or model.id,
+        "supportedGenerationMethods": ["embedContent", "batchEmbedContents"] if model.embedding else chats,
+        "thinking": model.reasoning,
+    }
+    if model.context is not None:
+        fields["inputTokenLimit"] = model.context
+    if model.output is not None:
+        fields["outputTokenLimit"] = model.output
+    return fields
+
+
+def _encode_model(model: ServedModel) -> bytes:
+    return msgspec.json.encode(_model(model))
+
+
+def _encode_count(tokens: int) -> bytes:
+    return msgspec.json.encode({"totalTokens": tokens})
+
+
+def _decode_embedding(body: Mapping[str, Any]) -> EmbeddingRequest:
+    """One content, or a batch of requests (GEM-47)."""
+    batch = body.get("requests")
+    requests = batch if isinstance(batch, list) else [body]
+    sizes = {one.get("outputDimensionality") for one in requests if isinstance(one, dict)}
+    if len(sizes) > 1:
+        raise TranscriptError(
+            "The requests of this batch ask for different dimensions.",
+            code="bad_embedding",
+            path="requests",
+            hint="Send one batch for each outputDimensionality.",
+        )
+    size = next(iter(sizes), None)
+    return EmbeddingRequest(
+        texts=tuple(_text(one, f"requests[{index}]") for index, one in enumerate(requests)),
+        dimensions=size if isinstance(size, int) else None,
+        single=not isinstance(batch, list),
+    )
+
+
+def _text(request: Any, path: str) -> str:
+    content = request.get("content") if isinstance(request, dict) else None
+    parts = content.get("parts") if isinstance(content, dict) else None
+    given = [part.get("text") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    texts = [text for text in given if isinstance(text, str)]
+    if not texts or len(texts) < len(given):
+        raise TranscriptError(
+            "Only text can be embedded here.",
+            code="bad_embedding",
+            path=f"{path}.content",
+            hint="Send content with parts of text.",
+        )
+    return " ".join(texts)
+
+
+def _encode_embeddings(
+    request: EmbeddingRequest, vectors: Sequence[Sequence[float]], *, model: str, tokens: int
+) -> bytes:
+    del model, tokens
+    values = [{"values": vector} for vector in vectors]
+    return msgspec.json.encode({"embedding": values[0]} if request.single else {"embeddings": values})
+
+
+_VERSIONS = ("v1beta", "v1", "v1beta1", "v1alpha")
+
+SERVER = ServerFacts(
+    paths=tuple(
+        path
+        for version in _VERSIONS
+        for model in (f"/{version}/models/{{model}}",)
+        for path in (
+            ServerPath(operation="chat", pattern=f"{model}:generateContent", stream=False),
+            ServerPath(operation="chat", pattern=f"{model}:streamGenerateContent", stream=True),
+            ServerPath(operation="count_tokens", pattern=f"{model}:countTokens"),
+            ServerPath(operation="embed", pattern=f"{model}:embedContent"),
+            ServerPath(operation="embed", pattern=f"{model}:batchEmbedContents"),
+            ServerPath(operation="list_models", method="GET", pattern=f"/{version}/models"),
+            ServerPath(operation="show_model", method="GET", pattern=model),
+        )
+    ),
+    prefix="/gemini",
+    client_marks=(("x-goog-api-key", ""), ("x-goog-api-client", "")),
+    key_headers=("x-goog-api-key", "authorization"),
+    key_query="key",
+    forwarded_headers=("x-goog-api-client", "x-goog-user-project"),
+    session_headers=("x-session-id", "x-session-affinity", "session_id"),
+    model_field="",
+    stream_field="",
+    stream_type="text/event-stream",
+    stream_ends=(b'"finishReason"', b'"blockReason"', b'"error"'),
+    request_id_header="x-request-id",
+    chat_request=_counted_request,
+    reframe=_reframe,
+    encode_models=_encode_models,
+    encode_model=_encode_model,
+    encode_count=_encode_count,
+    decode_embedding=_decode_embedding,
+    encode_embeddings=_encode_embeddings,
+)

@@ -1,0 +1,33 @@
+"""OpenAI's API as a server serves it: chat completions, embeddings and models."""
+
+from __future__ import annotations
+
+from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_model, encode_models
+from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice
+
+_PREFIXES = ("/v1", "")
+"""Some clients add the version to a base URL, some expect it in there."""
+
+SERVER = ServerFacts(
+    paths=tuple(
+        path
+        for prefix in _PREFIXES
+        for path in (
+            ServerPath(operation="chat", pattern=f"{prefix}/chat/completions"),
+            ServerPath(operation="embed", pattern=f"{prefix}/embeddings"),
+            ServerPath(operation="list_models", method="GET", pattern=f"{prefix}/models"),
+            ServerPath(operation="show_model", method="GET", pattern=f"{prefix}/models/{{model}}"),
+        )
+    ),
+    prefix="/openai",
+    forwarded_headers=("openai-beta", "openai-organization", "openai-project"),
+    session_headers=("x-session-id", "x-session-affinity", "session_id", "x-affinity"),
+    session_fields=("prompt_cache_key",),
+    keep_alive=b": keep-alive\n\n",
+    stream_ends=(b"data: [DONE]", b'"error"'),
+    error_headers=error_headers_with_advice,
+    encode_models=encode_models,
+    encode_model=encode_model,
+    decode_embedding=decode_embedding,
+    encode_embeddings=encode_embeddings,
+)

@@ -1,0 +1,43 @@
+"""OpenAI's Responses API as a server serves it: replies that are kept and named, counts and compaction."""
+
+from __future__ import annotations
+
+from segue.dialects.openai_lists import encode_model, encode_models
+from segue.dialects.openai_responses.wire import ENCODER
+from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice
+
+
+def _encode_count(tokens: int) -> bytes:
+    return ENCODER.encode({"object": "response.input_tokens", "input_tokens": tokens})
+
+
+_PREFIXES = ("/v1", "")
+"""Some clients add the version to a base URL, some expect it in there."""
+
+SERVER = ServerFacts(
+    paths=tuple(
+        path
+        for prefix in _PREFIXES
+        for path in (
+            ServerPath(operation="chat", pattern=f"{prefix}/responses"),
+            ServerPath(operation="count_tokens", pattern=f"{prefix}/responses/input_tokens"),
+            ServerPath(operation="compact", pattern=f"{prefix}/responses/compact"),
+            ServerPath(operation="get_reply", method="GET", pattern=f"{prefix}/responses/{{id}}"),
+            ServerPath(operation="delete_reply", method="DELETE", pattern=f"{prefix}/responses/{{id}}"),
+            ServerPath(operation="cancel_reply", pattern=f"{prefix}/responses/{{id}}/cancel"),
+            ServerPath(
+                operation="list_input", method="GET", pattern=f"{prefix}/responses/{{id}}/input_items"
+            ),
+        )
+    ),
+    prefix="/openai",
+    forwarded_headers=("openai-beta", "openai-organization", "openai-project"),
+    session_headers=("session-id", "session_id", "thread-id", "x-session-id", "x-session-affinity"),
+    session_fields=("prompt_cache_key",),
+    keep_alive=b": keep-alive\n\n",
+    stream_ends=(b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"type":"error"'),
+    error_headers=error_headers_with_advice,
+    encode_models=encode_models,
+    encode_model=encode_model,
+    encode_count=_encode_count,
+)

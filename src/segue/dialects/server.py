@@ -1,0 +1,159 @@
+"""What a server of a wire format has to know besides requests and replies: paths, keys, headers, lists of models.
+
+A gateway reads these facts and has none of its own. Every dialect gives its `ServerFacts` in its `server.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, final
+
+from msgspec import Struct
+
+from segue.errors import SegueError
+
+Operation: TypeAlias = Literal[
+    "chat",
+    "generate",
+    "count_tokens",
+    "compact",
+    "embed",
+    "list_models",
+    "show_model",
+    "get_reply",
+    "delete_reply",
+    "cancel_reply",
+    "list_input",
+    "version",
+    "hello",
+]
+"""What a path of a server does. `generate`: one prompt instead of messages."""
+
+
+@final
+class ServerPath(Struct, frozen=True, kw_only=True):
+    """One path of a server. In a pattern `{model}` may hold slashes, `{id}` may not."""
+
+    operation: Operation
+    method: str = "POST"
+    pattern: str
+    stream: bool | None = None
+    """Whether this path streams, on wires that decide it by the path."""
+
+
+@final
+class ServedModel(Struct, frozen=True, kw_only=True):
+    """A model as a server offers it."""
+
+    id: str
+    title: str = ""
+    owner: str = ""
+    created: int = 0
+    """Seconds since 1970."""
+    context: int | None = None
+    output: int | None = None
+    tools: bool = True
+    images: bool = False
+    reasoning: bool = False
+    embedding: bool = False
+
+
+@final
+class EmbeddingRequest(Struct, frozen=True, kw_only=True):
+    """Texts whose vectors a client asks for."""
+
+    texts: tuple[str, ...]
+    dimensions: int | None = None
+    base64: bool = False
+    """Vectors as base64 of 32-bit floats instead of numbers."""
+    single: bool = False
+    """The reply holds one vector and no list, on wires that differ in that."""
+
+
+class Reframe(Protocol):
+    """Changes the frames of a stream or the body of a whole reply, for paths that frame the same events differently."""
+
+    def feed(self, data: bytes) -> bytes: ...
+
+    def close(self) -> bytes: ...
+
+
+class ModelsEncoder(Protocol):
+    """A list of models as the wire writes it; `query` may ask for a part."""
+
+    def __call__(self, models: Sequence[ServedModel], query: Mapping[str, str]) -> bytes: ...
+
+
+class EmbeddingsEncoder(Protocol):
+    """Vectors as the wire writes them. `tokens`: of all texts."""
+
+    def __call__(
+        self, request: EmbeddingRequest, vectors: Sequence[Sequence[float]], *, model: str, tokens: int
+    ) -> bytes: ...
+
+
+def error_headers(error: SegueError, status: int) -> dict[str, str]:
+    """Headers of an error that clients of most wires read: how long to wait."""
+    del status
+    seconds = getattr(error, "retry_after", None)
+    return {} if seconds is None else {"retry-after": str(max(1, math.ceil(seconds)))}
+
+
+def error_headers_with_advice(error: SegueError, status: int) -> dict[str, str]:
+    """With the header by which some SDKs decide whether to send the same request again."""
+    headers = error_headers(error, status)
+    if error.remedy in ("fix", "log_in", "pay", "shrink"):
+        headers["x-should-retry"] = "false"
+    return headers
+
+
+def _as_chat(body: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(body)
+
+
+def _no_reframe(operation: Operation, query: Mapping[str, str], *, stream: bool) -> Reframe | None:  # noqa: ARG001
+    return None
+
+
+@final
+class ServerFacts(Struct, frozen=True, kw_only=True):
+    """One wire format as a server serves it."""
+
+    paths: tuple[ServerPath, ...]
+    prefix: str
+    """Before every path, for clients of a wire that shares its paths with another: `/mistral`."""
+    client_marks: tuple[tuple[str, str], ...] = ()
+    """Headers, each with a part of its value in lower case, that show a client of this wire where paths are shared."""
+    key_headers: tuple[str, ...] = ("authorization",)
+    """Where a client's key is; `authorization` has "Bearer" before it."""
+    key_query: str = ""
+    """The parameter of a query that holds the key instead; empty if there is none."""
+    forwarded_headers: tuple[str, ...] = ()
+    """How headers begin that belong to the wire and go on to a provider of the same one."""
+    session_headers: tuple[str, ...] = ()
+    """Headers by which known clients name their session."""
+    session_fields: tuple[str, ...] = ()
+    """Fields of a request that do the same."""
+    model_field: str = "model"
+    """Empty if the model is in the path."""
+    stream_field: str = "stream"
+    """Empty if the path decides."""
+    streams_by_default: bool = False
+    stream_type: str = "text/event-stream; charset=utf-8"
+    keep_alive: bytes = b""
+    """A frame that every client ignores; empty if there is none."""
+    stream_ends: tuple[bytes, ...]
+    """A complete stream holds one of them in its last frames."""
+    request_id_header: str = "x-request-id"
+    error_headers: Callable[[SegueError, int], dict[str, str]] = error_headers
+    chat_request: Callable[[Mapping[str, Any]], dict[str, Any]] = _as_chat
+    """The body of a chat in the body of another operation: of `generate` or `count_tokens`."""
+    reframe: Callable[..., Reframe | None] = _no_reframe
+    """Of an operation and its query; keyword `stream`."""
+    encode_models: ModelsEncoder
+    encode_model: Callable[[ServedModel], bytes]
+    encode_count: Callable[[int], bytes] | None = None
+    """None if clients of this wire cannot ask for a count."""
+    decode_embedding: Callable[[Mapping[str, Any]], EmbeddingRequest] | None = None
+    encode_embeddings: EmbeddingsEncoder | None = None
