@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from copy import copy, deepcopy
+from copy import deepcopy
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,7 +16,7 @@ import msgspec
 
 from bench.histories import ORIGIN, agent_like
 from bench.measure import interleaved
-from segue.conversation.blocks import Text, ToolCall, ToolResult
+from segue.conversation.blocks import Origin, Text, ToolCall, ToolResult
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
@@ -33,8 +33,8 @@ from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
 from segue.dialects.card import UNKNOWN
 from segue.dialects.dialect import Dialect
+from segue.dialects.plan import Plan, PlanState, plan
 from segue.dialects.registry import DIALECTS
-from segue.dialects.request_cache import RequestCache
 from segue.transcript.adopt import adopt
 from segue.transcript.render import render
 
@@ -55,8 +55,7 @@ def run() -> list[Row]:
 
 
 def _encoded(dialect: Dialect, conversation: Conversation) -> bytes:
-    transcript = render(conversation, None, dialect.rules.at(model="m"))
-    return dialect.encode_request(transcript, TOOLS, Options(model="m"), UNKNOWN).body
+    return _planned(dialect, conversation).body
 
 
 def _requests(size: int) -> list[Row]:
@@ -218,11 +217,22 @@ def _until(conversation: Conversation, end: int) -> Conversation:
     return msgspec.structs.replace(conversation, messages=conversation.messages[:end])
 
 
+def _planned(dialect: Dialect, conversation: Conversation, previous: PlanState | None = None) -> Plan:
+    return plan(
+        conversation,
+        None,
+        target=Origin(dialect.name, model="m"),
+        card=UNKNOWN,
+        tools=TOOLS,
+        options=Options(model="m"),
+        previous=previous,
+    )
+
+
 def _send_all(dialect: Dialect, conversation: Conversation, moments: list[int]) -> None:
-    rules, cache, previous = dialect.rules.at(model="m"), RequestCache(dialect), None
+    state = None
     for at in moments:
-        previous = render(_until(conversation, at), None, rules, previous=previous)
-        cache.encode(previous, TOOLS, Options(model="m"), UNKNOWN)
+        state = _planned(dialect, _until(conversation, at), state).state
 
 
 def _encode_all(payloads: list[Any]) -> None:
@@ -238,21 +248,11 @@ def _litellm_all(histories: list[list[dict[str, Any]]]) -> Callable[[], object]:
 def _next_turn(name: str, conversation: Conversation) -> Callable[[], bytes]:
     """Render and encode after one more turn, again and again from the same state."""
     dialect = DIALECTS[name]
-    rules = dialect.rules.at(model="m")
-    previous = render(conversation, None, rules)
-    cache = RequestCache(dialect)
-    options = Options(model="m")
-    cache.encode(previous, TOOLS, options, UNKNOWN)
+    state = _planned(dialect, conversation).state
     longer = conversation.append(
         Message("model", (Text("Done."),)), Message("user", (Text("And the tests?"),))
     )
-
-    def send() -> bytes:
-        return (
-            copy(cache).encode(render(longer, None, rules, previous=previous), TOOLS, options, UNKNOWN).body
-        )
-
-    return send
+    return lambda: _planned(dialect, longer, state).body
 
 
 _ROUNDS = 7

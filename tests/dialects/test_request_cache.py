@@ -12,7 +12,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.card import UNKNOWN
 from segue.dialects.registry import DIALECTS
-from segue.dialects.request_cache import RequestCache
+from segue.dialects.request_cache import EncodedPrefix, encode_after
 from segue.transcript.render import render
 from strategies.histories import messages, whole_conversations
 from strategies.targets import TARGETS
@@ -31,7 +31,7 @@ WISHES = (
 @given(data=st.data())
 def test_a_request_says_the_same_whatever_was_sent_before_it(name: str, data: st.DataObject) -> None:
     dialect, rules = DIALECTS[name], TARGETS[name]
-    sender = RequestCache(dialect)
+    prefix = EncodedPrefix()
     conversation = data.draw(
         whole_conversations(data.draw(st.sampled_from((None, rules.target))))
     ).conversation
@@ -42,28 +42,26 @@ def test_a_request_says_the_same_whatever_was_sent_before_it(name: str, data: st
         previous = transcript = render(conversation, None, rules, previous=previous)
         options = data.draw(st.sampled_from(WISHES))
         alone = dialect.encode_request(transcript, TOOLS, options, UNKNOWN)
-        assert sender.encode(transcript, TOOLS, options, UNKNOWN) == alone
+        encoded, prefix = encode_after(prefix, dialect, transcript, TOOLS, options, UNKNOWN)
+        assert encoded == alone
 
 
 def test_another_system_prompt_or_card_starts_afresh() -> None:
     dialect, rules = DIALECTS["mistral"], TARGETS["mistral"]
-    sender = RequestCache(dialect)
     conversation = _example()
     first = render(conversation, None, rules)
-    sender.encode(first, (), Options(model="m"), UNKNOWN)
+    _, prefix = encode_after(EncodedPrefix(), dialect, first, (), Options(model="m"), UNKNOWN)
     other = render(Conversation(conversation.messages, "Be long."), None, rules)
     alone = dialect.encode_request(other, (), Options(model="m"), UNKNOWN)
-    assert sender.encode(other, (), Options(model="m"), UNKNOWN) == alone
+    assert encode_after(prefix, dialect, other, (), Options(model="m"), UNKNOWN)[0] == alone
 
 
 def test_what_was_said_before_is_not_encoded_again() -> None:
     dialect, rules = DIALECTS["anthropic"], TARGETS["anthropic"]
-    sender = RequestCache(dialect)
     transcript = render(_example(), None, rules)
-    sender.encode(transcript, (), Options(model="m"), UNKNOWN)
-    kept = [id(said) for said in sender._encoded]
-    sender.encode(transcript, (), Options(model="m"), UNKNOWN)
-    assert [id(said) for said in sender._encoded] == kept != []
+    _, first = encode_after(EncodedPrefix(), dialect, transcript, (), Options(model="m"), UNKNOWN)
+    _, second = encode_after(first, dialect, transcript, (), Options(model="m"), UNKNOWN)
+    assert [id(piece) for piece in second.pieces] == [id(piece) for piece in first.pieces] != []
 
 
 def _example() -> Conversation:

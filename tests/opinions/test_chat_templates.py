@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 
 from laws.real_chats import CHATS, FATES, real_requests
 from opinions.templates import ChatTemplate, fetched_templates
+from segue.conversation.blocks import Origin
 from segue.conversation.message import Conversation
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.card import ModelCard
+from segue.dialects.plan import plan
 from segue.dialects.registry import DIALECTS
-from segue.interop.convert import card_and_rules, convert
-from segue.transcript.policy import Policy
-from segue.transcript.render import render
+from segue.interop.convert import convert
+from segue.providers.models.cards import card_for_model
 from strategies.histories import conversations
 
 pytestmark = [
@@ -102,7 +103,7 @@ def _complaints(
     complaints = {}
     for template in templates:
         model = LIBRARY.get(template.name, template.name) if target.startswith("ollama") else template.name
-        card, _ = card_and_rules(target, model)
+        card = card_for_model(model, target)
         body = bodies.get(card)
         if body is None:
             body = bodies[card] = body_for(model)
@@ -135,13 +136,17 @@ def test_no_history_makes_a_template_raise(
 ) -> None:
     history: Conversation = data.draw(conversations(DIALECTS[target].rules.at(model="model-1")))
     tools = data.draw(st.sampled_from(((), TOOLS)))
-    policy = Policy(tool_names=tuple(tool.name for tool in tools))
 
     def body_for(model: str) -> dict[str, Any]:
-        card, rules = card_and_rules(target, model)
-        transcript = render(history, None, rules, policy)
-        encoded = DIALECTS[target].encode_request(transcript, tools, Options(model=model), card)
-        body: dict[str, Any] = json.loads(encoded.body)
+        planned = plan(
+            history,
+            None,
+            target=Origin(target, model=model),
+            card=card_for_model(model, target),
+            tools=tools,
+            options=Options(model=model),
+        )
+        body: dict[str, Any] = json.loads(planned.body)
         return body
 
     assert _complaints(templates, target, body_for) == {}

@@ -21,7 +21,7 @@ HELLO = Conversation().append(user("Hello."))
 
 
 def writer(wire: str = "openai_chat") -> RequestWriter:
-    return RequestWriter(DIALECTS[wire], "somewhere", "https://host.test/v1")
+    return RequestWriter(wire, "somewhere", "https://host.test/v1")
 
 
 def asked(conversation: Conversation, session: str = "s", ledger: Ledger | None = None) -> ChatRequest:

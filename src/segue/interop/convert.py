@@ -1,30 +1,27 @@
-"""A request of one dialect converted to another: read, adopt, render, encode."""
+"""A request of one dialect converted to another: read, adopt, plan."""
 
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
 from msgspec import Struct, structs
 
+from segue.conversation.blocks import Origin
 from segue.conversation.document import encode_document
-from segue.dialects.card import UNKNOWN, fit_rules
-from segue.dialects.registry import DIALECTS
+from segue.dialects.card import UNKNOWN
+from segue.dialects.plan import Plan, plan
 from segue.errors import TranscriptError
 from segue.interop.source import AUTO, CONVERSATION, SourceRequest, read_request, target_name
 from segue.providers.models.cards import card_for_model, default_model
-from segue.transcript.policy import Policy
-from segue.transcript.render import render
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from segue.conversation.message import Conversation
     from segue.conversation.options import Options
-    from segue.dialects.card import ModelCard
-    from segue.transcript.rules import Rules
 
 LOSSY = "would_lose"
 """The code of the error with which a strict conversion refuses to lose something."""
@@ -95,18 +92,13 @@ def write_request(source: SourceRequest, *, to: str, model: str = "", strict: bo
             dialect=source.dialect,
         )
         return Converted(body=body, source=source.dialect, to=to, model=model, repairs=adopted)
-    dialect = DIALECTS[to]
     model, notes = choose_model(source, to, model)
-    card, rules = card_and_rules(to, model)
-    options, unsent = _options_for(source, to, model)
-    policy = Policy(tool_names=tuple(tool.name for tool in source.tools))
-    transcript = render(conversation, source.ledger, rules, policy)
-    encoded = dialect.encode_request(transcript, source.tools, options, card)
-    repairs = (*adopted, *transcript.repairs, *encoded.repairs, *unsent)
+    planned = plan_request(source, conversation, to=to, model=model)
+    repairs = (*adopted, *planned.repairs)
     if strict:
         _refuse_loss(repairs, to)
     return Converted(
-        body=encoded.body,
+        body=planned.body,
         source=source.dialect or CONVERSATION,
         to=to,
         model=model,
@@ -115,11 +107,18 @@ def write_request(source: SourceRequest, *, to: str, model: str = "", strict: bo
     )
 
 
-@lru_cache(maxsize=256)
-def card_and_rules(to: str, model: str) -> tuple[ModelCard, Rules]:
-    """What is known about a model, and the dialect's rules as the model has them. No model: the careful rules."""
-    card = card_for_model(model, to) if model else UNKNOWN
-    return card, fit_rules(DIALECTS[to].rules.at(model=model), card)
+def plan_request(source: SourceRequest, conversation: Conversation, *, to: str, model: str) -> Plan:
+    """The request that a dialect's own provider would be sent. No model: the careful rules."""
+    options, unsent = _options_for(source, to, model)
+    planned = plan(
+        conversation,
+        source.ledger,
+        target=Origin(to, model=model),
+        card=card_for_model(model, to) if model else UNKNOWN,
+        tools=source.tools,
+        options=options,
+    )
+    return structs.replace(planned, repairs=(*planned.repairs, *unsent))
 
 
 def choose_model(source: SourceRequest, to: str, model: str) -> tuple[str, tuple[str, ...]]:

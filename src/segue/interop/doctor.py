@@ -15,16 +15,14 @@ from msgspec import Struct, structs
 
 from segue.conversation.blocks import ToolCall
 from segue.conversation.message import Conversation
-from segue.dialects.registry import DIALECTS, NAMES
+from segue.dialects.registry import NAMES
 from segue.errors import TranscriptError
-from segue.interop.convert import card_and_rules, choose_model, write_request
+from segue.interop.convert import choose_model, plan_request, write_request
 from segue.interop.file_positions import FilePositions
 from segue.interop.finding_text import fault_text, repair_text
 from segue.interop.refusals import ProviderRefusals, provider_refusals
 from segue.interop.repair import repair_conversation
 from segue.interop.source import CONVERSATION, SourceRequest
-from segue.transcript.policy import Policy
-from segue.transcript.render import render
 from segue.transcript.repairs import FAULTS, Repair
 
 if TYPE_CHECKING:
@@ -151,7 +149,7 @@ def _diagnose(
     # Our own documents are rendered anew for every target, so no target sees their ids.
     found = [] if source.conversation is not None else list(_id_findings(source, provider, positions))
     try:
-        repairs = list(_repairs(source, target, chosen))
+        repairs = _repairs(source, target, chosen)
     except TranscriptError as error:
         return Diagnosis(target=target, model=chosen, findings=(_unrenderable(error, provider),))
     foreign = source.dialect != target
@@ -178,17 +176,10 @@ def _as_note_unless_broken(finding: Finding) -> Finding:
     return finding
 
 
-def _repairs(source: SourceRequest, target: str, model: str) -> Iterator[Repair]:
-    dialect = DIALECTS[target]
-    card, rules = card_and_rules(target, model)
+def _repairs(source: SourceRequest, target: str, model: str) -> tuple[Repair, ...]:
     # Not adopted first: so the repairs name the messages by their positions in the file.
     conversation = source.conversation or Conversation(source.messages, source.system)
-    policy = Policy(tool_names=tuple(tool.name for tool in source.tools))
-    transcript = render(conversation, source.ledger, rules, policy)
-    yield from transcript.repairs
-    own = source.dialect == target
-    options = structs.replace(source.options, model=model, extra=source.options.extra if own else None)
-    yield from dialect.encode_request(transcript, source.tools, options, card).repairs
+    return plan_request(source, conversation, to=target, model=model).repairs
 
 
 def _unrenderable(error: TranscriptError, provider: ProviderRefusals) -> Finding:

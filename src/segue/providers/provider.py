@@ -89,10 +89,7 @@ class Provider(ProviderAdapter):
             dialect.name: structs.replace(endpoint, dialect=dialect)
             for dialect in (endpoint.dialect, *others)
         }
-        self._writers = {
-            name: RequestWriter(at.dialect, self.name, endpoint.base_url)
-            for name, at in self._endpoints.items()
-        }
+        self._writers = {name: RequestWriter(name, self.name, endpoint.base_url) for name in self._endpoints}
         services = services_of(endpoint.dialect.name)
         self._learned = LearnedCards(endpoint, services)
         self._fit = services.new_fitting() if services.new_fitting is not None else _as_asked

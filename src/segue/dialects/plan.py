@@ -1,0 +1,104 @@
+"""The one way from a conversation to the bytes of a request.
+
+Provider, gateway, convert, doctor and preview all plan here, so that one history and one target have one answer. Pure:
+what a plan keeps for the next request of the same conversation is a value that the caller holds.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.conversation.blocks import Origin
+from segue.dialects.card import fit_rules
+from segue.dialects.registry import DIALECTS
+from segue.dialects.request_cache import EncodedPrefix, encode_after
+from segue.transcript.policy import DEFAULT
+from segue.transcript.render import render
+from segue.transcript.repairs import Repair
+from segue.transcript.steps import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.interaction import Interaction
+    from segue.conversation.message import Conversation
+    from segue.conversation.options import Options
+    from segue.conversation.tools import ToolSpec
+    from segue.dialects.card import ModelCard
+    from segue.transcript.policy import Policy
+
+
+@final
+class PlanState(Struct, frozen=True):
+    """What the next request of the same conversation to the same target begins with. Opaque: pass it on."""
+
+    transcript: Transcript
+    encoded: EncodedPrefix
+
+
+@final
+class Plan(Struct, frozen=True, kw_only=True):
+    """A request, ready to be sent, and what it took."""
+
+    body: bytes
+    repairs: tuple[Repair, ...]
+    """Of the transcript, of tools and of options: also settings that the target does not know."""
+    origin: Origin
+    """Who writes the reply."""
+    made_under: str
+    """Fingerprint that the seals of the reply are bound to; empty where they are not."""
+    names: dict[str, str]
+    """The target's name of a tool → the conversation's, for every tool that was renamed."""
+    transcript: Transcript
+    state: PlanState
+
+
+def plan(
+    conversation: Conversation,
+    ledger: Mapping[str, Interaction] | None,
+    *,
+    target: Origin,
+    card: ModelCard,
+    tools: tuple[ToolSpec, ...] = (),
+    options: Options,
+    policy: Policy = DEFAULT,
+    previous: PlanState | None = None,
+) -> Plan:
+    """The request for `target`, in its dialect; `options` name its model too.
+
+    `previous`, the state of an earlier plan of the same conversation, changes the cost and nothing else.
+    """
+    dialect = DIALECTS[target.dialect]
+    rules = fit_rules(structs.replace(dialect.rules, target=target), card)
+    before = previous.transcript if previous is not None else None
+    transcript = render(conversation, ledger, rules, _with_tools(policy, tools), previous=before)
+    encoded, prefix = encode_after(
+        previous.encoded if previous is not None else EncodedPrefix(),
+        dialect,
+        transcript,
+        tools,
+        options,
+        card,
+    )
+    return Plan(
+        body=encoded.body,
+        repairs=(*transcript.repairs, *encoded.repairs),
+        origin=target,
+        made_under=transcript.fingerprint,
+        names={wire: name for name, wire in transcript.names.items() if wire != name},
+        transcript=transcript,
+        state=PlanState(transcript, prefix),
+    )
+
+
+def _with_tools(policy: Policy, tools: tuple[ToolSpec, ...]) -> Policy:
+    """What the tools add to what the user wants."""
+    names = policy.tool_names or tuple(tool.name for tool in tools)
+    settings_fingerprint = (
+        policy.settings_fingerprint or blake2b(msgspec.json.encode(tools), digest_size=8).hexdigest()
+    )
+    return structs.replace(policy, tool_names=names, settings_fingerprint=settings_fingerprint)

@@ -1,0 +1,77 @@
+"""A plan is the one answer for a history and a target, and its state changes nothing but the cost."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from segue.conversation.blocks import Origin, Text, ToolCall, ToolResult
+from segue.conversation.message import Conversation, Message, user
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.dialects.card import UNKNOWN, ModelCard
+from segue.dialects.plan import Plan, PlanState, plan
+from segue.dialects.registry import NAMES
+
+READ = ToolSpec("read file", "Reads.", {"type": "object", "properties": {"n": {"type": "integer"}}})
+ASKED = Conversation(system="Be brief.").append(
+    user("Hi"),
+    Message("model", (ToolCall("", "read file", {"n": 1}),)),
+    Message("tool", (ToolResult("c0", "read file", "one"),)),
+    Message("model", (Text("Done."),)),
+    user("More."),
+)
+
+
+def planned(
+    dialect: str,
+    conversation: Conversation = ASKED,
+    *,
+    model: str = "m",
+    card: ModelCard = UNKNOWN,
+    previous: PlanState | None = None,
+) -> Plan:
+    return plan(
+        conversation,
+        None,
+        target=Origin(dialect, "somewhere", "https://host.test", model),
+        card=card,
+        tools=(READ,),
+        options=Options(model=model),
+        previous=previous,
+    )
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_a_plan_names_who_writes_the_reply_and_every_tool_that_was_renamed(dialect: str) -> None:
+    made = planned(dialect)
+    assert made.origin == Origin(dialect, "somewhere", "https://host.test", "m")
+    sent = made.transcript.names["read file"]
+    assert made.names == {sent: "read file"}
+    assert sent.encode() in made.body
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_a_state_of_another_model_card_or_conversation_changes_nothing(dialect: str) -> None:
+    longer = ASKED.append(Message("model", (Text("Sure."),)), user("And?"))
+    other = Conversation(ASKED.messages[:1], "Be long.").append(Message("model", (Text("No."),)), user("So?"))
+    states = [
+        planned(dialect).state,
+        planned(dialect, model="n").state,
+        planned(dialect, card=ModelCard(parallel_calls=False)).state,
+        planned(dialect, other).state,
+    ]
+    alone = planned(dialect, longer)
+    for state in states:
+        continued = planned(dialect, longer, previous=state)
+        assert msgspec.json.decode(continued.body) == msgspec.json.decode(alone.body)
+        assert continued.repairs == alone.repairs
+
+
+def test_a_state_can_be_continued_in_two_ways() -> None:
+    state = planned("anthropic").state
+    first = planned("anthropic", ASKED.append(Message("model", (Text("A."),)), user("a?")), previous=state)
+    second = planned("anthropic", ASKED.append(Message("model", (Text("B."),)), user("b?")), previous=state)
+    assert b"a?" in first.body
+    assert b"a?" not in second.body
+    assert b"b?" in second.body
