@@ -116,6 +116,7 @@ def test_type_checkers_read_the_names_that_exist() -> None:
 
 HEAVY = (
     "aiohttp",
+    "cryptography",
     "genai_prices",
     "jsonschema_rs",
     "keyring",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -18,3 +19,20 @@ def write_private(file: Path, text: str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def create_private(file: Path, text: str) -> str:
+    """What the file holds: this text if it was not there. Of several that create it at once, one is the first."""
+    if not file.exists():
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # mode 0600
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as draft:
+                draft.write(text)
+                draft.flush()
+                os.fsync(draft.fileno())
+            with suppress(FileExistsError):
+                os.link(name, file)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    return file.read_text("utf-8")

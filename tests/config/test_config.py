@@ -92,6 +92,16 @@ def test_faults_of_provider_sections_are_told_too(segue: Here, home: Home) -> No
         ("providers = 3", "providers must be a table"),
         ("[profiles.p]\nmembers = []", "profiles.p.members is empty"),
         ("[colours]\n", "Unknown key"),
+        ('[gateway]\nhosst = "x"', 'Unknown key "gateway.hosst". Did you mean "host"?'),
+        ("[gateway]\nport = 70000", "gateway.port is 70000; it must be at most 65535."),
+        ('[gateway]\nreasoning = "shwo"', 'Did you mean "show"?'),
+        ("[gateway.memory]\ndays = 0", "gateway.memory.days is 0; it must be more than 0."),
+        ("[gateway.callers.me]\n", "gateway.callers.me needs either key_sha256 or key_env."),
+        ('[gateway.callers.me]\nkey_sha256 = "abc"', "is not a SHA-256 digest"),
+        (
+            '[gateway]\nmodels = { "claude-*" = "nobody" }',
+            '"nobody" is not an alias, a profile or provider/model',
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_exit_52(segue: Here, home: Home, text: str, words: str) -> None:
@@ -120,6 +130,7 @@ def test_a_name_that_leads_nowhere_is_found_by_check(segue: Here, home: Home) ->
         '[approval]\nmode = "yolo"\n',
         '[mcp.servers.evil]\ncommand = "sh"\n',
         '[tools]\nenabled = ["evil.py:run"]\n',
+        '[gateway]\nhost = "0.0.0.0"\n',
     ],
 )
 def test_what_a_strangers_project_must_not_set_needs_trust(segue: Here, home: Home, text: str) -> None:

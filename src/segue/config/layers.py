@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 Path: TypeAlias = tuple[str, ...]
 
 ENVIRONMENT_PREFIX = "SEGUE_"
-NOT_SETTINGS = frozenset({"CONFIG", "DEBUG", "HUB", "MODELS"})
-"""Variables of ours that name no setting: a file, a switch, and where the weights of local models come from and go."""
+NOT_SETTINGS = frozenset({"CONFIG", "DEBUG", "GATEWAY_KEY", "HUB", "MODELS"})
+"""Variables of ours that name no setting: a file, a switch, a caller's key, and where the weights of local models come
+from and go."""
 
 
 @final

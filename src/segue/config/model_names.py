@@ -78,6 +78,8 @@ def _dangling(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     named: list[tuple[tuple[str, ...], str]] = [(("model",), config.model)] if config.model else []
     named += [(("aliases", name), name) for name in config.aliases]
     named += [(("profiles", name, "members"), name) for name in config.profiles]
+    named += [(("gateway", "model"), config.gateway.model)] if config.gateway.model else []
+    named += [(("gateway", "models", asked), name) for asked, name in config.gateway.models.items()]
     for path, name in named:
         try:
             resolve_model(name, config)

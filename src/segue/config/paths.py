@@ -48,6 +48,11 @@ def sessions_directory(given: str = "") -> Path:
     return Path(given).expanduser() if given else _directory("data") / "sessions"
 
 
+def gateway_directory(given: str = "") -> Path:
+    """What the gateway remembers, and the key that it is encrypted with."""
+    return Path(given).expanduser() if given else _directory("data") / "gateway"
+
+
 def _directory(kind: str) -> Path:
     import platformdirs  # noqa: PLC0415 - `segue --help` does not look for files
 

@@ -15,6 +15,7 @@ StoreKind: TypeAlias = Literal["sqlite", "jsonl", "memory"]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
 Share: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
+Port: TypeAlias = Annotated[int, Meta(ge=0, le=65535)]
 
 
 @final
@@ -114,6 +115,77 @@ class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 @final
+class GatewayLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one request and all requests together may take; beyond it they are refused with a clear error."""
+
+    body_bytes: Count = 64 << 20
+    """Of a request; a larger one gets 413."""
+    header_bytes: Count = 64 << 10
+    """Of all headers of a request."""
+    body_timeout: Seconds = 30.0
+    """Seconds in which a request must have arrived; a slower one gets 408."""
+    reply_timeout: Seconds = 3600.0
+    """Seconds, for a whole reply."""
+    concurrent: Count = 1000
+    """Requests at a time, of one process; one more gets 503 or 529."""
+    per_route: Count | None = None
+    """Requests at a time to one provider/model."""
+    drain: Seconds = 30.0
+    """Seconds that running replies have to end when the gateway stops."""
+
+
+@final
+class MemorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the gateway remembers of replies: seals, native ids and routes that clients cannot hold."""
+
+    keep: Literal["sqlite", "memory"] = "sqlite"
+    """In an encrypted file, or only until the process ends."""
+    directory: str = ""
+    """Where; the data directory of the user if empty."""
+    days: Annotated[float, Meta(gt=0)] = 30.0
+    """Since the last use."""
+    max_bytes: Count = 1 << 30
+    max_replies: Count = 500_000
+
+
+@final
+class CallerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Somebody who may use the gateway, by the key that their client sends. `segue gateway key` makes one."""
+
+    key_sha256: str = ""
+    """The digest of the key, in hexadecimal."""
+    key_env: str = ""
+    """The variable that holds the key, instead of its digest."""
+
+
+@final
+class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`segue serve`: other programs talk to any model through one address."""
+
+    host: str = "127.0.0.1"
+    """Any address but this machine's own needs a caller's key."""
+    port: Port = 8484
+    workers: Count = 1
+    """Processes."""
+    model: str = ""
+    """Answers for names that lead nowhere else; without it such a name is refused."""
+    models: dict[str, str] = {}
+    """Names that clients ask for, with * for anything → provider/model, an alias or a profile."""
+    reasoning: Literal["safe", "show", "hide"] = "safe"
+    """Thoughts of another provider: where the client's own provider accepts them back, everywhere, or nowhere."""
+    on_disconnect: Literal["cancel", "finish"] = "cancel"
+    """When a client goes away: end the provider's reply too, or read it to its end for the usage."""
+    log: Literal["text", "json", "off"] = "text"
+    """One line for each request, without content."""
+    tls_certificate: str = ""
+    """A file in PEM form; with `tls_key` the gateway serves https."""
+    tls_key: str = ""
+    callers: dict[str, CallerSettings] = {}
+    limits: GatewayLimits = GatewayLimits()
+    memory: MemorySettings = MemorySettings()
+
+
+@final
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings."""
 
@@ -131,4 +203,5 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mcp: McpSettings = McpSettings()
     sessions: SessionSettings = SessionSettings()
     limits: LimitSettings = LimitSettings()
+    gateway: GatewaySettings = GatewaySettings()
     ui: UiSettings = UiSettings()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SettingPath: TypeAlias = tuple[str, ...]
 
 MCP_FILE: Final = ".mcp.json"
-GUARDED: Final = frozenset({"approval", "mcp", "sessions", "tools"})
+GUARDED: Final = frozenset({"approval", "gateway", "mcp", "sessions", "tools"})
 """Whole sections."""
 HARMLESS: Final = frozenset({"embedding_model", "model", "timeouts"})
 """All that a project may set for a provider; anything else could send a key or a conversation elsewhere."""

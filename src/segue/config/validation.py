@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, final
@@ -45,7 +46,7 @@ def _shape() -> inspect.Type:
 
 def config_faults(table: Mapping[str, Any]) -> list[ConfigFault]:
     """What keeps these settings from being used. Provider sections are looked at by those who know providers."""
-    return [*_check((), table, _shape()), *_profile_faults(table)]
+    return [*_check((), table, _shape()), *_profile_faults(table), *_gateway_faults(table)]
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -153,6 +154,31 @@ def _profile_faults(table: Mapping[str, Any]) -> Iterator[ConfigFault]:
                     f'{_name(path)} names "{member}", which is not a member.',
                     suggestion(member, map(str, members)),
                 )
+
+
+def _gateway_faults(table: Mapping[str, Any]) -> Iterator[ConfigFault]:
+    gateway = table.get("gateway")
+    if not isinstance(gateway, dict):
+        return
+    callers = gateway.get("callers")
+    for name, caller in callers.items() if isinstance(callers, dict) else ():
+        if not isinstance(caller, dict):
+            continue
+        path: Path = ("gateway", "callers", name)
+        digest = caller.get("key_sha256", "")
+        if bool(digest) == bool(caller.get("key_env")):
+            yield ConfigFault(
+                path,
+                f"{_name(path)} needs either key_sha256 or key_env.",
+                f"Make a key: segue gateway key {name}",
+            )
+        elif isinstance(digest, str) and digest and not re.fullmatch("[0-9a-f]{64}", digest):
+            path = (*path, "key_sha256")
+            yield ConfigFault(
+                path,
+                f"{_name(path)} is not a SHA-256 digest: 64 characters of 0-9 and a-f.",
+                f"Make a key and its digest: segue gateway key {name}",
+            )
 
 
 def _name(path: Path) -> str:

@@ -1,0 +1,89 @@
+"""The key of this installation: encrypts what is kept, and signs what is looked up or given to clients.
+
+It lies in a file that only its owner may read. Each purpose has a subkey of its own, so that what was made for one
+purpose proves nothing for another.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from typing import TYPE_CHECKING, Final, final
+
+from segue.errors import JournalError
+from segue.private_files import create_private
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY_BYTES: Final = 32
+DIGEST_BYTES: Final = 20
+NONCE_BYTES: Final = 12
+
+
+@final
+class InstallationKey:
+    """Digests and encryption under one secret."""
+
+    def __init__(self, secret: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - slow to load
+
+        if len(secret) != KEY_BYTES:
+            raise JournalError(
+                f"The installation's key has {len(secret)} bytes instead of {KEY_BYTES}.", code="bad_key"
+            )
+        self._digest_key = _derive(secret, b"digest")
+        self._cipher = AESGCM(_derive(secret, b"encrypt"))
+
+    def __repr__(self) -> str:
+        return "InstallationKey(…)"
+
+    def digest(self, *parts: str | bytes) -> bytes:
+        """A keyed digest of parts that cannot be confused with other parts."""
+        state = hashlib.blake2b(key=self._digest_key, digest_size=DIGEST_BYTES)
+        for part in parts:
+            data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+            state.update(len(data).to_bytes(8, "big"))
+            state.update(data)
+        return state.digest()
+
+    def encrypt(self, data: bytes, *, bound_to: bytes) -> bytes:
+        """Only `decrypt` with the same `bound_to` reads it again."""
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, data, bound_to)
+
+    def decrypt(self, data: bytes, *, bound_to: bytes) -> bytes | None:
+        """None if it was made with another key, for something else, or was changed."""
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - slow to load
+
+        if len(data) < NONCE_BYTES:
+            return None
+        try:
+            return self._cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], bound_to)
+        except InvalidTag:
+            return None
+
+
+def read_key(file: Path) -> InstallationKey:
+    """The key in this file; the file is made if it is not there. Several processes may do so at once."""
+    new = base64.urlsafe_b64encode(secrets.token_bytes(KEY_BYTES)).decode()
+    held = create_private(file, new + "\n")
+    try:
+        secret = base64.urlsafe_b64decode(held.strip())
+    except (binascii.Error, ValueError):
+        secret = b""
+    if len(secret) != KEY_BYTES:
+        raise JournalError(
+            "This file should hold the key of the installation, but it does not.",
+            code="bad_key",
+            path=str(file),
+            hint="Restore the file from a backup. If it is lost, delete it: what was remembered with it is lost too.",
+        )
+    return InstallationKey(secret)
+
+
+def _derive(secret: bytes, purpose: bytes) -> bytes:
+    return hmac.digest(secret, b"segue gateway: " + purpose, "sha256")

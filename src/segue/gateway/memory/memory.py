@@ -1,0 +1,150 @@
+"""The memory of replies: what a client cannot hold of a reply is kept here and found again when its history returns.
+
+`remember` keeps a reply under every call id that leaves us, and under its place and text for those that return without
+ids; `recall` finds many at once. Everything is encrypted and belongs to one caller: the keys of two callers differ.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from segue.errors import JournalError
+from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply
+from segue.gateway.memory.store import GatewayStore, MemoryRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from segue.conversation.message import Message
+    from segue.gateway.memory.installation_key import InstallationKey
+
+CAPSULE_PREFIX: Final = "segue.1."
+CACHE_BYTES: Final = 16 << 20
+
+_LOG = logging.getLogger("segue.gateway")
+_REPLY: Final = b"reply"
+
+
+class Memory:
+    """Encrypts, signs and keeps at hand; a store holds it all."""
+
+    def __init__(self, store: GatewayStore, key: InstallationKey, *, cache_bytes: int = CACHE_BYTES) -> None:
+        self.store = store
+        """For the conversations that were seen: `note`, `conversation`, `conversations`, `switch`."""
+        self._key = key
+        self._cache: OrderedDict[bytes, tuple[RememberedReply, int]] = OrderedDict()
+        self._cache_bytes = cache_bytes
+        self._cached_bytes = 0
+
+    def call_key(self, caller: str, call_id: str) -> bytes:
+        """The key of a reply by one of its calls, whose id is the one that the client got."""
+        return self._key.digest("call", caller, call_id)
+
+    def place_key(self, caller: str, before: bytes, message: Message) -> bytes:
+        """The key of a reply by its place and text; `before` is the fingerprint of the client's messages before it."""
+        names = [call.name for call in message.calls]
+        return self._key.digest("place", caller, before, message.text.strip(), *names)
+
+    def conversation_id(self, caller: str, session: str) -> str:
+        """The short id of a conversation, from what its client sends to tell sessions apart."""
+        digest = self._key.digest("conversation", caller, session)
+        return base64.b32encode(digest[:5]).decode().lower()
+
+    async def remember(self, caller: str, before: bytes, reply: RememberedReply) -> None:
+        """Keep a reply under all its keys. When this returns, every gateway on this store finds it: wait for it before
+        the last byte of the reply, never before the first. A store that fails costs seals, never a reply."""
+        keys = (
+            *(self.call_key(caller, call_id) for call_id in reply.calls),
+            self.place_key(caller, before, reply.message),
+        )
+        data = encode_reply(reply)
+        self._keep_at_hand(keys, reply, len(data))
+        try:
+            await self.store.write([MemoryRecord(keys, self._key.encrypt(data, bound_to=_REPLY))])
+        except JournalError as error:
+            _LOG.warning("A reply was not remembered: %s", error)
+
+    async def recall(self, keys: Sequence[bytes]) -> Mapping[bytes, RememberedReply]:
+        """The replies under these keys; those never remembered, forgotten or of another caller are missing."""
+        found: dict[bytes, RememberedReply] = {}
+        missing: list[bytes] = []
+        for key in keys:
+            if (held := self._cache.get(key)) is None:
+                missing.append(key)
+            else:
+                self._cache.move_to_end(key)
+                found[key] = held[0]
+        if missing:
+            for key, body in (await self._read(missing)).items():
+                data = self._key.decrypt(body, bound_to=_REPLY)
+                if data is not None:
+                    found[key] = decode_reply(data)
+                    self._keep_at_hand((key,), found[key], len(data))
+        return found
+
+    async def put_object(self, caller: str, kind: str, object_id: str, data: bytes) -> None:
+        """Keep an object that the client may ask for by its id, for example a stored response."""
+        key = self._key.digest("object", caller, kind, object_id)
+        await self.store.write([MemoryRecord((key,), self._key.encrypt(data, bound_to=key))])
+
+    async def get_object(self, caller: str, kind: str, object_id: str) -> bytes | None:
+        """None if there is none, or it belongs to another caller."""
+        key = self._key.digest("object", caller, kind, object_id)
+        body = (await self.store.read([key])).get(key)
+        return None if body is None else self._key.decrypt(body, bound_to=key)
+
+    async def delete_object(self, caller: str, kind: str, object_id: str) -> bool:
+        """False if there was none."""
+        key = self._key.digest("object", caller, kind, object_id)
+        known = bool(await self.store.read([key]))
+        await self.store.delete([key])
+        return known
+
+    def seal_capsule(self, caller: str, data: bytes) -> str:
+        """A text that the client may carry in a place for opaque payloads; only we can open it, for the same caller."""
+        sealed = self._key.encrypt(data, bound_to=_capsule(caller))
+        return CAPSULE_PREFIX + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+
+    def open_capsule(self, caller: str, text: str) -> bytes | None:
+        """None if it is not a capsule of ours, or not this caller's, or was changed."""
+        if not text.startswith(CAPSULE_PREFIX):
+            return None
+        inner = text.removeprefix(CAPSULE_PREFIX)
+        try:
+            sealed = base64.b64decode(inner + "=" * (-len(inner) % 4), altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            return None
+        return self._key.decrypt(sealed, bound_to=_capsule(caller))
+
+    async def close(self) -> None:
+        await self.store.close()
+
+    async def _read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        try:
+            return await self.store.read(keys)
+        except JournalError as error:
+            _LOG.warning("Replies were not recalled: %s", error)
+            return {}
+
+    def _keep_at_hand(self, keys: tuple[bytes, ...], reply: RememberedReply, size: int) -> None:
+        for key in keys:
+            if (old := self._cache.pop(key, None)) is not None:
+                self._cached_bytes -= old[1]
+            self._cache[key] = reply, size
+            self._cached_bytes += size
+        while self._cached_bytes > self._cache_bytes:
+            _, (_, dropped) = self._cache.popitem(last=False)
+            self._cached_bytes -= dropped
+
+
+def is_capsule(text: str) -> bool:
+    """Whether this looks like one of our capsules, be it this installation's or not."""
+    return text.startswith(CAPSULE_PREFIX)
+
+
+def _capsule(caller: str) -> bytes:
+    return b"capsule\0" + caller.encode("utf-8", "surrogatepass")

@@ -1,0 +1,128 @@
+"""The originals of replies in a client's history.
+
+A client returns of a reply what its wire can hold. Where the reply is remembered, the whole takes its place again: the
+reasoning with its seals, the seals on the calls, the provider's own ids. Where the client changed the reply, its version
+stands, and only what belongs to its calls is added.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from msgspec import Struct, structs
+
+from segue.conversation.blocks import Reasoning, ToolCall
+from segue.conversation.message import Message
+from segue.gateway.memory.fingerprints import START, extend_fingerprint
+from segue.gateway.memory.replies import RememberedReply
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from segue.conversation.blocks import Block
+    from segue.gateway.memory.memory import Memory
+
+
+@final
+class Originals(Struct, frozen=True):
+    """A history with its originals, and what is known of it."""
+
+    messages: tuple[Message, ...]
+    fingerprint: bytes
+    """Of the messages as the client sent them: `before` for the reply to come."""
+    replies: dict[int, RememberedReply] = {}
+    """Index of a message → the reply that it was."""
+    last: RememberedReply | None = None
+    """The reply of the last model message; None if it is not remembered."""
+
+
+async def recall_originals(
+    memory: Memory, caller: str, messages: Sequence[Message], *, before: bytes = START
+) -> Originals:
+    """Put the originals into an adopted history. `before` is the fingerprint of messages already dealt with."""
+    wanted: dict[int, tuple[bytes, ...]] = {}
+    for index, message in enumerate(messages):
+        if message.speaker == "model":
+            ids = [call.native_id for call in message.calls if call.native_id]
+            wanted[index] = tuple(memory.call_key(caller, one) for one in ids) or (
+                memory.place_key(caller, before, message),
+            )
+        before = extend_fingerprint(before, (message,))
+    recalled = await memory.recall([key for keys in wanted.values() for key in keys])
+    restored = list(messages)
+    replies: dict[int, RememberedReply] = {}
+    for index, keys in wanted.items():
+        known = {key: recalled[key] for key in keys if key in recalled}
+        if known:
+            restored[index] = _restore(messages[index], list(known.values()))
+            replies[index] = list(known.values())[-1]
+    last = replies.get(max(wanted)) if wanted else None
+    return Originals(tuple(restored), before, replies, last)
+
+
+def _restore(message: Message, replies: Sequence[RememberedReply]) -> Message:
+    first = replies[0]
+    if all(reply == first for reply in replies) and _is_unchanged(message, first):
+        return _whole(message, first)
+    return _patched(message, replies)
+
+
+def _is_unchanged(message: Message, reply: RememberedReply) -> bool:
+    """Whether the client returned all that a reader saw of the reply."""
+    if message.text.strip() != reply.message.text.strip() or len(message.calls) != len(reply.message.calls):
+        return False
+    ids = [call.native_id for call in message.calls]
+    if any(ids):
+        return ids == list(reply.calls)
+    return [call.name for call in message.calls] == [call.name for call in reply.message.calls]
+
+
+def _whole(message: Message, reply: RememberedReply) -> Message:
+    """The original; its calls get the ids by which the client's results refer to them."""
+    held = iter(message.calls)
+    blocks: list[Block] = [
+        structs.replace(block, id=next(held).id) if type(block) is ToolCall else block
+        for block in reply.message.blocks
+    ]
+    return structs.replace(reply.message, blocks=tuple(blocks))
+
+
+def _patched(message: Message, replies: Sequence[RememberedReply]) -> Message:
+    """The client's version, with what belongs to its calls: their seals, and the reasoning that led to them."""
+    originals: dict[str, tuple[ToolCall, RememberedReply]] = {}
+    for reply in replies:
+        by_id = {call.id: call for call in reply.message.calls}
+        originals |= {
+            shown: (by_id[canonical], reply) for shown, canonical in reply.calls.items() if canonical in by_id
+        }
+    begun: set[int] = set()
+    blocks: list[Block] = []
+    for block in message.blocks:
+        if type(block) is Reasoning:
+            continue  # the originals of this message bring theirs
+        if type(block) is ToolCall and block.native_id in originals:
+            call, reply = originals[block.native_id]
+            if id(reply) not in begun:
+                begun.add(id(reply))
+                blocks += _reasoning_before(reply.message, call)
+            blocks.append(structs.replace(call, id=block.id))
+        else:
+            blocks.append(block)
+    if not begun:
+        return message
+    return structs.replace(message, blocks=tuple(blocks), origin=replies[-1].message.origin)
+
+
+def _reasoning_before(message: Message, call: ToolCall) -> list[Block]:
+    found: list[Block] = []
+    for block in message.blocks:
+        if block is call:
+            break
+        if type(block) is Reasoning:
+            found.append(block)
+    return found
+
+
+def routes_of(replies: Mapping[int, RememberedReply]) -> dict[str, str]:
+    """Call id as the client knows it → the route that made the call: a turn stays with its provider."""
+    return {call_id: reply.route for reply in replies.values() for call_id in reply.calls}

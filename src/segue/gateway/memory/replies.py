@@ -1,0 +1,48 @@
+"""A reply as it is remembered: the message with all its seals and native ids, and who wrote it."""
+
+from __future__ import annotations
+
+import json
+from typing import final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.conversation.document import plain_message
+from segue.conversation.message import Message
+
+
+@final
+class RememberedReply(Struct, frozen=True, omit_defaults=True):
+    """One reply that left us. A client returns only a part of it; this is the whole."""
+
+    message: Message
+    """Canonical, with origin, seals, and the native ids of its provider."""
+    route: str
+    """provider/model that wrote it: the turn continues there."""
+    calls: dict[str, str] = {}
+    """Call id as the client got it → canonical id in `message`."""
+    conversation: str = ""
+    """The id that `segue gateway ps` shows."""
+    broken: bool = False
+    """The stream broke off after the client had seen a part of it."""
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(RememberedReply)
+
+
+def encode_reply(reply: RememberedReply) -> bytes:
+    reply = structs.replace(reply, message=plain_message(reply.message))
+    try:
+        return _ENCODER.encode(reply)
+    except UnicodeEncodeError:
+        # Lone surrogates: the standard library can write them, if slowly.
+        return json.dumps(msgspec.to_builtins(reply), separators=(",", ":")).encode()
+
+
+def decode_reply(data: bytes) -> RememberedReply:
+    try:
+        return _DECODER.decode(data)
+    except msgspec.DecodeError:
+        return msgspec.convert(json.loads(data), RememberedReply)

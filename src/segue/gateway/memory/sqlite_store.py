@@ -1,0 +1,327 @@
+"""The gateway's memory in one SQLite file, shared by any number of gateways on one machine.
+
+Writes run in a thread and are whole or not there; they wait for the operating system, not for the disk, so that a
+killed process loses nothing and a power cut at most the last moments. Reads take some ten microseconds, in the loop.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+from segue.errors import JournalError
+from segue.gateway.memory.store import ConversationInfo, MemoryRecord
+from segue.sessions.stores.disk_thread import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+PATIENCE: Final = 10.0
+"""Seconds to wait for another process's transaction; each takes milliseconds."""
+
+VERSION: Final = 1
+_BATCH: Final = 500
+"""Keys in one statement."""
+_TOUCH_SECONDS: Final = 3600.0
+"""How exact the time of last use is: one write an hour for a record that is read all the time."""
+_EXPIRY_SECONDS: Final = 600.0
+_FULL: Final = 0.9
+"""What is left after the oldest were dropped, so that not every write drops."""
+
+_SCHEMA: Final = (
+    """CREATE TABLE records (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, used REAL NOT NULL, size INTEGER NOT NULL, body BLOB NOT NULL
+    )""",
+    "CREATE INDEX records_by_use ON records (used, size)",
+    """CREATE TABLE keys (
+        key BLOB PRIMARY KEY, record INTEGER NOT NULL REFERENCES records (number) ON DELETE CASCADE
+    ) WITHOUT ROWID""",
+    "CREATE INDEX keys_by_record ON keys (record)",
+    "CREATE TABLE totals (bytes INTEGER NOT NULL, records INTEGER NOT NULL)",
+    "INSERT INTO totals VALUES (0, 0)",
+    """CREATE TRIGGER record_added AFTER INSERT ON records BEGIN
+        UPDATE totals SET bytes = bytes + new.size, records = records + 1;
+    END""",
+    """CREATE TRIGGER record_dropped AFTER DELETE ON records BEGIN
+        UPDATE totals SET bytes = bytes - old.size, records = records - 1;
+    END""",
+    """CREATE TABLE conversations (
+        id TEXT PRIMARY KEY, caller TEXT NOT NULL, client TEXT NOT NULL, door TEXT NOT NULL, asked TEXT NOT NULL,
+        route TEXT NOT NULL, switched TEXT NOT NULL, requests INTEGER NOT NULL, created REAL NOT NULL,
+        updated REAL NOT NULL
+    )""",
+    "CREATE INDEX conversations_by_use ON conversations (updated)",
+)
+
+
+class SQLiteMemoryStore:
+    """Keeps the memory in a file, which only its owner may read. Not for network disks: they do not lock reliably."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        max_bytes: int = 1 << 30,
+        max_records: int = 500_000,
+        keep_seconds: float = 30 * 86_400.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = Path(path)
+        self._max_bytes = max_bytes
+        self._max_records = max_records
+        self._keep_seconds = keep_seconds
+        self._clock = clock
+        self._worker = Worker("segue-gateway-memory")
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._expire_at = 0.0
+        self._touched: set[int] = set()
+
+    async def write(self, records: Sequence[MemoryRecord]) -> None:
+        await self._run(self._write, records, self._take_touched())
+
+    async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        with _failures_of(self._path):
+            return self._read(keys)
+
+    async def delete(self, keys: Sequence[bytes]) -> None:
+        await self._run(self._delete, keys)
+
+    async def note(self, seen: ConversationInfo) -> None:
+        await self._run(self._note, seen)
+
+    async def conversation(self, conversation_id: str) -> ConversationInfo | None:
+        with _failures_of(self._path):
+            rows = self._open_reader().execute(
+                "SELECT * FROM conversations WHERE id = ? AND updated > ?",
+                (conversation_id, self._clock() - self._keep_seconds),
+            )
+            return next((_info(row) for row in rows), None)
+
+    async def conversations(self, limit: int = 50) -> Sequence[ConversationInfo]:
+        with _failures_of(self._path):
+            rows = self._open_reader().execute(
+                "SELECT * FROM conversations WHERE updated > ? ORDER BY updated DESC, id LIMIT ?",
+                (self._clock() - self._keep_seconds, limit),
+            )
+            return [_info(row) for row in rows]
+
+    async def switch(self, conversation_id: str, model: str) -> bool:
+        return await self._run(self._switch, conversation_id, model)
+
+    async def close(self) -> None:
+        await self._worker.close(self._close_writer)
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    async def _run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        with _failures_of(self._path):
+            return await self._worker.run(do, *args, **kwargs)
+
+    def _open_reader(self) -> sqlite3.Connection:
+        if self._reader is None:
+            self._reader = _open(self._path)
+        return self._reader
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        now = self._clock()
+        found: dict[bytes, bytes] = {}
+        for start in range(0, len(keys), _BATCH):
+            batch = keys[start : start + _BATCH]
+            rows = self._open_reader().execute(
+                f"""SELECT key, body, number, used FROM keys JOIN records ON number = record
+                WHERE key IN ({",".join("?" * len(batch))}) AND used > ?""",  # noqa: S608 - question marks
+                (*batch, now - self._keep_seconds),
+            )
+            for key, body, number, used in rows:
+                found[key] = body
+                if used < now - _TOUCH_SECONDS:
+                    self._touched.add(number)
+        return found
+
+    def _take_touched(self) -> set[int]:
+        """Records whose time of use is written along with the next reply: reading alone writes nothing."""
+        touched, self._touched = self._touched, set()
+        return touched
+
+    # Everything below runs in the worker's thread.
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        if self._writer is None:
+            self._writer = _open(self._path)
+        return self._writer
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            if self._touched:
+                self._write((), self._take_touched())
+            self._writer.close()
+            self._writer = None
+
+    def _write(self, records: Sequence[MemoryRecord], touched: set[int]) -> None:
+        now = self._clock()
+        with _transaction(self._connection) as connection:
+            for record in records:
+                old = [
+                    number
+                    for key in record.keys
+                    for (number,) in connection.execute("SELECT record FROM keys WHERE key = ?", (key,))
+                ]
+                number = connection.execute(
+                    "INSERT INTO records (used, size, body) VALUES (?, ?, ?)",
+                    (now, len(record.body), record.body),
+                ).lastrowid
+                connection.executemany(
+                    "INSERT OR REPLACE INTO keys (key, record) VALUES (?, ?)",
+                    [(key, number) for key in record.keys],
+                )
+                connection.executemany(
+                    """DELETE FROM records WHERE number = ?1
+                    AND NOT EXISTS (SELECT 1 FROM keys WHERE record = ?1)""",
+                    [(one,) for one in old],
+                )
+            connection.executemany(
+                "UPDATE records SET used = ? WHERE number = ?", [(now, number) for number in touched]
+            )
+            self._drop_old(connection, now)
+            self._drop_surplus(connection)
+
+    def _drop_old(self, connection: sqlite3.Connection, now: float) -> None:
+        if now < self._expire_at:
+            return
+        self._expire_at = now + _EXPIRY_SECONDS
+        limit = now - self._keep_seconds
+        connection.execute("DELETE FROM records WHERE used <= ?", (limit,))
+        connection.execute("DELETE FROM conversations WHERE updated <= ?", (limit,))
+
+    def _drop_surplus(self, connection: sqlite3.Connection) -> None:
+        """Drop those unused the longest until there is room again."""
+        held, count = connection.execute("SELECT bytes, records FROM totals").fetchone()
+        if held <= self._max_bytes and count <= self._max_records:
+            return
+        doomed: list[tuple[int]] = []
+        for number, size in connection.execute("SELECT number, size FROM records ORDER BY used, number"):
+            if held <= self._max_bytes * _FULL and count <= self._max_records * _FULL:
+                break
+            doomed.append((number,))
+            held -= size
+            count -= 1
+        connection.executemany("DELETE FROM records WHERE number = ?", doomed)
+
+    def _delete(self, keys: Sequence[bytes]) -> None:
+        with _transaction(self._connection) as connection:
+            connection.executemany(
+                "DELETE FROM records WHERE number = (SELECT record FROM keys WHERE key = ?)",
+                [(key,) for key in keys],
+            )
+
+    def _note(self, seen: ConversationInfo) -> None:
+        now = self._clock()
+        with _transaction(self._connection) as connection:
+            connection.execute(
+                """INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, '', 1, ?, ?)
+                ON CONFLICT (id) DO UPDATE SET caller = excluded.caller, client = excluded.client,
+                door = excluded.door, asked = excluded.asked, route = excluded.route, requests = requests + 1,
+                updated = excluded.updated""",
+                (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route, now, now),
+            )
+
+    def _switch(self, conversation_id: str, model: str) -> bool:
+        with _transaction(self._connection) as connection:
+            changed = connection.execute(
+                "UPDATE conversations SET switched = ? WHERE id = ?", (model, conversation_id)
+            )
+            return changed.rowcount > 0
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # SQLite gives its other files the same mode. Never a file that is there: to close it would let go of every lock
+    # that this process has on it.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    try:
+        _use_wal(connection)
+        for setting in ("synchronous = NORMAL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {setting}")
+        _create_tables(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    # Two processes that make the same new file at once: this one statement does not wait for its turn.
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
+    if _version(connection) == 0:
+        with _transaction(connection):
+            if _version(connection) == 0:  # another process may have made them meanwhile
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+    if (version := _version(connection)) > VERSION:
+        raise JournalError(
+            f"The gateway's memory has form {version}; this segue knows forms up to {VERSION}.",
+            code="newer_store",
+            path=str(path),
+            hint="Nothing was changed. Run it with a newer segue, or set another gateway.memory.directory.",
+        )
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def _failures_of(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise JournalError(
+            f"The gateway's memory cannot be read or written: {error}.",
+            code="store_failed",
+            path=str(path),
+            hint="Check the disk's free space and the file's permissions.",
+        ) from error
+
+
+def _info(row: tuple[Any, ...]) -> ConversationInfo:
+    names = (
+        "id", "caller", "client", "door", "asked", "route", "switched", "requests", "created", "updated",
+    )  # fmt: skip
+    return ConversationInfo(**dict(zip(names, row, strict=True)))

@@ -1,0 +1,70 @@
+"""Where the memory is kept: records of bytes under keys, and the conversations that were seen.
+
+A store knows neither keys nor content: it gets digests and ciphertext. Several gateways may share one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@final
+class MemoryRecord(Struct, frozen=True):
+    """One encrypted value, found under each of its keys."""
+
+    keys: tuple[bytes, ...]
+    body: bytes
+
+
+@final
+class ConversationInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A conversation that ran through the gateway, without its content."""
+
+    id: str
+    caller: str = ""
+    client: str = ""
+    """The program, by its User-Agent: name and version."""
+    door: str = ""
+    """The dialect that the client uses."""
+    asked: str = ""
+    """The model's name that the client asks for."""
+    route: str = ""
+    """provider/model of the last reply."""
+    switched: str = ""
+    """The model that an operator chose; empty if the client's name decides."""
+    requests: int = 0
+    created: float = 0.0
+    updated: float = 0.0
+    """Seconds since 1970, by the store's clock."""
+
+
+class GatewayStore(Protocol):
+    """What a store must do. It drops what is too old or too much by itself, the longest unused first."""
+
+    async def write(self, records: Sequence[MemoryRecord]) -> None:
+        """Keep the records; when this returns, another process finds them. A key that is known gets the new record."""
+
+    async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        """The bodies under these keys; keys that are not known are missing."""
+
+    async def delete(self, keys: Sequence[bytes]) -> None:
+        """Forget the records under these keys, under all of their keys."""
+
+    async def note(self, seen: ConversationInfo) -> None:
+        """One more request of a conversation. `switched`, `requests` and times are the store's own."""
+
+    async def conversation(self, conversation_id: str) -> ConversationInfo | None:
+        """None if it is not known."""
+
+    async def conversations(self, limit: int = 50) -> Sequence[ConversationInfo]:
+        """Those used last come first."""
+
+    async def switch(self, conversation_id: str, model: str) -> bool:
+        """Choose the model from the next turn on; empty: the client's name decides again. False if it is not known."""
+
+    async def close(self) -> None: ...

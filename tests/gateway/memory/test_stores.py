@@ -1,0 +1,237 @@
+"""Both stores of the gateway's memory keep the same promises; the one on the disk also across processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from segue.errors import JournalError
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
+from segue.gateway.memory.store import ConversationInfo, GatewayStore, MemoryRecord
+from segue.gateway.memory.volatile_store import VolatileStore
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+Opener = Callable[..., GatewayStore]
+
+
+@pytest.fixture(params=["sqlite", "volatile"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    if request.param == "volatile":
+        return VolatileStore
+    return lambda **settings: SQLiteMemoryStore(tmp_path / "memory.sqlite", **settings)
+
+
+def record(*keys: str, size: int = 10) -> MemoryRecord:
+    return MemoryRecord(tuple(key.encode() for key in keys), keys[0].encode().ljust(size, b"."))
+
+
+def test_a_record_is_found_under_each_of_its_keys(opened: Opener) -> None:
+    async def story() -> None:
+        store = opened()
+        await store.write([record("a", "b"), record("c")])
+        assert await store.read([b"a", b"b", b"c", b"d"]) == {
+            b"a": b"a.........",
+            b"b": b"a.........",
+            b"c": b"c.........",
+        }
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_more_keys_than_one_statement_takes(opened: Opener) -> None:
+    async def story() -> None:
+        store = opened()
+        await store.write([record(*(f"k{n}" for n in range(1700)))])
+        assert len(await store.read([f"k{n}".encode() for n in range(1700)])) == 1700
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_a_key_that_is_written_again_leads_to_the_new_record(opened: Opener) -> None:
+    async def story() -> None:
+        store = opened()
+        await store.write([record("a", "b")])
+        await store.write([MemoryRecord((b"a",), b"new")])
+        assert await store.read([b"a", b"b"]) == {b"a": b"new", b"b": b"a........."}
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_a_deleted_record_is_gone_under_all_keys(opened: Opener) -> None:
+    async def story() -> None:
+        store = opened()
+        await store.write([record("a", "b"), record("c")])
+        await store.delete([b"b", b"unknown"])
+        assert set(await store.read([b"a", b"b", b"c"])) == {b"c"}
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_what_is_not_used_for_long_enough_is_gone_and_what_is_used_stays(opened: Opener) -> None:
+    async def story() -> None:
+        clock = Clock()
+        store = opened(keep_seconds=10_000.0, clock=clock)
+        await store.write([record("used"), record("unused")])
+        clock.now += 8_000
+        assert set(await store.read([b"used"])) == {b"used"}
+        await store.write([record("another")])
+        clock.now += 8_000
+        assert set(await store.read([b"used", b"unused"])) == {b"used"}
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_the_longest_unused_make_room(opened: Opener) -> None:
+    async def story() -> None:
+        clock = Clock()
+        store = opened(max_bytes=1_000, clock=clock)
+        for number in range(30):
+            clock.now += 4_000
+            await store.write([record(f"k{number}", size=100)])
+            assert b"k0" in await store.read([b"k0"])
+        held = await store.read([f"k{n}".encode() for n in range(30)])
+        assert b"k29" in held
+        assert sum(map(len, held.values())) <= 1_000
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_the_number_of_records_is_bounded_too(opened: Opener) -> None:
+    async def story() -> None:
+        store = opened(max_records=10)
+        for number in range(50):
+            await store.write([record(f"k{number}")])
+        assert 5 < len(await store.read([f"k{n}".encode() for n in range(50)])) <= 10
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_conversations_are_listed_and_switched(opened: Opener) -> None:
+    async def story() -> None:
+        clock = Clock()
+        store = opened(clock=clock)
+        await store.note(ConversationInfo(id="one", caller="me", client="x/1", asked="m", route="a/b"))
+        clock.now += 5
+        await store.note(ConversationInfo(id="two"))
+        assert await store.switch("one", "openai/x")
+        assert not await store.switch("three", "openai/x")
+        clock.now += 5
+        await store.note(ConversationInfo(id="one", caller="me", client="x/1", asked="m", route="c/d"))
+        first, second = await store.conversations()
+        assert (first.id, first.route, first.switched, first.requests) == ("one", "c/d", "openai/x", 2)
+        assert (first.created, first.updated) == (clock.now - 10, clock.now)
+        assert second.id == "two"
+        assert await store.conversation("one") == first
+        assert await store.conversation("three") is None
+        assert [info.id for info in await store.conversations(limit=1)] == ["one"]
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_two_gateways_on_one_file_see_each_other_at_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        one, two = (SQLiteMemoryStore(tmp_path / "memory.sqlite") for _ in range(2))
+        for number in range(20):
+            await one.write([record(f"one{number}")])
+            await two.write([record(f"two{number}")])
+            assert await two.read([f"one{number}".encode()])
+            assert await one.read([f"two{number}".encode()])
+        await one.note(ConversationInfo(id="c"))
+        assert await two.switch("c", "x/y")
+        seen = await one.conversation("c")
+        assert seen is not None
+        assert seen.switched == "x/y"
+        await one.close()
+        await two.close()
+
+    asyncio.run(story())
+
+
+def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = SQLiteMemoryStore(tmp_path / "inner" / "memory.sqlite")
+        await store.write([record("a")])
+        for file in (tmp_path / "inner").iterdir():
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        await store.close()
+
+    asyncio.run(story())
+
+
+WRITER = """
+import asyncio, sys
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
+from segue.gateway.memory.store import MemoryRecord
+
+async def main():
+    store = SQLiteMemoryStore(sys.argv[1])
+    for number in range(100_000):
+        await store.write([MemoryRecord((b"%d" % number, b"x%d" % number), b"body" * 100)])
+        print(number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_what_was_written_survives_a_kill(tmp_path: Path) -> None:
+    file = tmp_path / "memory.sqlite"
+    writer = subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE
+    )
+    assert writer.stdout is not None
+    last = 0
+    for line in writer.stdout:
+        last = int(line)
+        if last >= 100:
+            os.kill(writer.pid, signal.SIGKILL)
+            break
+    last = max([last, *map(int, writer.stdout.read().split())])
+    writer.wait()
+    writer.stdout.close()
+
+    async def story() -> None:
+        store = SQLiteMemoryStore(file)
+        keys = [b"%d" % number for number in range(last + 1)]
+        assert len(await store.read(keys)) == last + 1
+        assert len(await store.read([b"x" + key for key in keys])) == last + 1
+        await store.write([record("after")])
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_a_file_that_is_no_database_is_reported_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "memory.sqlite"
+    file.write_bytes(b"no database at all, but long enough to look at" * 100)
+
+    async def story() -> None:
+        store = SQLiteMemoryStore(file)
+        with pytest.raises(JournalError, match="cannot be read") as caught:
+            await store.read([b"a"])
+        assert caught.value.path == str(file)
+
+    asyncio.run(story())
