@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias, final
 
 from msgspec import Struct
 
+from segue.conversation.extra import Extra
+
 Reason: TypeAlias = Literal[
     "cancelled_by_user",
     "interrupted",
@@ -51,6 +53,8 @@ class Text(Struct, frozen=True, gc=False, tag="text", omit_defaults=True):
 
     text: str
     seal: Seal | None = None
+    extra: Extra | None = None
+    """What its wire has beside the text, such as citations and marks for the cache. So on every block."""
 
 
 @final
@@ -59,6 +63,7 @@ class Reasoning(Struct, frozen=True, gc=False, tag="reasoning", omit_defaults=Tr
 
     text: str = ""
     seal: Seal | None = None
+    extra: Extra | None = None
 
 
 @final
@@ -75,6 +80,7 @@ class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", omit_defaults=Tru
     seal: Seal | None = None
     reconstructed: bool = False
     """True when only the result was found and the call was made up around it."""
+    extra: Extra | None = None
 
 
 @final
@@ -86,6 +92,7 @@ class Media(Struct, frozen=True, gc=False, tag="media", omit_defaults=True):
     data: str = ""
     url: str = ""
     name: str = ""
+    extra: Extra | None = None
 
 
 @final
@@ -112,6 +119,7 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", omit_defaults
     """Set when there is no real result: why not."""
     elided: bool = False
     """A real result of which compaction left only a note: it stands, though the ledger holds all of it."""
+    extra: Extra | None = None
 
 
 Block: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Media | Code

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias, final
 
 from msgspec import Struct
 
+from segue.conversation.extra import Extra
 from segue.conversation.tools import ToolChoice
 
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -33,4 +34,6 @@ class Options(Struct, frozen=True, omit_defaults=True, kw_only=True):
     response_schema: dict[str, Any] | None = None
     """JSON Schema that the answer must follow."""
     extra: dict[str, Any] | None = None
-    """Fields of the target's own, sent as they are."""
+    """Fields of the target's own, sent as they are. Whoever sets them knows the target."""
+    own: Extra | None = None
+    """What the request these were read from has of its wire's own; that wire gets it back, no other does."""

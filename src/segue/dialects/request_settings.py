@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.tools import Named
+from segue.dialects.own_fields import own
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
     from segue.dialects.card import ModelCard
     from segue.transcript.repairs import Kind
     from segue.transcript.steps import Transcript
+
+
+def offered_tools(
+    tools: Sequence[ToolSpec], dialect: str, repairs: list[Repair]
+) -> list[tuple[int, ToolSpec]]:
+    """The tools that a wire can be offered, with their positions: not those that another provider runs."""
+    offered: list[tuple[int, ToolSpec]] = []
+    for index, tool in enumerate(tools):
+        if tool.kind == "server" and own(tool.extra, dialect) is None:
+            repairs.append(Repair("tool_not_offered", dialect, f"tools[{index}]", decision=f'"{tool.name}"'))
+        else:
+            offered.append((index, tool))
+    return offered
 
 
 class RequestSettings:
@@ -55,6 +69,9 @@ class RequestSettings:
         if not self.card.tools:
             self.note("option_not_sent", "tools", "the model takes no tools")
         return self.card.tools
+
+    def offered(self, tools: Sequence[ToolSpec]) -> list[tuple[int, ToolSpec]]:
+        return offered_tools(tools, self.transcript.target.dialect, self.repairs)
 
     def tool_schema(
         self, tool: ToolSpec, index: int, flavour: Callable[[Any], tuple[dict[str, Any], list[str]]]

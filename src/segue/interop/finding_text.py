@@ -28,6 +28,9 @@ _WORDS: Final[dict[Kind, tuple[str, str]]] = {
     "bridged": ("a user message right after tool results", "a short model message is put between"),
     "instruction_folded": ("a system note in mid-conversation", "sent as user text"),
     "schema_reduced": ("a tool's schema that the target does not take in full", "reduced to what it takes"),
+    "fields_dropped": ("fields that only their own wire has", "dropped"),
+    "hints_dropped": ("marks that only help the provider of their own wire", "dropped"),
+    "tool_not_offered": ("a tool that only its own provider runs", "not offered"),
     "option_not_sent": ("an option that the target does not know", "dropped"),
 }
 """Where the repair's own sentence does not name both."""

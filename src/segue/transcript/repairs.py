@@ -45,6 +45,9 @@ Kind: TypeAlias = Literal[
     "schema_reduced",
     "choice_weakened",
     "option_not_sent",
+    "tool_not_offered",
+    "fields_dropped",
+    "hints_dropped",
 ]
 
 _CANONICAL_STATE: frozenset[Kind] = frozenset(
@@ -79,6 +82,8 @@ LOSSY: frozenset[Kind] = frozenset(
         "reasoning_dropped",
         "seal_dropped",
         "media_described",
+        "tool_not_offered",
+        "fields_dropped",
     }
 )
 """Repairs after which the target sees less than the conversation holds. The conversation itself keeps all of it."""
@@ -115,6 +120,9 @@ SENTENCES: dict[Kind, str] = {
     "schema_reduced": "the target does not take all of this tool's schema",
     "choice_weakened": "the target cannot be made to choose this tool; it is asked to",
     "option_not_sent": "the target does not know this option",
+    "tool_not_offered": "a tool that only its own provider runs, not offered",
+    "fields_dropped": "fields of another wire that the target has no place for, not sent",
+    "hints_dropped": "marks that only help the provider of another wire, not sent",
 }
 
 

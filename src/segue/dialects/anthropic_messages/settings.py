@@ -189,7 +189,7 @@ class _Settings(RequestSettings):
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
         own = [tool for tool in self.extra.get("tools") or () if isinstance(tool, dict)]
         named = {tool.get("name"): tool for tool in own}
-        encoded = [self._tool(index, tool, named) for index, tool in enumerate(tools)]
+        encoded = [self._tool(index, tool, named) for index, tool in self.offered(tools)]
         names = {tool["name"] for tool in encoded}
         encoded += [tool for tool in own if tool.get("name") not in names and "type" in tool]
         if encoded:

@@ -82,9 +82,10 @@ class _Settings(RequestSettings):
     # Tools
 
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
-        if not self.takes(tools):
+        offered = self.offered(tools)
+        if not self.takes(offered):
             return
-        declarations = [self._declaration(index, tool) for index, tool in enumerate(tools)]
+        declarations = [self._declaration(index, tool) for index, tool in offered]
         # Only the first entry with declarations is sure to be read: all go into one.
         self.body["tools"] = [{"functionDeclarations": declarations}]
         self.body["toolConfig"] = {"functionCallingConfig": self._choice()}

@@ -53,9 +53,10 @@ def encode_settings(
 
 class _Settings(RequestSettings):
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
-        if not self.takes(tools):
+        offered = self.offered(tools)
+        if not self.takes(offered):
             return
-        self.body["tools"] = [self._tool(index, tool) for index, tool in enumerate(tools)]
+        self.body["tools"] = [self._tool(index, tool) for index, tool in offered]
         self.body["tool_choice"] = self._choice()
         if self.options.parallel_calls is not None:
             self.body["parallel_tool_calls"] = self.options.parallel_calls

@@ -49,17 +49,17 @@ class _Settings(RequestSettings):
         if tools and not self.card.tools:  # OLL-07
             self.note("option_not_sent", "tools", "the model takes no tools")
             return
-        offered = tools
+        offered = self.offered(tools)
         if choice == "none":  # the wire has no choice of tools: not offering them is the same
-            offered = ()
+            offered = []
         elif tools and (choice == "required" or type(choice) is Named):
             self.note("choice_weakened", "options.tool_choice", "the target cannot be made to call a tool")
             if type(choice) is Named:
-                offered = tuple(tool for tool in tools if tool.name == choice.name) or tools
+                offered = [(index, tool) for index, tool in offered if tool.name == choice.name] or offered
         elif not tools and choice not in (None, "auto"):
             self.not_sent("tool_choice", "there are no tools")
         if offered:
-            self.body["tools"] = [self._tool(index, tool) for index, tool in enumerate(offered)]
+            self.body["tools"] = [self._tool(index, tool) for index, tool in offered]
         if tools and self.options.parallel_calls is False:
             self.not_sent("parallel_calls")
 

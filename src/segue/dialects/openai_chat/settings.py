@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from segue.conversation.options import Effort
 from segue.conversation.tools import Named
+from segue.dialects.request_settings import offered_tools
 from segue.dialects.schemas.strict import is_strict
 from segue.errors import TranscriptError
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
@@ -39,8 +40,9 @@ class SettingsEncoder:
             self.body["stream"] = True
             if self.variant.stream_usage:
                 self.body["stream_options"] = {"include_usage": True}  # CHAT-63
-        if self._may_offer(tools):
-            self._encode_tools(tools, names)
+        offered = offered_tools(tools, self.variant.name, self.repairs)
+        if self._may_offer(offered):
+            self._encode_tools(offered, names)
         elif self.options.tool_choice not in (None, "auto", "none"):
             self._note("option_not_sent", "tool_choice", "there are no tools to choose from")
         self._encode_limit()
@@ -56,7 +58,7 @@ class SettingsEncoder:
 
     # Tools
 
-    def _may_offer(self, tools: tuple[ToolSpec, ...]) -> bool:
+    def _may_offer(self, tools: Sequence[object]) -> bool:
         if not tools:
             return False
         if not self.card.chat_tools:  # CHAT-40
@@ -82,8 +84,8 @@ class SettingsEncoder:
             return False
         return True
 
-    def _encode_tools(self, tools: tuple[ToolSpec, ...], names: Mapping[str, str]) -> None:
-        self.body["tools"] = [self._tool(tool, names, number) for number, tool in enumerate(tools)]
+    def _encode_tools(self, tools: list[tuple[int, ToolSpec]], names: Mapping[str, str]) -> None:
+        self.body["tools"] = [self._tool(tool, names, number) for number, tool in tools]
         choice = self.options.tool_choice or "auto"
         kind = "named" if isinstance(choice, Named) else choice
         if kind == "named" and not self.card.named_choice and self.card.forced_choice:  # KIM-09

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, assert_never
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import encodable
 from segue.conversation.message import Message
-from segue.conversation.tools import ToolSpec
 from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
@@ -16,7 +15,8 @@ from segue.dialects.opaque_blocks import OpaqueBlockFilter, opaque_block, seal_b
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.settings import decode_options, encode_settings
-from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
+from segue.dialects.openai_responses.tools import decode_tools
+from segue.dialects.request_fields import items, record, text, unknown, wrong_type
 from segue.dialects.request_messages import check_target, take_system
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block
     from segue.conversation.message import Speaker
     from segue.conversation.options import Options
+    from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
     from segue.transcript.steps import Completion, Transcript
 
@@ -130,7 +131,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     return DecodedRequest(
         messages=adopted,
         system=system,
-        tools=tuple(_decode_tools(body.get("tools"))),
+        tools=tuple(decode_tools(body.get("tools"))),
         options=decode_options(body),
     )
 
@@ -275,34 +276,6 @@ def _as_words(item: dict[str, Any]) -> str:
     hidden = ("type", "id", "status", "encrypted_content")
     fields = {key: value for key, value in item.items() if key not in hidden}
     return f"[{item.get('type')}: {json_of(fields)}]"
-
-
-def _decode_tools(value: Any) -> Iterator[ToolSpec]:
-    for index, given in enumerate(listed(value, "tools")):
-        path = f"tools[{index}]"
-        tool = record(given, path)
-        kind = tool.get("type", "function")
-        if kind not in ("function", "custom"):
-            continue  # a tool of the provider's own: an option, see `settings`
-        tool = tool.get("function", tool) if kind == "function" else _as_function(tool)
-        schema = tool.get("parameters")
-        strict = tool.get("strict")
-        yield ToolSpec(
-            text(tool.get("name"), f"{path}.name"),
-            text(tool.get("description"), f"{path}.description"),
-            record(schema, f"{path}.parameters") if schema is not None else None,
-            strict if isinstance(strict, bool) else None,
-        )
-
-
-def _as_function(tool: dict[str, Any]) -> dict[str, Any]:
-    """A tool that takes free text is a function of one text."""
-    grammar = tool.get("format")
-    fields = tool.get("description") or ""
-    if isinstance(grammar, dict) and grammar.get("definition"):
-        fields = f"{fields}\nThe input follows this grammar:\n{grammar['definition']}"
-    schema = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-    return {"name": tool.get("name"), "description": fields, "parameters": schema}
 
 
 _OWN_FIELDS = frozenset(

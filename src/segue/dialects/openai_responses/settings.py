@@ -12,6 +12,8 @@ from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.card import UNKNOWN
+from segue.dialects.openai_responses.tools import NAME, encode_custom, in_namespaces, plain_function
+from segue.dialects.own_fields import own
 from segue.dialects.request_fields import flag, number, record, text, whole
 from segue.dialects.request_settings import RequestSettings
 from segue.dialects.schemas import flavours
@@ -111,36 +113,46 @@ class _Settings(RequestSettings):
     # Tools
 
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
-        own = [tool for tool in self.extra.get("tools") or () if isinstance(tool, dict)]
-        encoded = [*(self._tool(index, tool) for index, tool in enumerate(tools)), *own]
+        further = [tool for tool in self.extra.get("tools") or () if isinstance(tool, dict)]
+        offered = [(tool, self._tool(index, tool)) for index, tool in self.offered(tools)]
+        encoded = [*in_namespaces(offered), *further]
         if not encoded:
             self.takes(())
             return
         self.body["tools"] = encoded
-        self.body["tool_choice"] = self._choice()
+        self.body["tool_choice"] = self._choice(tools)
         if self.options.parallel_calls is not None:
             self.body["parallel_tool_calls"] = self.options.parallel_calls
 
     def _tool(self, index: int, tool: ToolSpec) -> dict[str, Any]:
+        extra = own(tool.extra, NAME)
+        name = tool.local_name or self.tool_name(tool.name)
+        if tool.kind == "server" and extra is not None:
+            return extra.fields
+        if tool.kind == "custom":
+            return encode_custom(tool, name, extra)
+        before = len(self.repairs)
         schema = self.tool_schema(tool, index, flavours.object_root)  # RESP-32
         strict = bool(tool.strict) and is_strict(schema)
         if tool.strict and not strict:
             self.note("option_not_sent", f"tools[{index}].strict", "the schema is not closed everywhere")
-        encoded: dict[str, Any] = {
-            "type": "function",
-            "name": self.tool_name(tool.name),
-        }
+        if extra is not None and len(self.repairs) == before:
+            return extra.written(plain_function(tool, name))
+        encoded: dict[str, Any] = {"type": "function", "name": name}
         if tool.description:
             encoded["description"] = encodable(tool.description)
         # RESP-31: left unsaid, the provider would try to be strict.
         return {**encoded, "parameters": schema, "strict": strict}
 
-    def _choice(self) -> Any:
+    def _choice(self, tools: tuple[ToolSpec, ...]) -> Any:
         choice = self.tool_choice()
         if choice is None:
             return self.extra.get("tool_choice") or "auto"
         if type(choice) is Named:
-            return {"type": "function", "name": self.tool_name(choice.name)}
+            chosen = next((tool for tool in tools if tool.name == choice.name), None)
+            kind = "custom" if chosen is not None and chosen.kind == "custom" else "function"
+            name = (chosen.local_name if chosen is not None else "") or self.tool_name(choice.name)
+            return {"type": kind, "name": name}
         return choice
 
     # Sampling
@@ -211,12 +223,4 @@ def _decode_extra(body: Mapping[str, Any], reasoning: dict[str, Any]) -> dict[st
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and _decode_choice(choice) is None:
         extra["tool_choice"] = choice
-    tools = body.get("tools")
-    own = [
-        tool
-        for tool in (tools if isinstance(tools, list) else ())
-        if isinstance(tool, dict) and tool.get("type", "function") not in ("function", "custom")
-    ]
-    if own:
-        extra["tools"] = own
     return extra

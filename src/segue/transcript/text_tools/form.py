@@ -37,7 +37,7 @@ class Offer(Struct, frozen=True, kw_only=True):
 def offer_of(tools: Sequence[ToolSpec], options: Options) -> Offer:
     choice = options.tool_choice
     return Offer(
-        tools=() if choice == "none" else tuple(tools),
+        tools=() if choice == "none" else tuple(tool for tool in tools if tool.kind != "server"),
         must_call=choice not in (None, "auto", "none"),
         named=choice.name if isinstance(choice, Named) else "",
         answer=options.response_schema,
