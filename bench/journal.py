@@ -12,10 +12,23 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, process_time
 
 from bench.histories import agent_like
-from segue.sessions.entries import CallEnded, CallsScheduled, Entry, ModelReplied, SessionStarted, UserSaid
+from segue.conversation.blocks import Text, ToolResult
+from segue.conversation.message import Message, user
+from segue.sessions.entries import (
+    CallBegun,
+    CallEnded,
+    CallsScheduled,
+    Entry,
+    ModelReplied,
+    SessionStarted,
+    SettingsChanged,
+    ToolsAnswered,
+    TurnEnded,
+    UserSaid,
+)
 from segue.sessions.entry_codec import EncodedEntry, encode_entry
 from segue.sessions.journal import Journal
 from segue.sessions.stores.jsonl import JsonlStore
@@ -24,6 +37,8 @@ from segue.sessions.stores.sqlite import SQLiteStore
 from segue.sessions.stores.store import Store
 
 ROUNDS = 9
+LONG = 20_000
+"""Messages of a long session."""
 
 
 def run() -> None:
@@ -31,6 +46,8 @@ def run() -> None:
         asyncio.run(_appends(Path(place)))
     with TemporaryDirectory(prefix="segue-bench-") as place:
         asyncio.run(_lists(Path(place)))
+    with TemporaryDirectory(prefix="segue-bench-") as place:
+        asyncio.run(_opens(Path(place)))
 
 
 def _entries() -> list[Entry]:
@@ -111,6 +128,62 @@ async def _append_to_journal(store: Store, entries: list[Entry]) -> float:
     taken = perf_counter() - start
     await journal.close()
     return taken
+
+
+async def _opens(place: Path) -> None:
+    """What it takes to resume a long session: CPU time of reading, checking and replaying all of its entries."""
+    print(
+        f"open: a session of {LONG:,} messages; seconds of CPU per 100,000 messages, and for one more entry"
+    )
+    for what, entries in (("chat", _talk(LONG)), ("agent", _work(LONG))):
+        for name, store in (
+            ("SQLite", SQLiteStore(place / f"{what}.db")),
+            ("JSONL", JsonlStore(place / what)),
+        ):
+            lease = (await Journal.start(store, SessionStarted(), "long"))._lease
+            for first in range(0, len(entries), 1000):
+                encoded = [EncodedEntry.of(entry) for entry in entries[first : first + 1000]]
+                await store.append(lease, encoded)
+            await store.release(lease)
+            taken, one_more = [], []
+            for _ in range(3):
+                start = process_time()
+                journal = await Journal.resume(store, "long")
+                taken.append(process_time() - start)
+                for _ in range(20):
+                    start = process_time()
+                    await journal.append(SettingsChanged(title="T"))
+                    one_more.append(process_time() - start)
+                await journal.close()
+            await store.close()
+            seconds = min(taken) * 100_000 / LONG
+            each = f"{seconds:.2f} s, {min(one_more) * 1e6:.0f} µs"
+            print(f"  {what:<6}{name:<8}{len(entries):>8,} entries  {each}")
+
+
+def _talk(length: int) -> list[Entry]:
+    """Questions and answers."""
+    entries: list[Entry] = []
+    for number in range(length // 2):
+        answer = Message("model", (Text(f"An answer of some words, number {number}. " * 10),))
+        entries += [UserSaid(user(f"question {number}")), ModelReplied(answer), TurnEnded()]
+    return entries
+
+
+def _work(length: int) -> list[Entry]:
+    """What an agent's session writes, all of it."""
+    entries: list[Entry] = []
+    for message in agent_like(length).messages:
+        ids = tuple(block.call_id for block in message.blocks if isinstance(block, ToolResult))
+        if message.speaker == "user":
+            entries += [TurnEnded(), UserSaid(message)] if entries else [UserSaid(message)]
+        elif message.speaker == "model":
+            begun = (CallBegun(call.id) for call in message.calls)
+            entries += [ModelReplied(message, "tool_calls"), CallsScheduled(message.calls), *begun]
+        else:
+            entries += [CallEnded(block) for block in message.blocks if isinstance(block, ToolResult)]
+            entries.append(ToolsAnswered(ids))
+    return [*entries, TurnEnded()]
 
 
 async def _lists(place: Path) -> None:

@@ -173,7 +173,7 @@ def test_a_session_of_another_program_goes_on_as_ours(data: bytes, source: str, 
         assert info.first_words
         await journal.close()
         again = await Journal.resume(store, journal.session)
-        assert vars(again.state) == vars(journal.state)
+        assert again.state == journal.state
         await store.close()
 
     asyncio.run(main())

@@ -344,7 +344,7 @@ class ChatMachine(RuleBasedStateMachine):
 
     def the_journal_tells_the_state(self) -> None:
         state = self.chat.journal.state
-        assert vars(replay(self.run(self.store.read(self.chat.id)))) == vars(state)
+        assert replay(self.run(self.store.read(self.chat.id))) == state
         assert not state.in_turn
         assert state.open_calls() == ()
 

@@ -10,7 +10,7 @@ from segue.conversation.blocks import Block, Origin, Text, ToolCall
 from segue.conversation.ids import mint, next_ordinal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 Speaker: TypeAlias = Literal["user", "model", "tool"]
 
@@ -69,15 +69,23 @@ class Conversation(Struct, frozen=True, gc=False, omit_defaults=True):
                     minted = next_ordinal(minted, call.id)
         added: list[Message] = []
         for message in messages:
-            settled, minted = _mint_missing(message, minted, given)
+            settled, minted = mint_missing(message, minted, given)
             added.append(settled)
         return Conversation((*self.messages, *added), self.system, minted)
 
 
-def _mint_missing(message: Message, minted: int, given: set[str]) -> tuple[Message, int]:
-    """The message with an id for each call, none of which was given to another call by hand."""
-    if not message.calls:
-        return message, minted
+def mint_missing(message: Message, minted: int, given: Collection[str] = ()) -> tuple[Message, int]:
+    """The message with an id for each call, none of which was given to another call by hand; and how many ids were
+    minted by then. `given`: ids of calls in other messages that are appended together with this one."""
+    counted = minted
+    for block in message.blocks:
+        if type(block) is ToolCall:
+            if not block.id:
+                break
+            counted = next_ordinal(counted, block.id)
+    else:
+        return message, counted
+    given = {*given, *(call.id for call in message.calls)}
     blocks: list[Block] = []
     for block in message.blocks:
         settled = block

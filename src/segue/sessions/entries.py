@@ -22,7 +22,7 @@ TurnFinish: TypeAlias = Literal["complete", "length", "content_filter", "max_tur
 
 
 @final
-class Link(Struct, frozen=True):
+class Link(Struct, frozen=True, gc=False):
     """Where a session comes from: the call that a subagent answers, or the place where it was forked off."""
 
     session: str
@@ -31,7 +31,7 @@ class Link(Struct, frozen=True):
 
 
 @final
-class SessionStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="session_started"):
+class SessionStarted(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag="session_started"):
     """A session began."""
 
     model: str = ""
@@ -44,7 +44,7 @@ class SessionStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 
 
 @final
-class Adopted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="adopted"):
+class Adopted(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag="adopted"):
     """A history from elsewhere became this session's own: an import."""
 
     conversation: Conversation
@@ -53,7 +53,7 @@ class Adopted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="adopte
 
 
 @final
-class UserSaid(Struct, frozen=True, omit_defaults=True, tag="user_said"):
+class UserSaid(Struct, frozen=True, gc=False, omit_defaults=True, tag="user_said"):
     """The user sent a message; a turn begins."""
 
     message: Message
@@ -62,14 +62,14 @@ class UserSaid(Struct, frozen=True, omit_defaults=True, tag="user_said"):
 
 
 @final
-class NoteAdded(Struct, frozen=True, omit_defaults=True, tag="note_added"):
+class NoteAdded(Struct, frozen=True, gc=False, omit_defaults=True, tag="note_added"):
     """The runtime sent the model a note as the user, in the middle of a turn."""
 
     message: Message
 
 
 @final
-class ModelReplied(Struct, frozen=True, omit_defaults=True, tag="model_replied"):
+class ModelReplied(Struct, frozen=True, gc=False, omit_defaults=True, tag="model_replied"):
     """A reply is whole, or is all that came before it was cut off. Its calls bear their canonical ids."""
 
     message: Message
@@ -81,21 +81,21 @@ class ModelReplied(Struct, frozen=True, omit_defaults=True, tag="model_replied")
 
 
 @final
-class CallsScheduled(Struct, frozen=True, tag="calls_scheduled"):
+class CallsScheduled(Struct, frozen=True, gc=False, tag="calls_scheduled"):
     """All calls of a reply became one batch; none has started."""
 
     calls: tuple[ToolCall, ...]
 
 
 @final
-class CallBegun(Struct, frozen=True, tag="call_begun"):
+class CallBegun(Struct, frozen=True, gc=False, tag="call_begun"):
     """A tool is about to run. Without a `CallEnded` its effects are unknown."""
 
     call_id: str
 
 
 @final
-class CallEnded(Struct, frozen=True, omit_defaults=True, tag="call_ended"):
+class CallEnded(Struct, frozen=True, gc=False, omit_defaults=True, tag="call_ended"):
     """A call has its result: real, an error, or the reason why there is none."""
 
     result: ToolResult
@@ -105,14 +105,14 @@ class CallEnded(Struct, frozen=True, omit_defaults=True, tag="call_ended"):
 
 
 @final
-class ToolsAnswered(Struct, frozen=True, tag="tools_answered"):
+class ToolsAnswered(Struct, frozen=True, gc=False, tag="tools_answered"):
     """The batch is over and its results, in call order, are part of the conversation."""
 
     call_ids: tuple[str, ...]
 
 
 @final
-class TurnEnded(Struct, frozen=True, omit_defaults=True, tag="turn_ended"):
+class TurnEnded(Struct, frozen=True, gc=False, omit_defaults=True, tag="turn_ended"):
     """A turn is terminal: what comes next may go elsewhere."""
 
     finish: TurnFinish = "complete"
@@ -120,14 +120,14 @@ class TurnEnded(Struct, frozen=True, omit_defaults=True, tag="turn_ended"):
 
 
 @final
-class TurnResumed(Struct, frozen=True, omit_defaults=True, tag="turn_resumed"):
+class TurnResumed(Struct, frozen=True, gc=False, omit_defaults=True, tag="turn_resumed"):
     """The last turn, which had ended without its whole answer, was resumed."""
 
     model: str = ""
 
 
 @final
-class Switched(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="switched"):
+class Switched(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag="switched"):
     """From now on another model answers."""
 
     previous: str
@@ -137,7 +137,7 @@ class Switched(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="switc
 
 
 @final
-class Compacted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="compacted"):
+class Compacted(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag="compacted"):
     """The conversation was made shorter. It is given whole; ids, names and ends of calls stay in the ledger."""
 
     conversation: Conversation
@@ -150,14 +150,16 @@ class Compacted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="comp
 
 
 @final
-class Rewound(Struct, frozen=True, tag="rewound"):
+class Rewound(Struct, frozen=True, gc=False, tag="rewound"):
     """The conversation is again as it was after entry `to`: an undo, or with a later entry a redo."""
 
     to: int
 
 
 @final
-class SettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="settings_changed"):
+class SettingsChanged(
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag="settings_changed"
+):
     """Title, system prompt or options changed; None: unchanged."""
 
     title: str | None = None
@@ -186,7 +188,7 @@ Entry: TypeAlias = (
 
 
 @final
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, gc=False):
     """An entry as a store keeps it: counted from 1 within its session, with the time it was written."""
 
     seq: int

@@ -5,13 +5,13 @@ The state is a fold: nothing in it was put there by anyone but an entry, so what
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never, final
+from typing import TYPE_CHECKING, Final, assert_never, final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from segue.conversation.ids import next_ordinal
 from segue.conversation.interaction import Ledger
-from segue.conversation.message import Conversation, Message
+from segue.conversation.message import Conversation, Message, mint_missing
 from segue.conversation.options import Options
 from segue.conversation.usage import Usage
 from segue.errors import JournalError
@@ -36,10 +36,13 @@ from segue.sessions.entries import (
     TurnResumed,
     UserSaid,
 )
-from segue.sessions.validation import refuse_misfits
+from segue.sessions.validation import EntryCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+_NO_USAGE: Final = Usage()
 
 
 @final
@@ -59,7 +62,6 @@ class State:
 
     def __init__(self) -> None:
         self.started = SessionStarted()
-        self.conversation = Conversation()
         self.ledger = Ledger()
         self.model = ""
         self.title = ""
@@ -82,46 +84,65 @@ class State:
         """Where an undo of the turn that runs will go."""
         self._undone: list[int] = []
         """Where undo came from, the latest last: where redo goes."""
-        # Messages that were replaced, by line. A place is a length, not a copy: long sessions have many.
-        self._former: list[tuple[Message, ...]] = []
+        # The messages of every line of history, the present one last. A place is a length, not a copy: long sessions
+        # have many.
+        self._lines: list[list[Message]] = [[]]
+        self._system = ""
+        self._minted = 0
+        self._counted_writes = 0
+        """Of the ledger: their ids are below `_minted`."""
+        self._conversation: Conversation | None = None
+        """Composed when it is asked for: a replay that composed one per message would be quadratic."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, State) and self._facts() == other._facts()
+
+    __hash__ = None  # type: ignore[assignment]  # it changes with every entry
+
+    @property
+    def conversation(self) -> Conversation:
+        if self._conversation is None:
+            self._conversation = Conversation(tuple(self._lines[-1]), self._system, self._minted)
+        return self._conversation
 
     def apply(self, seq: int, entry: Entry) -> None:  # noqa: C901, PLR0912 - one case per entry, each a line or two
         """Take in an entry that fits what happened before."""
         self.last_seq = seq
-        match entry:
-            case SessionStarted():
-                self._start(entry)
-                self._arrive(seq, before=0)
-            case Adopted():
-                self.ledger = Ledger((*self.ledger.values(), *entry.interactions))
-                self._become(entry.conversation)
-                self._arrive(seq, before=0)
-            case UserSaid(message, model):
-                self.turns += not self.in_turn
-                self._begin(model, before=self._here)
-                self._append(message)
-            case NoteAdded(message):
-                self._append(message)
-            case ModelReplied():
-                self._reply(entry)
-            case CallsScheduled(calls):
-                for call in calls:
-                    if not self.ledger.schedule(call).finished:
-                        self._open[call.id] = None
+        match entry:  # the most frequent first: a replay comes here for every entry
             case CallBegun(call_id):
                 self.begun.add(call_id)
             case CallEnded(result, usage, cost):
                 self.ledger.settle(result)
                 self._count(usage, cost)
                 self._open.pop(result.call_id, None)
+            case ModelReplied():
+                self._reply(entry)
+            case CallsScheduled(calls):
+                for call in calls:
+                    if not self.ledger.schedule(call).finished:
+                        self._open[call.id] = None
             case ToolsAnswered(call_ids):
                 self._append(self._answers(call_ids))
-            case TurnResumed(model):
-                self._begin(model, before=self._places[self._here].before)
+            case UserSaid(message, model):
+                self.turns += not self.in_turn
+                self._begin(model, before=self._here)
+                self._append(message)
             case TurnEnded(finish):
                 if self.in_turn:
                     self._arrive(seq, before=self._before, finish=finish)
                 self.in_turn = False
+            case NoteAdded(message):
+                self._append(message)
+            case SessionStarted():
+                self._start(entry)
+                self._arrive(seq, before=0)
+            case Adopted():
+                self.ledger = Ledger((*self.ledger.values(), *entry.interactions))
+                self._counted_writes = 0
+                self._become(entry.conversation)
+                self._arrive(seq, before=0)
+            case TurnResumed(model):
+                self._begin(model, before=self._places[self._here].before)
             case Switched():
                 self.model = entry.model
             case Compacted():
@@ -171,13 +192,12 @@ class State:
                 code="no_boundary",
                 hint="Rewind to the end of a turn.",
             )
-        line = self.conversation.messages if place.line == len(self._former) else self._former[place.line]
-        return structs.replace(self.conversation, messages=line[: place.count])
+        return Conversation(tuple(self._lines[place.line][: place.count]), self._system, self._minted)
 
     def _start(self, entry: SessionStarted) -> None:
         self.started, self.model, self.title = entry, entry.model, entry.title
         self.options = entry.options
-        self.conversation = Conversation(system=entry.system)
+        self._system, self._conversation = entry.system, None
 
     def _begin(self, model: str, *, before: int) -> None:
         self.in_turn, self.answered, self._before = True, False, before
@@ -191,22 +211,33 @@ class State:
         self._count(entry.usage, entry.cost)
 
     def _append(self, message: Message) -> None:
-        self.conversation = self.conversation.append(message)
+        settled, self._minted = mint_missing(message, self._minted)
+        self._lines[-1].append(settled)
+        self._conversation = None
         self.answered = False
 
     def _arrive(self, seq: int, *, before: int, finish: TurnFinish | None = None) -> None:
         self._here = seq
-        self._places[seq] = _Place(len(self._former), len(self.conversation.messages), before, finish)
+        self._places[seq] = _Place(len(self._lines) - 1, len(self._lines[-1]), before, finish)
 
     def _become(self, conversation: Conversation) -> None:
-        """Another conversation, in which no id that was given before is given again."""
-        minted = max(conversation.minted, self.conversation.minted)
-        for call in (call for message in conversation.messages for call in message.calls):
-            minted = max(minted, next_ordinal(0, call.id))
-        for call_id in self.ledger:
-            minted = max(minted, next_ordinal(0, call_id))
-        self._former.append(self.conversation.messages)
-        self.conversation = structs.replace(conversation, minted=minted)
+        self._minted = max(self._minted, conversation.minted)
+        for message in conversation.messages:
+            for call in message.calls:
+                self._count_id(call.id)
+        self._system = conversation.system
+        self._continue(list(conversation.messages))
+
+    def _continue(self, messages: list[Message]) -> None:
+        """A new line of history begins with these messages. No id that was given before is given again in it."""
+        for call_id in self.ledger.written_since(self._counted_writes):
+            self._count_id(call_id)
+        self._counted_writes = self.ledger.writes
+        self._lines.append(messages)
+        self._conversation = None
+
+    def _count_id(self, call_id: str) -> None:
+        self._minted = max(self._minted, next_ordinal(0, call_id))
 
     def _rewind(self, to: int) -> None:
         if self.redo_to == to:
@@ -215,7 +246,8 @@ class State:
             self._undone.append(self._here)
         else:
             self._undone.clear()
-        self._become(self.conversation_after(to))
+        place = self._places[to]
+        self._continue(self._lines[place.line][: place.count])
         self._here = to
 
     def _leads_here(self, to: int) -> bool:
@@ -232,10 +264,14 @@ class State:
         self.title = self.title if entry.title is None else entry.title
         self.options = self.options if entry.options is None else entry.options
         if entry.system is not None:
-            self.conversation = structs.replace(self.conversation, system=entry.system)
+            self._system, self._conversation = entry.system, None
+
+    def _facts(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "_conversation"}
 
     def _count(self, usage: Usage, cost: float | None) -> None:
-        self.usage = self.usage.plus(usage)
+        if usage != _NO_USAGE:
+            self.usage = self.usage.plus(usage)
         if cost is not None:
             self.cost = (self.cost or 0.0) + cost
 
@@ -243,9 +279,10 @@ class State:
 def replay(records: Iterable[Record]) -> State:
     """The state of a session from its entries alone. Raises JournalError where they do not fit each other."""
     state = State()
+    check = EntryCheck(state)
     for record in records:
         if record.seq != state.last_seq + 1:
             raise errors.damaged(f"entry {record.seq}", f"it follows entry {state.last_seq}")
-        refuse_misfits(state, (record.entry,))
+        check.take(record.entry)
         state.apply(record.seq, record.entry)
     return state

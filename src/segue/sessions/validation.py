@@ -12,6 +12,7 @@ from segue.sessions.entries import (
     CallEnded,
     CallsScheduled,
     Entry,
+    ModelReplied,
     Rewound,
     SessionStarted,
     ToolsAnswered,
@@ -28,13 +29,16 @@ if TYPE_CHECKING:
 
 def refuse_misfits(state: State, entries: Sequence[Entry]) -> None:
     """Raises JournalError at the first entry that does not fit the state and the entries before it."""
-    reading = _Reading(state)
+    check = EntryCheck(state)
     for entry in entries:
-        reading.take(entry)
+        check.take(entry)
 
 
-class _Reading:
-    """What the state would know after some of the entries, as far as it matters to the next."""
+class EntryCheck:
+    """What the state would know after some entries, as far as it matters to the next. The state may take in those that
+    were checked, or none of them yet."""
+
+    __slots__ = ("_ended", "_in_turn", "_scheduled", "_started", "_state")
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -44,22 +48,24 @@ class _Reading:
         self._ended: set[str] = set()
 
     def take(self, entry: Entry) -> None:
-        if self._started is isinstance(entry, SessionStarted):
+        if self._started is (type(entry) is SessionStarted):
             raise errors.misfit("A session starts once, with its first entry.")
         self._started = True
-        match entry:
-            case CallsScheduled(calls):
-                self._schedule(calls)
+        match entry:  # the most frequent first: a replay comes here for every entry
             case CallBegun(call_id):
                 self._know(call_id)
             case CallEnded(result):
                 self._end(result)
             case ToolsAnswered(call_ids):
                 self._answer(call_ids)
-            case UserSaid() | TurnResumed():
-                self._in_turn = True
+            case ModelReplied():
+                pass
+            case CallsScheduled(calls):
+                self._schedule(calls)
             case TurnEnded():
                 self._end_turn()
+            case UserSaid() | TurnResumed():
+                self._in_turn = True
             case Rewound(to):
                 self._rewind(to)
             case Adopted():
@@ -71,12 +77,12 @@ class _Reading:
         if not all(call.id for call in calls):
             raise errors.misfit("A call was scheduled without an id.", "call_without_id")
         known = self._state.ledger
-        self._scheduled.update(
-            call.id for call in calls if call.id not in known or not known[call.id].finished
-        )
+        for call in calls:
+            if call.id not in known or not known[call.id].finished:
+                self._scheduled.add(call.id)
 
     def _know(self, call_id: str) -> None:
-        if call_id not in self._scheduled and call_id not in self._state.ledger:
+        if not (call_id in self._scheduled or call_id in self._ended or call_id in self._state.ledger):
             raise errors.misfit(f'The call "{call_id}" was never scheduled.', "unknown_call")
 
     def _end(self, result: ToolResult) -> None:
@@ -84,11 +90,14 @@ class _Reading:
         if status_of(result) == "pending":
             raise errors.misfit(f'The result of call "{result.call_id}" is empty.', "empty_result")
         self._ended.add(result.call_id)
+        self._scheduled.discard(result.call_id)
 
     def _answer(self, call_ids: tuple[str, ...]) -> None:
         for call_id in call_ids:
+            if call_id in self._ended:
+                continue
             known = self._state.ledger.get(call_id)
-            if call_id not in self._ended and (known is None or not known.finished):
+            if known is None or not known.finished:
                 raise errors.misfit(
                     f'A batch was answered before its call "{call_id}" had ended.', "unanswered_call"
                 )
