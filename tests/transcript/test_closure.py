@@ -10,7 +10,7 @@ from segue.conversation.blocks import Media, Reason, ToolCall, ToolResult
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.errors import TranscriptError
-from segue.transcript.closure import WORDING
+from segue.transcript.closure import ANOTHER, WORDING
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from segue.transcript.rules import Rules
@@ -45,8 +45,19 @@ def closed(
         ((FAILURE, REAL), None, "content"),
         ((REAL, FAILURE), None, "content"),
         ((FAILURE, PLACEHOLDER), None, "no such file"),
-        ((REAL, ToolResult("c0", "read", "other")), None, "content"),
-        ((FAILURE, ToolResult("c0", "read", error="other")), None, "no such file"),
+        ((REAL, ToolResult("c0", "read", "other")), None, f"content\n\n{ANOTHER}\nother"),
+        ((FAILURE, ToolResult("c0", "read", error="other")), None, f"no such file\n\n{ANOTHER}\nother"),
+        ((ToolResult("c0", "read", "tent"), REAL), None, "content"),
+        ((ToolResult("c0", "read", complete=True), REAL), None, "content"),
+        ((REAL, ToolResult("c0", "read", " ")), None, "content"),
+        ((ToolResult("c0", "read", "[Tool execution was interrupted]"), REAL), None, "content"),
+        ((ToolResult("c0", "read", error="No result provided"), FAILURE), None, "no such file"),
+        ((ToolResult("c0", "read", WORDING["interrupted"]), FAILURE), None, "no such file"),
+        (
+            (ToolResult("c0", "read", "[Tool execution was interrupted]"),),
+            None,
+            "[Tool execution was interrupted]",
+        ),
         ((), REAL, "content"),
         ((PLACEHOLDER,), REAL, "content"),
         ((ToolResult("c0", "read", "other"),), REAL, "content"),
@@ -70,13 +81,26 @@ def test_the_ledger_comes_first_then_a_success_then_a_failure(
     [
         ((PLACEHOLDER, REAL), "a real result stands instead of a placeholder"),
         ((FAILURE, REAL), "a success stands instead of a failure"),
-        ((REAL, ToolResult("c0", "read", "other")), "the first result stands"),
+        ((REAL, REAL), "the first result stands"),
+        ((REAL, ToolResult("c0", "read", "tent")), "another result holds it"),
+        ((ToolResult("c0", "read", ""), REAL), "a real result stands instead of a placeholder"),
     ],
 )
 def test_what_was_decided_between_results_is_told(results: tuple[ToolResult, ...], decision: str) -> None:
     (repair,) = closed(*results).repairs
     assert (repair.kind, repair.decision, repair.call_ids) == ("result_superseded", decision, ("c0",))
     assert repair.emitted_call_ids == repair.emitted_result_ids == ("call_c0",)
+
+
+@requirement("REQ-915-009", "REQ-915-012", "REQ-915-039")
+def test_results_that_differ_are_sent_as_one_and_that_is_reported() -> None:
+    shown = ToolResult("c0", "read", "other", media=(IMAGE,))
+    transcript = closed(REAL, shown, REAL, ToolResult("c0", "read", "third"))
+    (call,) = calls_of(transcript)
+    assert call.completion.text.split("\n")[::3] == ["content", "other", "third"]
+    assert kinds_of(transcript).count("results_joined") == 2
+    joined = next(repair for repair in transcript.repairs if repair.kind == "results_joined")
+    assert (joined.path, joined.call_ids, joined.lossy) == ("messages[3].blocks[0]", ("c0",), False)
 
 
 @requirement("REQ-915-046")

@@ -137,6 +137,47 @@ def test_one_id_for_a_whole_batch_pairs_in_order() -> None:
     assert outputs(user("a"), calls, tool(*(done(f"{n}", "same") for n in range(3)))) == ["0", "1", "2"]
 
 
+@requirement("REQ-915-012", "REQ-915-022")
+@pytest.mark.parametrize("call_id", ["", "same"])
+@pytest.mark.parametrize("between", [(), (model("One moment."),), (user("b"), model("c"))])
+def test_results_take_the_calls_of_a_batch_in_order_also_behind_other_messages(
+    call_id: str, between: tuple[Message, ...]
+) -> None:
+    calls = model(*(read(call_id) for _ in range(3)))
+    results = tuple(tool(done(f"{n}", call_id)) for n in range(3))
+    assert outputs(user("a"), calls, *between, *results) == ["0", "1", "2"]
+
+
+@requirement("REQ-915-012", "REQ-915-022")
+@pytest.mark.parametrize("call_id", ["", "same"])
+def test_real_results_take_the_calls_of_an_earlier_batch_in_order_behind_their_placeholders(
+    call_id: str,
+) -> None:
+    placeholder = ToolResult(call_id, "read", reason="interrupted")
+    later = ToolCall("other", "write")
+    history = (
+        user("a"),
+        model(read(call_id), read(call_id)),
+        tool(placeholder, placeholder),
+        model(later),
+        tool(done("w", "other", "write")),
+        tool(done("0", call_id), done("1", call_id)),
+    )
+    assert outputs(*history) == ["0", "1", "w"]
+
+
+@requirement("REQ-915-009", "REQ-915-022")
+def test_a_result_repeated_for_one_of_several_calls_with_its_id_stays_with_that_call() -> None:
+    results = tool(done("0", "same"), done("1", "same"), done("0", "same"))
+    assert outputs(user("a"), model(read("same"), read("same")), results) == ["0", "1"]
+
+
+@requirement("REQ-915-022")
+def test_results_without_an_id_find_calls_with_one_behind_text_of_the_model() -> None:
+    calls = model(read("x"), read("y"))
+    assert outputs(user("a"), calls, model("text"), tool(done("1"), done("2"))) == ["1", "2"]
+
+
 @requirement("REQ-915-022")
 def test_names_decide_where_ids_do_not() -> None:
     calls = model(ToolCall("same", "read"), ToolCall("same", "write"), ToolCall("same", ""))
@@ -243,6 +284,22 @@ def test_results_of_one_lost_call_are_one_pair_wherever_they_lie() -> None:
 @requirement("REQ-915-012")
 def test_different_real_results_far_apart_are_kept_both_though_their_lost_calls_share_an_id() -> None:
     assert outputs(user("a"), tool(done("1", "x")), user("b"), tool(done("2", "x")), user("c")) == ["1", "2"]
+
+
+@requirement("REQ-915-012")
+def test_different_results_of_lost_calls_that_share_an_id_are_kept_both() -> None:
+    transcript = told(user("a"), tool(done("1", "x"), done("2", "x", "write"), done("3", "x")), user("b"))
+    assert [(call.name, call.completion.text) for call in calls_of(transcript)] == [
+        ("read", "1"),
+        ("write", "2"),
+        ("read", "3"),
+    ]
+
+
+@requirement("REQ-915-009")
+def test_a_lost_result_without_a_name_may_be_a_repetition_of_one_with_a_name() -> None:
+    results = (done("1", "x"), done("2", "x", "write"), done("1", "x"), done("2", "x", ""))
+    assert outputs(user("a"), tool(*results), user("b")) == ["1", "2"]
 
 
 def test_lost_calls_without_an_id_are_never_one() -> None:

@@ -191,18 +191,13 @@ def real_outputs(conversation: Conversation) -> set[str]:
 @requirement("REQ-915-005", "REQ-915-006", "REQ-915-009", "REQ-915-022")
 @given(data=st.data())
 @for_every_target
-def test_crowded_histories_are_legal_and_every_output_is_said_or_its_loss_is_told(
-    rules: Rules, data: Replay
-) -> None:
+def test_crowded_histories_are_legal_and_every_output_is_sent(rules: Rules, data: Replay) -> None:
     conversation = data.draw(crowded())
     transcript = render(conversation, None, rules)
     assert list(complaints(transcript, rules)) == []
-    said_outputs = {call.completion.text for call in calls_of(transcript)}
-    lost = real_outputs(conversation) - said_outputs
-    superseded = [repair for repair in transcript.repairs if repair.kind == "result_superseded"]
-    assert len(lost) <= len(superseded)
-    adopted = render(adopt(conversation.messages).conversation, None, rules)
-    assert {call.completion.text for call in calls_of(adopted)} >= said_outputs - {""}
+    for each in (transcript, render(adopt(conversation.messages).conversation, None, rules)):
+        sent = "\n".join(call.completion.text for call in calls_of(each))
+        assert [output for output in real_outputs(conversation) if output not in sent] == []
 
 
 @requirement("REQ-915-010")

@@ -14,6 +14,7 @@ _WORDS: Final[dict[Kind, tuple[str, str]]] = {
     "speaker_corrected": ("written by the wrong speaker", "moved to the one it belongs to"),
     "duplicate_call_dropped": ("the same call again", "dropped"),
     "result_superseded": ("another result for the same call", "dropped"),
+    "results_joined": ("another result for the same call", "sent together with the first"),
     "message_dropped": ("nothing in this message can be sent to the target", "dropped"),
     "call_recovered": ("call missing from the history", "taken from the ledger"),
     "result_recovered": ("result missing from the history", "taken from the ledger"),

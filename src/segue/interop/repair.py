@@ -6,11 +6,12 @@ seals and native ids stay, so nothing is lost for their origin.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult, is_real
 from segue.conversation.ids import is_minted
 from segue.conversation.message import Conversation, Message
 from segue.transcript.adopt import adopt, rebuild
@@ -57,10 +58,20 @@ def _without_our_id(block: Block) -> Block:
 
 
 def _with_ledger(conversation: Conversation, ledger: Ledger) -> Iterator[Message]:
-    """The messages, with what the ledger holds right behind each call: the first result is the one that stands."""
+    """The messages, with what the ledger holds right behind each call; its real result is then the only one."""
+    used = Counter(call.id for message in conversation.messages for call in message.calls)
+    settled = {
+        call_id
+        for call_id, known in ledger.items()
+        if known.result is not None and is_real(known.result) and used[call_id] == 1
+    }
     for message in conversation.messages:
-        yield message
-        known = [ledger[call.id].result for call in message.calls if call.id in ledger]
+        blocks = tuple(
+            block for block in message.blocks if type(block) is not ToolResult or block.call_id not in settled
+        )
+        if blocks or not message.blocks:
+            yield structs.replace(message, blocks=blocks)
+        known = [ledger[call.id].result for call in message.calls if call.id in ledger and used[call.id] == 1]
         results = tuple(result for result in known if result is not None)
         if results:
             yield Message("tool", results)

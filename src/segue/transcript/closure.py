@@ -1,18 +1,21 @@
 """Giving every call exactly one completion: complete pairs or nothing.
 
 A real result is never replaced. The ledger's real result comes first, unless compaction left a note of it in the
-history; then a success from the history, then a failure, each the earliest of its kind. Only where no tool ever
-answered stands a neutral note, with the reason if it is known.
+history; then successes from the history, then failures; what is blank or only notes that a result is missing comes
+last. Only where no tool ever answered stands a neutral note, with the reason if it is known.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from segue.conversation.blocks import Reason, ToolCall, ToolResult, is_real, status_of
 from segue.errors import TranscriptError
 from segue.transcript.drafts import Note
-from segue.transcript.pairing import same_outcome
+from segue.transcript.pairing import outcome_of, same_outcome
+from segue.transcript.value_text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +34,26 @@ WORDING: dict[Reason, str] = {
     "timed_out": f"No result: this call ran out of time. {_MAYBE}",
 }
 """Neutral, and never blaming the user where that is unknown."""
+
+NO_OUTPUT = "(no output)"
+"""The text of an empty result, where the target refuses a blank one."""
+ANOTHER = "[Another result of the same call:]"
+
+_NOTES = frozenset(
+    {
+        *WORDING.values(),
+        NO_OUTPUT,
+        "(no content)",
+        "[No result]",
+        "No result provided",
+        "[Request interrupted by user]",
+        "[Request interrupted by user for tool use]",
+        "[Tool call cancelled]",
+        "[Tool execution was interrupted]",
+        "[Tool use interrupted]",
+    }
+)
+"""What stands where a result is missing: our own words, and those that clients store. They only lose to another result."""
 
 
 def settle(
@@ -63,20 +86,64 @@ def _from_ledger(draft: CallDraft, result: ToolResult, notes: list[Note]) -> Too
 
 
 def _best_of(draft: CallDraft, notes: list[Note]) -> ToolResult:
+    """The result that tells most; several that differ are sent as one, since nobody knows which is out of date."""
     real = [found for found in draft.results if is_real(found.result)]
-    best = next((found for found in real if status_of(found.result) == "complete"), real[0])
+    telling = [found for found in real if not _tells_nothing(found.result)]
+    of_rank = telling or real
+    best = [found for found in of_rank if status_of(found.result) == "complete"] or of_rank
+    kept = _distinct(best) if telling else best[:1]
+    sent = set(kept)
     for other in draft.results:
-        if other is not best:
-            _supersede(draft, other, _ground(best, other), notes)
-    return best.result
+        if other not in sent:
+            _supersede(draft, other, _ground(kept[0], other), notes)
+    if len(kept) == 1:
+        return kept[0].result
+    notes += [Note("results_joined", other.message, other.block, draft) for other in kept[1:]]
+    return _joined([found.result for found in kept])
+
+
+def _words(result: ToolResult) -> str:
+    return "\n".join(part for part in (result.error, text_of(result.output)) if part)
+
+
+def _tells_nothing(result: ToolResult) -> bool:
+    """Whether a result is blank, or only the note that a client leaves where a result is missing."""
+    words = _words(result).strip()
+    return not result.media and (not words or words in _NOTES)
+
+
+def _distinct(results: list[ResultDraft]) -> list[ResultDraft]:
+    """The results without those that came before, or whose words the longest of them holds."""
+    longest = max((_words(found.result) for found in results), key=len)
+    distinct = {outcome_of(found.result): found for found in reversed(results)}
+    first = set(distinct.values())
+    return [
+        found
+        for found in results
+        if found in first
+        and (found.result.media or (words := _words(found.result)) == longest or words.strip() not in longest)
+    ]
+
+
+def _joined(results: list[ToolResult]) -> ToolResult:
+    text = f"\n\n{ANOTHER}\n".join(words for result in results if (words := _words(result)))
+    media = tuple(medium for result in results for medium in result.media)
+    failed = results[0].error is not None
+    return structs.replace(
+        results[0],
+        output=None if failed else text,
+        error=text if failed else None,
+        complete=True,
+        media=media,
+    )
 
 
 def _ground(best: ResultDraft, other: ResultDraft) -> str:
-    if not is_real(other.result):
+    if not is_real(other.result) or (_tells_nothing(other.result) and not _tells_nothing(best.result)):
         return "a real result stands instead of a placeholder"
     if status_of(other.result) == "error" and status_of(best.result) == "complete":
         return "a success stands instead of a failure"
-    return "the first result stands"
+    return "the first result stands" if same_outcome(best.result, other.result) else "another result holds it"
 
 
 def _supersede(draft: CallDraft, other: ResultDraft, ground: str, notes: list[Note]) -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from segue.conversation.blocks import Media, Text
 from segue.conversation.json_safe import encodable
-from segue.transcript.closure import WORDING
+from segue.transcript.closure import NO_OUTPUT, WORDING
 from segue.transcript.media import caption, describe, sort_media
 from segue.transcript.repairs import Kind
 from segue.transcript.steps import Completion
@@ -17,8 +17,6 @@ from segue.transcript.value_text import text_form
 if TYPE_CHECKING:
     from segue.conversation.blocks import ToolResult
     from segue.transcript.rules import Rules
-
-NO_OUTPUT = "(no output)"
 
 
 @final

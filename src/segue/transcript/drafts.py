@@ -88,7 +88,7 @@ def _place(call: CallDraft) -> tuple[int, int]:
 class ModelDraft:
     """The blocks of a model before the next speaker. `orphan`: it exists only to hold results without a call."""
 
-    __slots__ = ("calls", "items", "last_answered", "message", "origin", "orphan", "waiting")
+    __slots__ = ("_unanswered", "_waiting", "calls", "items", "last_answered", "message", "origin", "orphan")
 
     def __init__(self, message: int, origin: Origin | None, *, orphan: bool = False) -> None:
         self.message = message
@@ -98,22 +98,35 @@ class ModelDraft:
         self.last_answered = -1
         """Order of the last call that got a result."""
         self.orphan = orphan
-        self.waiting: dict[str | None, CallQueue] | None = None
-        """Calls without a result by key, and all of them under no key; made only when ids alone do not decide."""
+        self._waiting: dict[str | None, CallQueue] | None = None
+        self._unanswered: dict[str | None, CallQueue] | None = None
 
-    def queue(self, key: str | None) -> CallQueue:
-        if self.waiting is None:
-            self.waiting = {}
-            for call in self.calls:
-                if not call.results:
-                    self.enqueue(call)
-        return self.waiting.setdefault(key, CallQueue())
+    def waiting(self, key: str | None) -> CallQueue:
+        """The calls with this key (None: with any) that have no result yet."""
+        if self._waiting is None:
+            self._waiting = _queues(call for call in self.calls if not call.results)
+        return self._waiting.setdefault(key, CallQueue())
+
+    def unanswered(self, key: str) -> CallQueue:
+        """The calls with this key that have placeholders at most."""
+        if self._unanswered is None:
+            self._unanswered = _queues(call for call in self.calls if not call.answered)
+        return self._unanswered.setdefault(key, CallQueue())
 
     def enqueue(self, call: CallDraft) -> None:
-        """Put a call into the queue for a result, if queues are in use."""
-        if self.waiting is not None:
-            for key in (call.key, None):
-                self.waiting.setdefault(key, CallQueue()).add(call)
+        """Put a new call into the queues that are in use: they are made only when ids alone do not decide."""
+        for queues in (self._waiting, self._unanswered):
+            if queues is not None:
+                for key in (call.key, None):
+                    queues.setdefault(key, CallQueue()).add(call)
+
+
+def _queues(calls: Iterable[CallDraft]) -> dict[str | None, CallQueue]:
+    queues: dict[str | None, CallQueue] = {}
+    for call in calls:
+        for key in (call.key, None):
+            queues.setdefault(key, CallQueue()).add(call)
+    return queues
 
 
 @final

@@ -1,8 +1,8 @@
 """Pairing of calls and results: a history, however broken, becomes drafts of steps.
 
 Blocks are given to the speaker they belong to, whatever message they lie in. A result is paired with its call by id
-and position together: within the calls that bear its id, those of the latest batch come first, in order; where ids
-are missing, order and name decide. So reused, equal, empty and colliding ids all find their partner. Ids that are
+and position together: within the calls that bear its id, the first open one of the latest batch; where ids are
+missing, order and name decide. So reused, equal, empty and colliding ids all find their partner. Ids that are
 both present and different never pair.
 """
 
@@ -25,7 +25,7 @@ from segue.transcript.drafts import CallDraft, CallQueue, Draft, ModelDraft, Not
 from segue.transcript.value_text import arguments_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from segue.conversation.message import Message
 
@@ -45,8 +45,11 @@ class DraftBuilder:
         """Whether some result bears the id of no call before it, or found none to take it."""
         self._open: dict[str, CallQueue] = {}
         self._batch: ModelDraft | None = None
+        """The latest draft with calls: text of the model behind it does not hide it."""
+        self._outcomes: dict[str, dict[Hashable, CallDraft]] = {}
+        """Of ids that several calls bear: which of them got which outcome last."""
         self._orphans: list[CallDraft] = []
-        self._orphaned: dict[str, CallDraft] = {}
+        self._orphaned: dict[tuple[str, str | None], CallDraft] = {}
 
     def add(self, messages: Sequence[Message], start: int = 0, end: int | None = None) -> None:
         for index in range(start, len(messages) if end is None else end):
@@ -77,7 +80,7 @@ class DraftBuilder:
                 draft = None
                 continue
             if draft is None:
-                draft = self._batch = ModelDraft(index, message.origin)
+                draft = ModelDraft(index, message.origin)
                 self.drafts.append(draft)
             if type(block) is ToolCall:
                 self._add_call(draft, block, index, position)
@@ -105,14 +108,11 @@ class DraftBuilder:
         made = CallDraft(call, key, draft, index, position)
         draft.items.append(made)
         draft.calls.append(made)
-        known = self.calls.get(key)
-        if known is None:
-            self.calls[key] = [made]
-            return
-        known.append(made)
+        draft.enqueue(made)
+        self._batch = draft
+        self.calls.setdefault(key, []).append(made)
         if key in self._open:
             self._open[key].add(made)
-        draft.enqueue(made)
 
     def _add_tool(self, index: int, message: Message) -> None:
         beside: list[Text | Media | Code] = []
@@ -159,7 +159,7 @@ class DraftBuilder:
         self._corrected(index, position)
         last = self.drafts[-1] if self.drafts else None
         if type(last) is not ModelDraft or last.orphan or last.last_answered >= 0 or last.message != index:
-            last = self._batch = ModelDraft(index, None)
+            last = ModelDraft(index, None)
             self.drafts.append(last)
         self._add_call(last, call, index, position)
 
@@ -171,7 +171,7 @@ class DraftBuilder:
         last = made[-1]
         if last.results and last.results[-1].message == index and _same_request(last.call, call):
             return last
-        return self._last_open(key, call.name)
+        return self._first_open(key, call.name)
 
     def _corrected(self, index: int, position: int) -> None:
         self.notes.append(Note("speaker_corrected", index, position))
@@ -200,44 +200,60 @@ class DraftBuilder:
     def _attach(self, call: CallDraft, result: ResultDraft) -> None:
         call.results.append(result)
         call.draft.last_answered = call.order
+        outcomes = self._outcomes.get(call.key)
+        if outcomes is not None:
+            outcomes[outcome_of(result.result)] = call
         if not call.answered and is_real(result.result):
             call.answered = True
 
     def _among(self, known: list[CallDraft], result: ToolResult, key: str) -> CallDraft:
-        """Which of several calls with one id this result answers."""
+        """Which of several calls with one id this result answers: an open one, or the one that has it already."""
         chosen = self._next_in_batch(key, result.name)
-        if chosen is None and not any(same_outcome(held.result, result) for held in known[-1].results):
-            chosen = self._last_open(key, result.name)
-        return chosen or known[-1]
+        if chosen is not None:
+            return chosen
+        outcomes = self._outcomes.get(key)
+        if outcomes is None:
+            outcomes = self._outcomes[key] = {
+                outcome_of(held.result): call for call in known for held in call.results
+            }
+        same = outcomes.get(outcome_of(result))
+        if same is not None and same.draft is known[-1].draft:
+            return same
+        return self._first_open(key, result.name) or same or known[-1]
 
     def _by_position(self, result: ToolResult, key: str) -> CallDraft | None:
         """No call bears this id: where one side has no id at all, order and name decide."""
         chosen = self._next_in_batch("", result.name)
         if chosen is None and not key:
-            chosen = self._next_of_any_key(result.name) or self._last_open("", result.name)
+            chosen = self._next_of_any_key(result.name) or self._first_open("", result.name)
         return chosen
 
     def _next_in_batch(self, key: str, name: str) -> CallDraft | None:
         """The first call of the latest batch with this key that has no result yet, its name agreeing."""
-        return self._batch.queue(key).first(name, _has_result) if self._batch is not None else None
+        return self._batch.waiting(key).first(name, _has_result) if self._batch is not None else None
 
     def _next_of_any_key(self, name: str) -> CallDraft | None:
-        return self._batch.queue(None).first(name, _has_result) if self._batch is not None else None
+        return self._batch.waiting(None).first(name, _has_result) if self._batch is not None else None
 
-    def _last_open(self, key: str, name: str) -> CallDraft | None:
-        """The latest call with this key that no tool has answered, its name agreeing."""
+    def _first_open(self, key: str, name: str) -> CallDraft | None:
+        """Of the latest batch with a call of this key that no tool has answered: the first such call."""
         queue = self._open.get(key)
         if queue is None:
             queue = self._open[key] = CallQueue(self.calls.get(key, ()))
-        return queue.last(name, _is_answered)
+        latest = queue.last(name, _is_answered)
+        if latest is None:
+            return None
+        return latest.draft.waiting(key).first(name, _has_result) or latest.draft.unanswered(key).first(
+            name, _is_answered
+        )
 
     def _keep_orphan(self, result: ToolResult, key: str, index: int, position: int) -> None:
         last = self.drafts[-1] if self.drafts else None
         if type(last) is not ModelDraft or not last.orphan:
             last = None
         found = ResultDraft(result, index, position)
-        known = self._orphaned.get(key) if key else None
-        if known is not None and (known.draft is last or _same_call(known, result)):
+        known = self._orphan_of(key, result.name) if key else None
+        if known is not None and _same_call(known, result):
             if known.draft is not last:
                 self.notes.append(Note("result_moved", index, position, known))
             self._attach(known, found)
@@ -246,11 +262,19 @@ class DraftBuilder:
             last = ModelDraft(index, None, orphan=True)
             self.drafts.append(last)
         call = ToolCall(result.call_id, result.name, native_id=result.native_id, reconstructed=True)
-        made = self._orphaned[key] = CallDraft(call, key, last, index, position)
+        made = CallDraft(call, key, last, index, position)
+        for name in (result.name, None):
+            self._orphaned[key, name] = made
         last.items.append(made)
         last.calls.append(made)
         self._orphans.append(made)
         self._attach(made, found)
+
+    def _orphan_of(self, key: str, name: str) -> CallDraft | None:
+        """The latest lost call with this id, its name agreeing."""
+        if not name:
+            return self._orphaned.get((key, None))
+        return self._orphaned.get((key, name)) or self._orphaned.get((key, ""))
 
     def _reunite(self) -> None:
         """Results that were stored before their call: the call is known by now."""
@@ -307,6 +331,11 @@ def _same_call(known: CallDraft, result: ToolResult) -> bool:
     return not (known.answered and is_real(result)) or any(
         same_outcome(held.result, result) for held in known.results
     )
+
+
+def outcome_of(result: ToolResult) -> Hashable:
+    """What the model reads and sees of a result."""
+    return result.error, text_of(result.output), result.media
 
 
 def same_outcome(one: ToolResult, other: ToolResult) -> bool:
