@@ -309,17 +309,6 @@ def _portion(descriptor: int) -> bytes:
         return b""
 
 
-def test_without_uvicorn_it_says_how_to_get_it() -> None:
-    program = (
-        "import sys; sys.modules['uvicorn'] = None; from segue.cli import main; sys.exit(main(['demo']))"
-    )
-    ended = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ended.returncode == 1
-    assert "pip install 'segue-llm[emulators]'" in ended.stderr
-
-
 def test_the_story_names_models_that_both_sides_know() -> None:
     for wire in read_story().wires.values():
         assert wire.model in listed(wire.provider)

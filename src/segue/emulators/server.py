@@ -1,7 +1,4 @@
-"""The emulators on a port: in a thread for tests, or in the foreground for `segue emulate`.
-
-Needs uvicorn (``pip install 'segue-llm[emulators]'``).
-"""
+"""The emulators on a port: in a thread for tests, or in the foreground for `segue emulate`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from segue.cli.display.terminal import Colours, print_status
+from segue.cli.display.terminal import Colours
 from segue.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
@@ -28,12 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        import uvicorn  # noqa: F401, PLC0415 - an extra
-    except ImportError:
-        print_status("segue: The demo needs uvicorn, which is not installed.")
-        print_status("       Install it: pip install 'segue-llm[emulators]'")
-        return Exit.FINDINGS
     from segue.demo.story import read_story  # noqa: PLC0415 - loaded when the demo begins
 
     return show(read_story(), fast=arguments.fast)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
-from segue.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -24,15 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        import uvicorn  # noqa: F401, PLC0415 - an extra
-    except ImportError as error:
-        raise UsageError(
-            "The emulators need uvicorn, which is not installed.",
-            code="extra_missing",
-            hint="Install it: pip install 'segue-llm[emulators]'",
-        ) from error
-    from segue.emulators.server import run as serve  # noqa: PLC0415
+    from segue.emulators.server import run as serve  # noqa: PLC0415 - loads no server for --help
 
     serve(
         port=arguments.port,

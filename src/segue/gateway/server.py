@@ -1,0 +1,202 @@
+"""The gateway on a port: one process that serves, drains when it is ended, and reads its settings anew on request."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import signal
+import socket
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+import uvicorn
+
+from segue.errors import SegueError, UsageError
+from segue.gateway.http_protocol import bounded_protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from segue.config.schema import GatewaySettings
+
+_LOG = logging.getLogger("segue.gateway")
+BACKLOG: Final = 2048
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """The socket, open for connections from now on: a client that comes early waits instead of being refused."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Only on a socket that is named as TCP does asyncio send small portions at once, not 40 ms later.
+    listener = socket.socket(family, proto=socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise UsageError(
+            f"The gateway cannot listen on {host}:{port}: {error.strerror or error}.",
+            code="cannot_listen",
+            hint="Choose another port: --port 8485",
+        ) from error
+    return listener
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def address_of(listener: socket.socket, settings: GatewaySettings) -> str:
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if settings.tls_certificate else 'http'}://{shown}:{port}"
+
+
+class GatewayApp(Protocol):
+    """An application that can be drained and closed."""
+
+    draining: bool
+    """Set, and new requests are refused while those that run come to their end."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+OpenApp: TypeAlias = "Callable[[], tuple[GatewaySettings, GatewayApp]]"
+"""Reads the settings and opens the application that they describe."""
+
+
+async def serve(
+    settings: GatewaySettings, listener: socket.socket, app: GatewayApp, open_app: OpenApp
+) -> None:
+    """Serve until SIGTERM or SIGINT; then running replies may end, for `limits.drain` seconds. On SIGHUP `open_app` reads
+    the settings anew, and new requests go to what it opens."""
+    served = _Served(app)
+    server = _server(served, settings)
+
+    def end() -> None:
+        served.current.app.draining = True
+        server.force_exit = server.should_exit
+        server.should_exit = True
+
+    with _signals({"SIGTERM": end, "SIGINT": end, "SIGHUP": lambda: _reload(served, server, open_app)}):
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            await served.close()
+
+
+class _Generation:
+    """One application and how many requests it is busy with."""
+
+    def __init__(self, app: GatewayApp) -> None:
+        self.app = app
+        self.running = 0
+        self._idle = asyncio.Event()
+
+    async def run(self, scope: Any, receive: Any, send: Any) -> None:
+        self.running += 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self.running -= 1
+            self._idle.set()
+
+    async def retire(self) -> None:
+        while self.running:
+            self._idle.clear()
+            await self._idle.wait()
+        await self.app.close()
+
+
+class _Served:
+    """The application of the moment. An earlier one is closed when its last request has ended."""
+
+    def __init__(self, app: GatewayApp) -> None:
+        self.current = _Generation(app)
+        self._earlier: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.current.run(scope, receive, send)
+
+    def replace(self, app: GatewayApp) -> None:
+        task = asyncio.ensure_future(self.current.retire())
+        self._earlier.add(task)
+        task.add_done_callback(self._earlier.discard)
+        self.current = _Generation(app)
+
+    async def close(self) -> None:
+        await self.current.app.close()
+        for task in self._earlier:
+            task.cancel()
+
+
+def _reload(served: _Served, server: uvicorn.Server, open_app: OpenApp) -> None:
+    try:
+        settings, app = open_app()
+        if settings.tls_certificate and server.config.ssl is not None:
+            server.config.ssl.load_cert_chain(settings.tls_certificate, settings.tls_key)
+    except (SegueError, OSError) as error:
+        _LOG.error("The settings were not read anew, the old ones hold: %s", error)
+        return
+    served.replace(app)
+    _LOG.warning("The settings were read anew.")
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to us: the usual one raises them again after a graceful end."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _server(app: _Served, settings: GatewaySettings) -> uvicorn.Server:
+    limits = settings.limits
+    if bool(settings.tls_certificate) != bool(settings.tls_key):
+        raise UsageError(
+            "TLS needs a certificate and its key.",
+            code="config",
+            hint="Set both gateway.tls_certificate and gateway.tls_key.",
+        )
+    config = uvicorn.Config(
+        app,
+        http=bounded_protocol(header_bytes=limits.header_bytes, header_seconds=limits.body_timeout),
+        log_config=None,
+        log_level="critical",  # what it would report is in our own log, or the noise of strangers
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        backlog=BACKLOG,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(1, round(limits.drain)),
+        server_header=False,
+        proxy_headers=False,
+        ssl_certfile=settings.tls_certificate or None,
+        ssl_keyfile=settings.tls_key or None,
+    )
+    return _Server(config)
+
+
+@contextmanager
+def _signals(reactions: dict[str, Callable[[], None]]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    numbers = [getattr(signal, name) for name in reactions if hasattr(signal, name)]
+    # Only the main thread receives signals, and only on POSIX can the loop handle them.
+    with suppress(NotImplementedError, RuntimeError, ValueError):
+        for number in numbers:
+            loop.add_signal_handler(number, reactions[signal.Signals(number).name])
+    try:
+        yield
+    finally:
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            for number in numbers:
+                loop.remove_signal_handler(number)

@@ -1,0 +1,72 @@
+"""Several processes on one port: starts them, replaces those that die, and passes signals on."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
+
+_LOG = logging.getLogger("segue.gateway")
+_POLL_SECONDS: Final = 0.2
+_FAST_DEATH: Final = 2.0
+"""A process that dies sooner is replaced only after as long a pause: its cause is still there."""
+
+
+def supervise(listener: socket.socket, command: Sequence[str], *, count: int, drain: float) -> int:
+    """Run until SIGTERM or SIGINT. Each process gets the port as `--fd N` after the command's words."""
+    return _Workers(listener, command, count).run(drain)
+
+
+class _Workers:
+    def __init__(self, listener: socket.socket, command: Sequence[str], count: int) -> None:
+        self._listener = listener
+        self._command = [sys.executable, "-m", "segue", *command, "--fd", str(listener.fileno())]
+        self._count = count
+        self._processes: dict[subprocess.Popen[bytes], float] = {}
+        self._ending = False
+
+    def run(self, drain: float) -> int:
+        for name in ("SIGTERM", "SIGINT"):
+            signal.signal(getattr(signal, name), self._end)
+        signal.signal(signal.SIGHUP, lambda *_: self._pass_on(signal.SIGHUP))
+        self._listener.set_inheritable(True)
+        next_start = 0.0
+        while not self._ending:
+            for process in [process for process in self._processes if process.poll() is not None]:
+                lived = time.monotonic() - self._processes.pop(process)
+                if not self._ending:
+                    _LOG.error("A worker ended with code %s and is replaced.", process.returncode)
+                    next_start = time.monotonic() + (_FAST_DEATH if lived < _FAST_DEATH else 0.0)
+            while len(self._processes) < self._count and time.monotonic() >= next_start and not self._ending:
+                self._start()
+            time.sleep(_POLL_SECONDS)
+        self._pass_on(signal.SIGTERM)
+        deadline = time.monotonic() + drain + 5
+        for process in self._processes:
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        return 0
+
+    def _start(self) -> None:
+        process = subprocess.Popen(  # noqa: S603 - this very program
+            self._command, pass_fds=[self._listener.fileno()], start_new_session=True
+        )
+        self._processes[process] = time.monotonic()
+
+    def _end(self, *_: object) -> None:
+        self._ending = True
+
+    def _pass_on(self, number: int) -> None:
+        for process in list(self._processes):
+            if process.poll() is None:
+                process.send_signal(number)
