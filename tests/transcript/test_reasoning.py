@@ -9,7 +9,7 @@ from laws.legality import complaints
 from segue.conversation.blocks import Origin, Reasoning, Seal, Text, ToolCall
 from segue.conversation.message import model, user
 from segue.transcript.policy import Policy
-from segue.transcript.reasoning import drop_reason, keep_last_only, opens, strip
+from segue.transcript.reasoning import drop_reason, is_by_provider, is_by_target, keep_last_only, opens, strip
 from segue.transcript.rules import ReasoningRules, Rules
 from segue.transcript.steps import ModelStep, Step, UserStep
 from transcript.readers import every_target, kinds_of, said
@@ -24,10 +24,51 @@ OWN_SEAL, FOREIGN_SEAL = Seal(TARGET, "seal"), Seal(FOREIGN, "seal")
 
 
 def test_a_seal_is_opened_by_its_origin_alone_and_only_if_it_can_be_written() -> None:
-    assert opens(OWN_SEAL, TARGET)
-    assert not opens(None, TARGET)
-    assert not opens(FOREIGN_SEAL, TARGET)
-    assert not opens(Seal(TARGET, "\ud800"), TARGET)
+    assert opens(OWN_SEAL, SEALED)
+    assert not opens(None, SEALED)
+    assert not opens(FOREIGN_SEAL, SEALED)
+    assert not opens(Seal(TARGET, "\ud800"), SEALED)
+
+
+AT_HOME = Rules(target=Origin("d", "home", "https://home.test", "m"), home="home")
+ELSEWHERE = Rules(target=Origin("d", "other", "https://other.test", "m"), home="home")
+UNNAMED = Rules(target=Origin("d", model="m"), home="home")
+
+
+@pytest.mark.parametrize(
+    ("writer", "rules", "expected"),
+    [
+        (Origin("d", model="m"), AT_HOME, True),
+        (Origin("d", model="m"), ELSEWHERE, False),
+        (Origin("d", model="m"), UNNAMED, True),
+        (Origin("d", "home", model="m"), AT_HOME, True),
+        (Origin("d", "other", model="m"), ELSEWHERE, False),
+        (Origin("d", "home", "https://home.test", "m"), UNNAMED, True),
+        (Origin("d", "other", "https://other.test", "m"), UNNAMED, False),
+        (Origin("d", "home", "https://moved.test", "m"), AT_HOME, False),
+        (Origin("d", model="n"), AT_HOME, False),
+        (Origin("d"), AT_HOME, False),
+        (Origin("d"), structs.replace(UNNAMED, target=Origin("d")), True),
+        (Origin("e", model="m"), AT_HOME, False),
+        (Origin(model="m"), AT_HOME, False),
+        (Origin("d", model="m-20250929"), AT_HOME, True),
+        (Origin("d", model="m-2025-09-29"), AT_HOME, True),
+        (
+            Origin("d", model="m-20250929"),
+            structs.replace(UNNAMED, target=Origin("d", model="m-20241022")),
+            False,
+        ),
+    ],
+)
+def test_a_writer_who_is_known_in_part_is_the_target_where_nothing_contradicts_it(
+    writer: Origin, rules: Rules, *, expected: bool
+) -> None:
+    assert is_by_target(writer, rules) is expected
+
+
+def test_an_id_goes_back_to_its_provider_whatever_the_model() -> None:
+    assert is_by_provider(Origin("d", model="n"), AT_HOME)
+    assert not is_by_provider(Origin("d", model="m"), ELSEWHERE)
 
 
 @requirement("REQ-915-023", "REQ-915-024")

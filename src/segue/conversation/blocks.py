@@ -36,6 +36,10 @@ class Origin(Struct, frozen=True, gc=False, omit_defaults=True):
     model: str = ""
 
 
+PREFIX_UNKNOWN = "unknown"
+"""What a seal was made under if that was not recorded and is not what it is sent with now."""
+
+
 @final
 class Seal(Struct, frozen=True, gc=False, omit_defaults=True):
     """A payload only its origin can open."""

@@ -24,6 +24,7 @@ from segue.interop.session_readers.opencode import read_opencode
 from segue.interop.session_readers.pi import read_pi
 from segue.interop.session_readers.qwen_code import read_qwen_code
 from segue.interop.source import AUTO, SourceRequest, read_request
+from segue.interop.writers import with_writers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,8 @@ def read_file(
         error.path = _place(error.path, lines)
         error.hint = error.hint or "Correct this place in the file, or remove it."
         raise
-    return structs.replace(source, form=session.form), lines
+    messages = with_writers(source, session.models)
+    return structs.replace(source, form=session.form, messages=messages), lines
 
 
 def read_session_file(data: bytes) -> SessionFile | None:

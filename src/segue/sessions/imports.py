@@ -11,6 +11,7 @@ from segue.conversation.options import Options
 from segue.errors import JournalError, UsageError
 from segue.interop.session_files import read_file
 from segue.interop.source import AUTO
+from segue.interop.writers import with_unknown_prefix
 from segue.sessions.entries import Adopted, Record, SessionStarted
 from segue.sessions.entry_codec import decode_entry
 from segue.sessions.journal import Journal
@@ -75,6 +76,9 @@ def read_history(data: bytes, dialect: str = AUTO) -> History:
 def _read_source(data: bytes, dialect: str) -> History:
     source, _ = read_file(data, dialect)
     conversation, repairs = source.adopted()
+    if source.conversation is None:
+        # A session has another system prompt or other tools than the request.
+        conversation = structs.replace(conversation, messages=with_unknown_prefix(conversation.messages))
     ledger = source.ledger or rebuild(conversation)
     # A call without an end has none in the ledger either: the renderer gives it one, whatever it is sent to.
     known = tuple(interaction for interaction in ledger.values() if interaction.finished)

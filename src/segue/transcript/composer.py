@@ -15,7 +15,7 @@ from segue.transcript.completion import completion_of
 from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from
 from segue.transcript.media import describe, written_out
 from segue.transcript.projection import IdProjection, NameProjection
-from segue.transcript.reasoning import drop_reason, opens
+from segue.transcript.reasoning import drop_reason, is_by_provider, opens
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import accepts_media
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Step, StepBlock, UserStep
@@ -227,10 +227,9 @@ class Composer:
             if ground:
                 self._note("reasoning_dropped", draft.message, decision=ground)
                 return []
-        target = self.rules.target
         self.has_thoughts = True
         return [
-            thought if thought.seal is None or opens(thought.seal, target) else Reasoning(thought.text)
+            thought if thought.seal is None or opens(thought.seal, self.rules) else Reasoning(thought.text)
             for thought in reversed(thoughts)
         ]
 
@@ -266,7 +265,6 @@ class Composer:
     def _answer(
         self, draft: CallDraft, speaker: Origin | None, shown_by_user: list[Text | Media]
     ) -> AnsweredCall:
-        target = self.rules.target
         ledger = self.ledger
         if ledger is not None and (not draft.call.id or len(self.calls.get(draft.key, ())) > 1):
             ledger = None  # an entry of the ledger stands for exactly one call
@@ -285,7 +283,7 @@ class Composer:
             draft, settle(draft, ledger, self.policy, self.notes), name, shown_by_user
         )
         seal = call.seal
-        if seal is not None and not opens(seal, target):
+        if seal is not None and not opens(seal, self.rules):
             self._note("seal_dropped", draft.message, draft.block, draft)
             seal = None
         return AnsweredCall(wire_id, name, arguments, completion, call.id, seal)
@@ -295,13 +293,8 @@ class Composer:
         if speaker is None:
             return False
         if speaker is not self._speaker:
-            target = self.rules.target
             self._speaker = speaker
-            self._is_target = (
-                speaker.dialect == target.dialect
-                and speaker.provider == target.provider
-                and speaker.endpoint == target.endpoint
-            )
+            self._is_target = is_by_provider(speaker, self.rules)
         return self._is_target
 
     def _recovered(self, draft: CallDraft, ledger: Mapping[str, Interaction] | None) -> ToolCall:
@@ -356,7 +349,7 @@ class Composer:
         """The text as the target takes it; None if it is blank and the target refuses blanks."""
         text, seal = block.text, block.seal
         if seal is not None:
-            if opens(seal, self.rules.target) and is_encodable(text):
+            if opens(seal, self.rules) and is_encodable(text):
                 return block
             self._note("seal_dropped", message)
             block = Text(text)

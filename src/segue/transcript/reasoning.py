@@ -1,11 +1,13 @@
 """Which thoughts and seals may go back, and to whom.
 
 A seal is opened only by the provider, endpoint and model that made it, and some models bind it to the exact prefix
-it was made under. Foreign thoughts are never turned into text that the target seems to have written.
+it was made under. Where a history shows only its wire and model, the wire's home provider is taken to have made it.
+Foreign thoughts are never turned into text that the target seems to have written.
 """
 
 from __future__ import annotations
 
+import re
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -24,8 +26,39 @@ if TYPE_CHECKING:
 _ENCODER = msgspec.json.Encoder()
 
 
-def opens(seal: Seal | None, target: Origin) -> bool:
-    return seal is not None and seal.origin == target and is_encodable(seal.payload)
+_DATE = re.compile(r"-20\d\d-?\d\d-?\d\d$")
+"""What a snapshot's name has behind the name that stands for the newest one."""
+
+
+def is_by_provider(writer: Origin, rules: Rules) -> bool:
+    """Whether nothing contradicts that the target's provider wrote it, with whatever model.
+
+    A provider or endpoint that is not known, on either side, can only be that of the wire's home.
+    """
+    target, home = rules.target, rules.home
+    provider = writer.provider or home
+    if writer.dialect != target.dialect or provider != (target.provider or home):
+        return False
+    if writer.endpoint == target.endpoint:
+        return True
+    return provider == home and not (writer.endpoint and target.endpoint)
+
+
+def is_by_target(writer: Origin, rules: Rules) -> bool:
+    """Whether nothing contradicts that the target's very model wrote it."""
+    target = rules.target
+    return writer == target or (is_by_provider(writer, rules) and _is_same_model(writer.model, target.model))
+
+
+def _is_same_model(one: str, other: str) -> bool:
+    """Equal, or the name of a dated snapshot and the name that stands for it."""
+    if one == other:
+        return True
+    return bool(one and other) and (_DATE.sub("", one) == other or one == _DATE.sub("", other))
+
+
+def opens(seal: Seal | None, rules: Rules) -> bool:
+    return seal is not None and is_by_target(seal.origin, rules) and is_encodable(seal.payload)
 
 
 def drop_reason(thought: Reasoning, speaker: Origin | None, rules: Rules, policy: Policy) -> str:
@@ -39,8 +72,8 @@ def drop_reason(thought: Reasoning, speaker: Origin | None, rules: Rules, policy
     if rules.reasoning.replay == "sealed":
         if thought.seal is None:
             return "it carries no seal"
-        return "" if opens(thought.seal, rules.target) else "another model made it"
-    if speaker != rules.target:
+        return "" if opens(thought.seal, rules) else "another model made it"
+    if speaker is None or not is_by_target(speaker, rules):
         return "another model made it"
     return "" if thought.text else "it is empty"
 

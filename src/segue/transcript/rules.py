@@ -80,6 +80,8 @@ class Rules(Struct, frozen=True):
     """Everything the renderer must know about a target."""
 
     target: Origin = Origin()
+    home: str = ""
+    """The provider whose own wire this is: a history of which only the wire is known came from there."""
     ids: IdGrammar = IdGrammar()
     names: NameGrammar = NameGrammar()
     reasoning: ReasoningRules = ReasoningRules()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
+from segue.dialects.seal_makers import seal_origin
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
@@ -55,7 +56,7 @@ def _read_blocks(content: list[Any], origin: Origin) -> tuple[Block, ...] | None
             text, signature = part.get("thinking"), part.get("signature")
             if type(text) is not str or type(signature) is not str or not signature:
                 return None
-            blocks.append(Reasoning(text, Seal(origin, signature)))
+            blocks.append(Reasoning(text, Seal(seal_origin(signature, origin, "anthropic"), signature)))
         else:
             return None
     return tuple(blocks)

@@ -20,6 +20,7 @@ from segue.dialects.errors import unencodable
 from segue.dialects.opaque_blocks import OpaqueBlockFilter, seal_block
 from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
 from segue.dialects.request_messages import check_target, split_by_speaker, take_system
+from segue.dialects.seal_makers import seal_origin
 from segue.transcript import fast_paths
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
@@ -236,10 +237,11 @@ def _decode_block(block: dict[str, Any], path: str, origin: Origin) -> list[Bloc
             return [Text(text(block.get("text"), f"{path}.text"))]
         case "thinking":
             signature = text(block.get("signature"), f"{path}.signature")
-            seal = Seal(origin, signature) if signature else None
+            seal = Seal(seal_origin(signature, origin, "anthropic"), signature) if signature else None
             return [Reasoning(text(block.get("thinking"), f"{path}.thinking"), seal)]
         case "redacted_thinking":
-            return [Reasoning("", Seal(origin, text(block.get("data"), f"{path}.data"), "redacted"))]
+            data = text(block.get("data"), f"{path}.data")
+            return [Reasoning("", Seal(seal_origin(data, origin, "anthropic"), data, "redacted"))]
         case "tool_use":
             return [_decode_call(block, path)]
         case "tool_result":

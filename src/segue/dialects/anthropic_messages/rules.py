@@ -18,6 +18,7 @@ _SHOWN = frozenset(
 
 ANTHROPIC = Rules(
     target=Origin("anthropic"),
+    home="anthropic",
     ids=IdGrammar(prefix="toolu_", max_length=64),  # ANT-24, ANT-25
     names=NameGrammar(),  # ANT-40: 128 live, 64 in the documentation
     # ANT-51, ANT-55, ANT-57. Newer models bind a signature to the prefix; an unknown one is taken for newer.

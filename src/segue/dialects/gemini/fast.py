@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from segue.conversation.blocks import Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.dialects.gemini.wire import SENTINELS
+from segue.dialects.seal_makers import seal_origin
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
@@ -46,7 +47,7 @@ def _read_part(part: dict[str, Any], origin: Origin) -> Block | None:
         if type(signature) is not str or not signature:
             return None
         if signature not in SENTINELS:
-            seal = Seal(origin, signature, "thought")
+            seal = Seal(seal_origin(signature, origin, "google"), signature, "thought")
     elif fields != 1:
         return None
     text = part.get("text")

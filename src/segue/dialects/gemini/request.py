@@ -21,6 +21,7 @@ from segue.dialects.gemini.settings import decode_options, decode_tools, encode_
 from segue.dialects.gemini.wire import SENTINELS, camel, field
 from segue.dialects.request_fields import items, record, text, wrong_type
 from segue.dialects.request_messages import check_target, split_by_speaker, take_system
+from segue.dialects.seal_makers import seal_origin
 from segue.transcript import fast_paths
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
@@ -210,7 +211,9 @@ def _join(blocks: list[Block], block: Block) -> None:
 
 def _decode_part(part: dict[str, Any], path: str, origin: Origin) -> Block:
     signature = text(field(part, "thoughtSignature"), f"{path}.thoughtSignature")
-    seal = Seal(origin, signature, "thought") if signature and signature not in SENTINELS else None
+    seal = None
+    if signature and signature not in SENTINELS:
+        seal = Seal(seal_origin(signature, origin, "google"), signature, "thought")
     content = part.get("text")
     call, result = field(part, "functionCall"), field(part, "functionResponse")
     if call is not None:

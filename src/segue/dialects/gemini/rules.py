@@ -11,6 +11,7 @@ _IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "ima
 
 GEMINI = Rules(
     target=Origin("gemini"),
+    home="gemini",
     ids=IdGrammar(max_length=64),  # GEM-16
     names=NameGrammar(string.ascii_letters + "_", SAFE_CHARACTERS + ".:"),  # GEM-31
     reasoning=ReasoningRules(

@@ -7,6 +7,7 @@ from segue.transcript.rules import BRIDGE, NINE_CHARACTERS, MediaRules, NameGram
 
 MISTRAL = Rules(
     target=Origin("mistral"),
+    home="mistral",
     ids=NINE_CHARACTERS,  # MIS-01
     names=NameGrammar(),  # MIS-V20
     reasoning=ReasoningRules(),  # MIS-08, MIS-10: only thinking models take it, as chunks of their own

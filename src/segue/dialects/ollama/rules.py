@@ -9,6 +9,7 @@ _NAMES = SAFE_CHARACTERS + ".:/"
 
 OLLAMA = Rules(
     target=Origin("ollama"),
+    home="ollama",
     ids=IdGrammar(max_length=64),  # OLL-05
     names=NameGrammar(_NAMES, _NAMES, 128),  # OLL-17: no rule of its own
     reasoning=ReasoningRules(replay="plain"),  # OLL-04

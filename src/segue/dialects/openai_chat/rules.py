@@ -27,6 +27,7 @@ _LETTER_FIRST = NameGrammar(first=string.ascii_letters + "_")
 
 OPENAI_CHAT = Rules(
     target=Origin("openai_chat"),
+    home="openai",
     ids=IdGrammar(max_length=40, characters=_ISSUED),  # CHAT-20: 64 today, 40 on older deployments
     names=NameGrammar(),  # CHAT-21
     reasoning=ReasoningRules(),  # CHAT-50: there is no field to send it back in
@@ -50,8 +51,9 @@ _STRICTER = structs.replace(
 """What nearly every compatible server accepts."""
 
 
-def _named(rules: Rules, dialect: str) -> Rules:
-    return structs.replace(rules, target=Origin(dialect))
+def _named(rules: Rules, dialect: str, home: str | None = None) -> Rules:
+    """`home`: its own provider, where that has another name; empty if it has none."""
+    return structs.replace(rules, target=Origin(dialect), home=dialect if home is None else home)
 
 
 KIMI = structs.replace(
@@ -87,14 +89,14 @@ LOCAL = structs.replace(  # VLM-02…06: what the strict chat templates of local
     alternates=True,
     bridge=BRIDGE,
 )
-LLAMA_CPP = _named(LOCAL, "llama_cpp")
+LLAMA_CPP = _named(LOCAL, "llama_cpp", "llama.cpp")
 OLLAMA_V1 = structs.replace(
-    _named(_STRICTER, "ollama_v1"),
+    _named(_STRICTER, "ollama_v1", "ollama"),
     media=_USER_DATA_IMAGES,  # OLL-33
     reasoning=ReasoningRules(replay="plain"),
     alternates=True,
 )
-COMPATIBLE = _named(_STRICTER, "openai_compatible")
+COMPATIBLE = _named(_STRICTER, "openai_compatible", "")
 
 VARIANTS: tuple[Rules, ...] = (
     OPENAI_CHAT,

@@ -18,6 +18,7 @@ from segue.dialects.openai_responses.settings import decode_options, encode_sett
 from segue.dialects.openai_responses.tools import decode_tools
 from segue.dialects.request_fields import items, record, text, unknown, wrong_type
 from segue.dialects.request_messages import check_target, take_system
+from segue.dialects.seal_makers import seal_origin
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
@@ -218,7 +219,10 @@ def _decode_reasoning(item: dict[str, Any], path: str, origin: Origin) -> Reason
             place = f"{path}.{field}[{index}]"
             thoughts.append(text(record(part, place).get("text"), f"{place}.text"))
     sealed = text(item.get("encrypted_content"), f"{path}.encrypted_content")
-    return Reasoning("\n\n".join(thoughts), Seal(origin, sealed, "encrypted") if sealed else None)
+    return Reasoning(
+        "\n\n".join(thoughts),
+        Seal(seal_origin(sealed, origin, "openai"), sealed, "encrypted") if sealed else None,
+    )
 
 
 def _decode_result(item: dict[str, Any], path: str) -> ToolResult:

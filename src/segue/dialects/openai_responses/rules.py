@@ -9,6 +9,7 @@ _SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "appli
 
 OPENAI_RESPONSES = Rules(
     target=Origin("openai_responses"),
+    home="openai",
     ids=IdGrammar(max_length=64),  # RESP-20
     names=NameGrammar(),  # RESP-30: 128 by the specification, 64 everywhere else
     reasoning=ReasoningRules(replay="sealed"),  # RESP-40, RESP-41: encrypted content, never plain

@@ -24,16 +24,13 @@ def read_claude_code(rows: list[Row]) -> SessionFile | None:
         return None
     messages: list[dict[str, Any]] = []
     lines: list[int] = []
+    models: list[str | None] = []
     replies: dict[str, list[Any]] = {}
-    model = ""
     for number, row in _sent(main, spoken[-1]) if spoken else []:
         message = fields(row.get("message"))
         content = message["content"]
         copied = list(content) if isinstance(content, list) else content
         reply = text_of(message.get("id")) if row["type"] == "assistant" else ""
-        if row["type"] == "assistant":
-            name = text_of(message.get("model"))
-            model = model if not name or name.startswith("<") else name  # "<synthetic>": no model wrote it
         if reply in replies and isinstance(copied, list):
             replies[reply].extend(copied)
             continue
@@ -41,7 +38,15 @@ def read_claude_code(rows: list[Row]) -> SessionFile | None:
             replies[reply] = copied
         messages.append({"role": row["type"], "content": copied})
         lines.append(number)
-    return SessionFile("Claude Code session", "anthropic", messages_body(messages, model=model), tuple(lines))
+        models.append(_model(message) if row["type"] == "assistant" else None)
+    model = next((name for name in reversed(models) if name), "")
+    body = messages_body(messages, model=model)
+    return SessionFile("Claude Code session", "anthropic", body, tuple(lines), tuple(models))
+
+
+def _model(message: dict[str, Any]) -> str:
+    name = text_of(message.get("model"))
+    return "" if name.startswith("<") else name  # "<synthetic>": the program wrote it
 
 
 def _is_claude_code(row: dict[str, Any]) -> bool:

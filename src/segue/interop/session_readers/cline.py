@@ -22,19 +22,22 @@ def read_cline(document: object) -> SessionFile | None:
     if not session.keys() >= _FIELDS or "projectHash" in session:
         return None
     messages: list[dict[str, Any]] = []
-    model = ""
+    models: list[str | None] = []
     for message in objects(session["messages"]):
         if fields(message.get("metadata")).get("displayOnly"):
             continue
         wrote = fields(message.get("modelInfo"))
         signed = wrote.get("provider") == _WIRE
-        model = text_of(wrote.get("id")) or model if signed else model
+        name = text_of(wrote.get("id")) if signed else ""
+        models.append(name if message.get("role") == "assistant" else None)
         content = message.get("content")
         if isinstance(content, list):
             content = [_block(block, signed=signed) for block in objects(content)]
         messages.append({"role": message.get("role"), "content": content})
     system = text_of(session.get("system_prompt"))
-    return SessionFile("Cline session", "anthropic", messages_body(messages, model=model, system=system))
+    model = next((name for name in reversed(models) if name), "")
+    body = messages_body(messages, model=model, system=system)
+    return SessionFile("Cline session", "anthropic", body, models=tuple(models))
 
 
 def _block(block: dict[str, Any], *, signed: bool) -> dict[str, Any]:

@@ -17,6 +17,7 @@ def read_codex(rows: list[Row]) -> SessionFile | None:
         return None
     items: list[dict[str, Any]] = []
     lines: list[int] = []
+    models: list[str | None] = []
     body: dict[str, Any] = {}
     for number, row in rows:
         payload = row.get("payload")
@@ -30,10 +31,13 @@ def read_codex(rows: list[Row]) -> SessionFile | None:
             case "response_item" if text_of(payload.get("type")) not in _NOT_SENT:
                 items.append(payload)
                 lines.append(number)
+                models.append(body.get("model", ""))
             case "compacted":
                 items = _replacement(payload)
                 lines = [number] * len(items)
-    return SessionFile("Codex rollout", "openai_responses", {**body, "input": items}, tuple(lines))
+                models = [body.get("model", "")] * len(items)
+    body["input"] = items
+    return SessionFile("Codex rollout", "openai_responses", body, tuple(lines), tuple(models))
 
 
 def _instructions(meta: dict[str, Any]) -> dict[str, str]:

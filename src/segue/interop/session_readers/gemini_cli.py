@@ -26,10 +26,10 @@ def read_gemini_cli(rows: list[Row]) -> SessionFile | None:
             key = text_of(row.get("id")) or f"{number}"
             first, _ = recorded.get(key, (number, row))
             recorded[key] = (first, row)  # a reply is written again when its calls have run
-    contents, lines = _contents(list(recorded.values()))
-    models = [name for _, message in recorded.values() if (name := text_of(message.get("model")))]
-    body = {"contents": contents, **({"model": models[-1]} if models else {})}
-    return SessionFile("Gemini CLI session", "gemini", body, tuple(lines))
+    contents, lines, models = _contents(list(recorded.values()))
+    model = next((name for name in reversed(models) if name), "")
+    body = {"contents": contents, **({"model": model} if model else {})}
+    return SessionFile("Gemini CLI session", "gemini", body, tuple(lines), tuple(models))
 
 
 def _rewound(recorded: dict[str, Row], message_id: str) -> dict[str, Row]:
@@ -39,7 +39,8 @@ def _rewound(recorded: dict[str, Row], message_id: str) -> dict[str, Row]:
     return {key: recorded[key] for key in keys[:end]}
 
 
-def _contents(messages: list[Row]) -> tuple[list[dict[str, Any]], list[int]]:
+def _contents(messages: list[Row]) -> tuple[list[dict[str, Any]], list[int], list[str | None]]:
+    """The contents, and for each its line and its model."""
     answered = {
         text_of(fields(part.get("functionResponse")).get("id"))
         for _, message in messages
@@ -48,6 +49,7 @@ def _contents(messages: list[Row]) -> tuple[list[dict[str, Any]], list[int]]:
     }
     contents: list[dict[str, Any]] = []
     lines: list[int] = []
+    models: list[str | None] = []
     for number, message in messages:
         match message.get("type"):
             case "user":
@@ -59,7 +61,9 @@ def _contents(messages: list[Row]) -> tuple[list[dict[str, Any]], list[int]]:
         added = [content for content in added if content["parts"]]
         contents += added
         lines += [number] * len(added)
-    return contents, lines
+        model = text_of(message.get("model"))
+        models += [model if content["role"] == "model" else None for content in added]
+    return contents, lines, models
 
 
 def _parts(content: object) -> list[dict[str, Any]]:

@@ -25,21 +25,28 @@ def read_opencode(document: object) -> SessionFile | None:
         return None
     reverted = fields(session["info"].get("revert")).get("messageID")
     messages: list[dict[str, Any]] = []
+    models: list[str | None] = []
     model = ""
     for place, message in enumerate(recorded):
-        info, parts = fields(message["info"]), objects(message["parts"])
+        info, parts, wrote = fields(message["info"]), objects(message["parts"]), ""
         if reverted and info.get("id") == reverted:
             break
         if info.get("role") == "user":
             if _compacts(parts, recorded[place + 1 : place + 2]):
-                messages = []
-            messages.append({"role": "user", "content": _prompt(parts)})
+                messages, models = [], []
+            added = [{"role": "user", "content": _prompt(parts)}]
         elif info.get("role") == "assistant":
             signed = info.get("providerID") == _WIRE
-            model = text_of(info.get("modelID")) or model if signed else model
-            messages += _steps(parts, signed=signed)
-    messages = [message for message in messages if message["content"]]
-    return SessionFile("opencode session", "anthropic", messages_body(messages, model=model))
+            wrote = text_of(info.get("modelID")) if signed else ""
+            model = wrote or model
+            added = _steps(parts, signed=signed)
+        else:
+            continue
+        added = [message for message in added if message["content"]]
+        messages += added
+        models += [wrote if message["role"] == "assistant" else None for message in added]
+    body = messages_body(messages, model=model)
+    return SessionFile("opencode session", "anthropic", body, models=tuple(models))
 
 
 def _compacts(parts: list[dict[str, Any]], following: list[dict[str, Any]]) -> bool:

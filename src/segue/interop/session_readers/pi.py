@@ -16,7 +16,7 @@ from segue.interop.session_readers.session_file import (
     text_of,
 )
 
-_WIRE = "anthropic-messages"
+_WIRE, _HOME = "anthropic-messages", "anthropic"
 
 
 def read_pi(rows: list[Row]) -> SessionFile | None:
@@ -27,12 +27,26 @@ def read_pi(rows: list[Row]) -> SessionFile | None:
         entries = current_branch(entries, entries[-1], id_key="id", parent_key="parentId")
     messages: list[dict[str, Any]] = []
     lines: list[int] = []
+    models: list[str | None] = []
     for number, entry in _after_compaction(entries):
         message = _message(entry)
         if message and message["content"]:
             messages.append(message)
             lines.append(number)
-    return SessionFile("pi session", "anthropic", _body(entries, messages), tuple(lines))
+            models.append(_model(entry))
+    return SessionFile("pi session", "anthropic", _body(entries, messages), tuple(lines), tuple(models))
+
+
+def _model(entry: dict[str, Any]) -> str | None:
+    message = fields(entry.get("message"))
+    if message.get("role") != "assistant":
+        return None
+    return text_of(message.get("model")) if _is_signed(message) else ""
+
+
+def _is_signed(message: dict[str, Any]) -> bool:
+    """Whether its signatures are those of the Messages wire's own provider."""
+    return message.get("api") == _WIRE and message.get("provider", _HOME) == _HOME
 
 
 def _after_compaction(entries: list[Row]) -> list[Row]:
@@ -87,7 +101,7 @@ def _reply(message: dict[str, Any]) -> list[dict[str, Any]]:
             case "text":
                 blocks.append(text_block(text_of(block.get("text"))))
             case "thinking":
-                blocks.append(_thinking(block, signed=message.get("api") == _WIRE))
+                blocks.append(_thinking(block, signed=_is_signed(message)))
             case "toolCall":
                 call = {"id": _call_id(block.get("id")), "name": text_of(block.get("name"))}
                 blocks.append({"type": "tool_use", **call, "input": block.get("arguments") or {}})
@@ -120,7 +134,7 @@ def _body(entries: list[Row], messages: list[dict[str, Any]]) -> dict[str, Any]:
     tools: dict[str, dict[str, Any]] = {}
     for _, entry in entries:
         message = fields(entry.get("message"))
-        if message.get("role") == "assistant" and message.get("api") == _WIRE:
+        if message.get("role") == "assistant" and _is_signed(message):
             model = text_of(message.get("model")) or model
         if message.get("role") == "system":
             sections = (message.get("content"), *fields(message.get("sections")).values())

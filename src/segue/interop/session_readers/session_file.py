@@ -20,6 +20,9 @@ class SessionFile(Struct, frozen=True):
     dialect: str
     body: dict[str, Any]
     lines: tuple[int, ...] = ()
+    models: tuple[str | None, ...] = ()
+    """For each message the model that wrote it: None if no model did, empty if the file does not name it. None at all:
+    the body's model wrote them."""
 
 
 def current_branch(rows: list[Row], leaf: Row, *, id_key: str, parent_key: str) -> list[Row]:
