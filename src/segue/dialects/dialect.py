@@ -17,6 +17,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.server import ServerFacts
 from segue.errors import ProviderError, SegueError
+from segue.transcript.client_wire import ClientWire
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import Rules
 
@@ -86,6 +87,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
     name: str
     rules: Rules
+    client: ClientWire
+    """What a client of this wire can be given."""
     encode_request: RequestEncoder
     messages_field: str = "messages"
     """The field of a request that holds the messages."""

@@ -1,4 +1,4 @@
-"""Typed notes of every change the renderer makes, and why.
+"""Typed notes of every change that is made to a request or a reply, and why.
 
 A fault lies in one of three places: in what was stored (`canonical_state`), in how calls and results fit together
 (`pairing`), or in what one target can take (`projection`).
@@ -49,6 +49,9 @@ Kind: TypeAlias = Literal[
     "tool_not_offered",
     "fields_dropped",
     "hints_dropped",
+    "item_dropped",
+    "text_dropped",
+    "reply_filled",
 ]
 
 _CANONICAL_STATE: frozenset[Kind] = frozenset(
@@ -86,6 +89,8 @@ LOSSY: frozenset[Kind] = frozenset(
         "media_described",
         "tool_not_offered",
         "fields_dropped",
+        "item_dropped",
+        "text_dropped",
     }
 )
 """Repairs after which the target sees less than the conversation holds. The conversation itself keeps all of it."""
@@ -126,6 +131,9 @@ SENTENCES: dict[Kind, str] = {
     "tool_not_offered": "a tool that only its own provider runs, not offered",
     "fields_dropped": "fields of another wire that the target has no place for, not sent",
     "hints_dropped": "marks that only help the provider of another wire, not sent",
+    "item_dropped": "an item that only the API of the model knows, not sent to the client",
+    "text_dropped": "text behind a call, which the client's API cannot hold there",
+    "reply_filled": "a reply without any content; a short note stands in",
 }
 
 

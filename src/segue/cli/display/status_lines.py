@@ -75,6 +75,8 @@ _HIDDEN = {
     "reasoning_dropped": "earlier reasoning",
     "seal_dropped": "signatures",
     "media_described": "media (described in words)",
+    "item_dropped": "items of another API",
+    "text_dropped": "text behind a call",
 }
 """What a lossy repair hides from the new model."""
 

@@ -3,7 +3,7 @@
 from segue.dialects.anthropic_messages.errors import decode_error, encode_error
 from segue.dialects.anthropic_messages.reply import decode_reply, encode_reply
 from segue.dialects.anthropic_messages.request import decode_request, encode_request, recognises
-from segue.dialects.anthropic_messages.rules import ANTHROPIC
+from segue.dialects.anthropic_messages.rules import ANTHROPIC, CLIENT
 from segue.dialects.anthropic_messages.server import SERVER
 from segue.dialects.anthropic_messages.stream import ReplyDecoder, ReplyEncoder
 from segue.dialects.dialect import Dialect
@@ -13,6 +13,7 @@ __all__ = ["DIALECT"]
 DIALECT = Dialect(
     name=ANTHROPIC.target.dialect,
     rules=ANTHROPIC,
+    client=CLIENT,
     encode_request=encode_request,
     decode_request=decode_request,
     recognises=recognises,

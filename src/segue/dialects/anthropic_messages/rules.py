@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segue.conversation.blocks import Origin
+from segue.transcript.client_wire import ClientWire
 from segue.transcript.rules import IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
 
 _SHOWN = frozenset(
@@ -32,4 +33,12 @@ ANTHROPIC = Rules(
     calls_last=True,  # ANT-27
     blank_text=False,  # ANT-12, ANT-13, ANT-14
     instructions="user",  # ANT-16: allowed on some models only, and not everywhere
+)
+
+CLIENT = ClientWire(
+    rules=ANTHROPIC,
+    reply_prefix="msg_",
+    capsule="signature",
+    calls_last=True,  # ANT-27
+    arguments="object_in_pieces",  # ANT-26, ANT-72
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 
 from segue.conversation.blocks import Origin
+from segue.transcript.client_wire import ClientWire
 from segue.transcript.rules import SAFE_CHARACTERS, IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"})
@@ -28,4 +29,11 @@ GEMINI = Rules(
     ends_with_model=False,  # GEM-07
     blank_text=False,  # GEM-10
     instructions="user",  # GEM-40
+)
+
+CLIENT = ClientWire(
+    rules=GEMINI,
+    plain_reasoning=True,  # GEM-25
+    media=_IMAGES | {"audio/*"},
+    arguments="object",  # GEM-52
 )

@@ -4,7 +4,7 @@ from segue.dialects.dialect import Dialect
 from segue.dialects.mistral.errors import decode_error, encode_error
 from segue.dialects.mistral.reply import decode_reply, encode_reply
 from segue.dialects.mistral.request import decode_request, encode_request, recognises
-from segue.dialects.mistral.rules import MISTRAL
+from segue.dialects.mistral.rules import CLIENT, MISTRAL
 from segue.dialects.mistral.server import SERVER
 from segue.dialects.mistral.stream import ReplyDecoder, ReplyEncoder
 
@@ -13,6 +13,7 @@ __all__ = ["DIALECT"]
 DIALECT = Dialect(
     name=MISTRAL.target.dialect,
     rules=MISTRAL,
+    client=CLIENT,
     encode_request=encode_request,
     decode_request=decode_request,
     recognises=recognises,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segue.conversation.blocks import Origin
+from segue.transcript.client_wire import ClientWire
 from segue.transcript.rules import BRIDGE, NINE_CHARACTERS, MediaRules, NameGrammar, ReasoningRules, Rules
 
 MISTRAL = Rules(
@@ -22,3 +23,5 @@ MISTRAL = Rules(
     blank_text=False,  # MIS-06
     instructions="user",  # MIS-14
 )
+
+CLIENT = ClientWire(rules=MISTRAL)  # MIS-10: models that do not think take no thoughts back

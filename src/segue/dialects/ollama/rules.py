@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segue.conversation.blocks import Origin
+from segue.transcript.client_wire import ClientWire
 from segue.transcript.rules import SAFE_CHARACTERS, IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
 
 _NAMES = SAFE_CHARACTERS + ".:/"
@@ -23,3 +24,5 @@ OLLAMA = Rules(
     blank_text=False,
     instructions="user",
 )
+
+CLIENT = ClientWire(rules=OLLAMA, plain_reasoning=True, arguments="object")  # OLL-02, OLL-04

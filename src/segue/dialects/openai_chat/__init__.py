@@ -9,6 +9,7 @@ from segue.dialects.dialect import Dialect
 from segue.dialects.openai_chat.errors import decode_error, encode_error
 from segue.dialects.openai_chat.reply import decode_reply, encode_reply
 from segue.dialects.openai_chat.request import decode_request, encode_request, recognises
+from segue.dialects.openai_chat.rules import client_of
 from segue.dialects.openai_chat.server import SERVER
 from segue.dialects.openai_chat.stream import ReplyDecoder, ReplyEncoder
 from segue.dialects.openai_chat.wire import SERVERS, Variant
@@ -21,6 +22,7 @@ def _dialect(variant: Variant) -> Dialect:
     return Dialect(
         name=variant.name,
         rules=variant.rules,
+        client=client_of(variant.rules),
         encode_request=partial(encode_request, variant),
         decode_request=partial(decode_request, variant),
         recognises=recognises,

@@ -7,6 +7,7 @@ import string
 from msgspec import structs
 
 from segue.conversation.blocks import Origin
+from segue.transcript.client_wire import ClientWire
 from segue.transcript.rules import (
     BRIDGE,
     NINE_CHARACTERS,
@@ -113,3 +114,14 @@ VARIANTS: tuple[Rules, ...] = (
     OLLAMA_V1,
     COMPATIBLE,
 )
+
+
+def client_of(rules: Rules) -> ClientWire:
+    """What clients of a server can be given: thoughts too, for most servers read them and all others skip them."""
+    return ClientWire(
+        rules=rules,
+        reply_prefix="chatcmpl-",
+        plain_reasoning=True,
+        media=frozenset({"image/*"}),
+        empty=rules.blank_text,
+    )

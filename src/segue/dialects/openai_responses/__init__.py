@@ -4,7 +4,7 @@ from segue.dialects.dialect import Dialect
 from segue.dialects.openai_responses.errors import decode_error, encode_error
 from segue.dialects.openai_responses.reply import decode_reply, encode_reply
 from segue.dialects.openai_responses.request import decode_request, encode_request, recognises
-from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
+from segue.dialects.openai_responses.rules import CLIENT, OPENAI_RESPONSES
 from segue.dialects.openai_responses.server import SERVER
 from segue.dialects.openai_responses.stream import ReplyDecoder, ReplyEncoder
 
@@ -13,6 +13,7 @@ __all__ = ["DIALECT"]
 DIALECT = Dialect(
     name=OPENAI_RESPONSES.target.dialect,
     rules=OPENAI_RESPONSES,
+    client=CLIENT,
     encode_request=encode_request,
     messages_field="input",
     decode_request=decode_request,

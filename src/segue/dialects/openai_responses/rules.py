@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segue.conversation.blocks import Origin
+from segue.transcript.client_wire import ClientWire
 from segue.transcript.rules import IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
 
 _SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
@@ -15,4 +16,13 @@ OPENAI_RESPONSES = Rules(
     reasoning=ReasoningRules(replay="sealed"),  # RESP-40, RESP-41: encrypted content, never plain
     media=MediaRules(user=_SHOWN, tool=_SHOWN, urls=frozenset({"image", "document"})),  # RESP-14
     instructions="inline",  # RESP-01
+)
+
+CLIENT = ClientWire(
+    rules=OPENAI_RESPONSES,
+    reply_prefix="resp_",
+    capsule="encrypted",  # RESP-45: without it, a thought that comes back is looked for and not found
+    media=frozenset({"image/*"}),
+    empty=True,
+    cancelled=True,
 )
