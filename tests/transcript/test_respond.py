@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,6 +24,7 @@ from segue.conversation.events import (
     UsageReported,
     fold,
 )
+from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
 from segue.dialects.registry import DIALECTS, NAMES
 from segue.transcript.client_wire import ClientRequest
@@ -32,7 +34,9 @@ WIRES = ("openai_chat", "openai_responses", "anthropic", "gemini", "mistral", "o
 
 
 def responder(client: str, maker: str = "gemini", *, nonce: str = "n", **fields: Any) -> Responder:
-    request = {name: fields.pop(name) for name in ("used_ids", "names", "minted", "model") if name in fields}
+    request = {
+        name: fields.pop(name) for name in ("used_ids", "names", "minted", "model", "tools") if name in fields
+    }
     return Responder(
         ClientRequest(wire=DIALECTS[client].client, nonce=nonce, **request), Origin(maker), **fields
     )
@@ -185,7 +189,12 @@ def test_thoughts_of_others_are_shown_where_they_may_come_back_and_never_as_text
 
 def test_a_thought_that_is_shown_all_the_same_bears_the_capsule_of_the_caller() -> None:
     made = responder("anthropic", reasoning="show", capsule=lambda thought: f"capsule of {thought.text}")
-    events = [ReasoningDelta(0, "Hm"), ReasoningDelta(0, "!"), TextDelta(1, "Hi"), Finished("stop")]
+    events: list[Event] = [
+        ReasoningDelta(0, "Hm"),
+        ReasoningDelta(0, "!"),
+        TextDelta(1, "Hi"),
+        Finished("stop"),
+    ]
     thought = fold(answered(made, events), Origin()).message.blocks[0]
     assert isinstance(thought, Reasoning)
     assert thought.text == "Hm!"
@@ -342,3 +351,51 @@ def test_whether_there_are_calls_decides_how_a_reply_ended() -> None:
 def test_counts_that_come_behind_the_end_are_passed_on() -> None:
     usage = UsageReported(Usage(1, 2))
     assert answered(responder("anthropic"), [TextDelta(0, "Hi"), Finished("stop"), usage])[-1] == usage
+
+
+# Tools of other kinds
+
+PATCH = ToolSpec("apply_patch", kind="custom")
+ISSUES = ToolSpec("mcp__github__list", namespace="mcp__github", local_name="list")
+
+
+def items(events: list[Event]) -> list[dict[str, Any]]:
+    """The output of a Responses client, whole and streamed, which must be alike."""
+    client = DIALECTS["openai_responses"]
+    sent = answered(responder("openai_responses", "anthropic", tools=(PATCH, ISSUES)), events)
+    whole = json.loads(client.encode_reply(fold(sent, Origin())))["output"]
+    encoder = client.new_encoder("m")
+    stream = b"".join(encoder.feed(event) for event in sent) + encoder.close()
+    last = json.loads(stream.rstrip().rpartition(b"data: ")[2])
+    assert last["response"]["output"] == whole
+    assert (
+        fold(client.decode_reply(client.encode_reply(fold(sent, Origin()))), Origin()).finish == "tool_calls"
+    )
+    return list(whole)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ('{"input": "*** Begin Patch\\n"}', "*** Begin Patch\n"),
+        ('{"patch": "x"}', '{"patch": "x"}'),
+        ("*** Begin", "*** Begin"),
+    ],
+)
+def test_a_call_of_a_custom_tool_is_given_back_as_one(arguments: str, text: str) -> None:
+    (item,) = items(called(("toolu_1", "apply_patch", arguments)))
+    assert (item["type"], item["name"], item["input"]) == ("custom_tool_call", "apply_patch", text)
+    assert item["id"].startswith("ctc_")
+    assert item["call_id"].startswith("call_")
+
+
+def test_a_call_of_a_tool_in_a_namespace_is_given_back_in_it() -> None:
+    (item,) = items(called(("toolu_1", "mcp__github__list", "{}")))
+    assert (item["type"], item["namespace"], item["name"]) == ("function_call", "mcp__github", "list")
+
+
+def test_a_call_in_a_namespace_bears_our_name_of_the_tool() -> None:
+    (item,) = items(called(("toolu_1", "mcp__github__list", "{}")))
+    body = json.dumps({"id": "resp_1", "status": "completed", "output": [item]}).encode()
+    events = DIALECTS["openai_responses"].decode_reply(body)
+    assert [event.name for event in events if isinstance(event, CallStarted)] == ["mcp__github__list"]

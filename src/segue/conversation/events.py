@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from segue.conversation.blocks import Block, Media, Origin, Reasoning, Seal, Text, ToolCall
 from segue.conversation.message import Message
+from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
 from segue.errors import SegueError
 
@@ -28,6 +29,8 @@ class ReplyStarted(Struct, frozen=True, gc=False, tag="reply_started"):
 
     id: str = ""
     model: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    """For a client: those of its tools that are no plain functions, so that calls of them get the form it expects."""
 
 
 @final
@@ -134,6 +137,8 @@ class Reply(Struct, frozen=True):
     """The model's name as the provider reported it."""
     raw_finish: str = ""
     error: SegueError | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    """As in `ReplyStarted`."""
 
 
 def fold(events: Iterable[Event], origin: Origin, *, made_under: str = "") -> Reply:
@@ -200,7 +205,8 @@ class _Folding:
         elif self._error is None:
             finish = "tool_calls" if message.calls else "stop"
         raw = self._finished.raw if self._finished is not None else ""
-        return Reply(message, finish, self._usage, self._started.id, self._started.model, raw, self._error)
+        started = self._started
+        return Reply(message, finish, self._usage, started.id, started.model, raw, self._error, started.tools)
 
 
 class _Unfinished:

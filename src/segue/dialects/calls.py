@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Raw
 
 from segue.conversation.blocks import ToolCall
 from segue.conversation.events import parse_arguments
+from segue.transcript.value_text import arguments_of
 
 if TYPE_CHECKING:
-    from msgspec import Raw
-
     from segue.conversation.events import CallStarted
 
 _TEXT = msgspec.json.Decoder(str)
@@ -34,6 +34,13 @@ def read_arguments(value: Any) -> tuple[Any, str]:
     if isinstance(value, str):
         return parse_arguments(value), value
     return {} if value is None else value, ""
+
+
+def compact_arguments(call: ToolCall) -> Raw:
+    """The arguments as an object in one line: a line break would end a frame, or the line that they stand in."""
+    text = arguments_of(call)[0]
+    data = text.encode()
+    return Raw(msgspec.json.format(data, indent=-1) if "\n" in text or "\r" in text else data)
 
 
 class PendingCall:

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias, final
 
 from msgspec import Struct
 
+from segue.conversation.tools import ToolSpec
 from segue.transcript.reply_call import ArgumentsForm
 from segue.transcript.rules import Rules
 
@@ -51,5 +52,7 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
     """The call ids in the client's history."""
     names: Mapping[str, str] = {}
     """The provider's names of tools, and what the client calls them."""
+    tools: tuple[ToolSpec, ...] = ()
+    """The tools that the client offered."""
     minted: int = 0
     """How many canonical ids are taken."""

@@ -82,7 +82,9 @@ class Responder:
         self._model = request.model
         self._minting = MintedIds(client.rules.ids, request.nonce, request.used_ids)
         self._names = request.names
-        self._legal_names = NameProjection(client.rules.names)
+        self._tools = tuple(tool for tool in request.tools if tool.kind == "custom" or tool.namespace)
+        offered = tuple(tool.name for tool in request.tools)
+        self._legal_names = NameProjection(client.rules.names, offered)
         self._minted = request.minted
         plain = self._native or (client.plain_reasoning and reasoning != "hide")
         self._capsule = None if plain or reasoning != "show" or client.capsule is None else capsule
@@ -160,7 +162,7 @@ class Responder:
 
     def _start(self, event: Event) -> ReplyStarted:
         own = event.id if type(event) is ReplyStarted and self._native else ""
-        return ReplyStarted(self._minting.reply_id(own, self._client.reply_prefix), self._model)
+        return ReplyStarted(self._minting.reply_id(own, self._client.reply_prefix), self._model, self._tools)
 
     # Texts, thoughts, media
 
@@ -324,7 +326,7 @@ class Responder:
         if self._lacks_thought != "none":
             self._fill_thought(events)
         name = self._names.get(call.name, call.name)
-        if not self._native and not self._legal_names.accepts(name):
+        if not (self._native or name in self._legal_names.names or self._legal_names.accepts(name)):
             name = self._legal_names.project(name)
             self._repair_call("name_replaced", call)
         first = not self.ids

@@ -5,7 +5,8 @@ from segue.dialects.anthropic_messages.reply import decode_reply, encode_reply
 from segue.dialects.anthropic_messages.request import decode_request, encode_request, recognises
 from segue.dialects.anthropic_messages.rules import ANTHROPIC, CLIENT
 from segue.dialects.anthropic_messages.server import SERVER
-from segue.dialects.anthropic_messages.stream import ReplyDecoder, ReplyEncoder
+from segue.dialects.anthropic_messages.stream import ReplyDecoder
+from segue.dialects.anthropic_messages.stream_encoder import ReplyEncoder
 from segue.dialects.dialect import Dialect
 
 __all__ = ["DIALECT"]

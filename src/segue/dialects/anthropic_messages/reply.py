@@ -22,12 +22,13 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import encode_error, error_from
+from segue.dialects.calls import compact_arguments
 from segue.dialects.counts import count
 from segue.dialects.errors import FailedResponse
 from segue.dialects.opaque_blocks import KIND, opaque_block
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
-from segue.transcript.value_text import arguments_of, json_of
+from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -155,7 +156,7 @@ def _encode_block(block: Block) -> wire.Content | None:
                 return wire.RedactedThinking(seal.payload)
             return wire.Thinking(thought, seal.payload if seal is not None else "")
         case ToolCall():
-            return wire.ToolUse(block.native_id or block.id, block.name, Raw(arguments_of(block)[0]))
+            return wire.ToolUse(block.native_id or block.id, block.name, compact_arguments(block))
         case Media():
             return wire.TextBlock(describe(block).text)
         case Code():
@@ -164,16 +165,19 @@ def _encode_block(block: Block) -> wire.Content | None:
             return None
 
 
-def counts_of(usage: Usage) -> dict[str, Any]:
+def counts_of(usage: Usage, *, known: bool = False) -> dict[str, Any]:
+    """The counts; null where one that every reply has is not known, or only the `known` ones."""
     read, written = usage.cached_tokens, usage.cache_write_tokens
+    fresh = usage.input_tokens
+    if fresh is not None:
+        fresh = max(fresh - (read or 0) - (written or 0), 0)
     counts: dict[str, Any] = {
-        "input_tokens": max((usage.input_tokens or 0) - (read or 0) - (written or 0), 0),
-        "output_tokens": usage.output_tokens or 0,
+        "input_tokens": fresh,
+        "output_tokens": usage.output_tokens,
+        "cache_creation_input_tokens": written,
+        "cache_read_input_tokens": read,
     }
-    if written is not None:
-        counts["cache_creation_input_tokens"] = written
-    if read is not None:
-        counts["cache_read_input_tokens"] = read
     if usage.reasoning_tokens is not None:
         counts["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
-    return counts
+    needed = () if known else ("input_tokens", "output_tokens")
+    return {name: count for name, count in counts.items() if count is not None or name in needed}

@@ -1,8 +1,8 @@
-"""Streamed replies of the Messages wire, both ways: named events, one content block after another (ANT-70)."""
+"""Streamed replies of the Messages wire as events: named frames, one content block after another (ANT-70)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import msgspec
 
@@ -10,8 +10,6 @@ from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
     Failed,
-    Finished,
-    MediaArrived,
     ReasoningDelta,
     ReplyStarted,
     Sealed,
@@ -19,15 +17,13 @@ from segue.conversation.events import (
     UsageReported,
     parse_arguments,
 )
-from segue.conversation.usage import Usage
 from segue.dialects import sse
 from segue.dialects.anthropic_messages import wire
-from segue.dialects.anthropic_messages.errors import encode_error, error_from
-from segue.dialects.anthropic_messages.reply import counts_of, finished, stop_reason, usage_of
-from segue.dialects.opaque_blocks import KIND, is_opaque
+from segue.dialects.anthropic_messages.errors import error_from
+from segue.dialects.anthropic_messages.reply import finished, usage_of
+from segue.dialects.opaque_blocks import KIND
 from segue.errors import ProtocolError
-from segue.transcript.media import describe
-from segue.transcript.value_text import is_object_text, json_of
+from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
@@ -237,151 +233,3 @@ def _unpadded(rest: bytes) -> bytes:
 def _text(held: dict[str, Any], name: str) -> str:
     value = held.get(name)
     return value if isinstance(value, str) else ""
-
-
-# The other way
-
-_Kind: TypeAlias = Literal["text", "reasoning", "call"]
-_EMPTY: dict[_Kind, dict[str, Any]] = {
-    "text": {"type": "text", "text": ""},
-    "reasoning": {"type": "thinking", "thinking": "", "signature": ""},
-}
-
-
-class _Open:
-    """A block on the wire."""
-
-    __slots__ = ("arguments", "index", "kind", "stopped")
-
-    def __init__(self, index: int, kind: _Kind) -> None:
-        self.index = index
-        self.kind = kind
-        self.arguments: list[str] = []
-        self.stopped = False
-
-
-@final
-class ReplyEncoder:
-    """Events in, the provider's stream out.
-
-    A block ends when the next one begins; only a call whose arguments are not whole yet stays open, so that parallel
-    calls may come interleaved. Seals on anything but thoughts have no place on this wire.
-    """
-
-    def __init__(self, model: str) -> None:
-        self._model = model
-        self._started = ReplyStarted()
-        self._begun = False
-        self._usage = Usage()
-        self._blocks: dict[int, _Open] = {}
-        self._finished: Finished | None = None
-        self._over = False
-
-    def feed(self, event: Event) -> bytes:
-        if self._over:
-            return b""
-        match event:
-            case ReplyStarted():
-                self._started = event
-                return b""
-            case UsageReported(usage):
-                self._usage = self._usage.updated(usage)
-                return b""
-            case Finished():
-                self._finished = self._finished or event
-                return b""  # sent at the end: counts may still come
-            case Failed(error):
-                self._over = True
-                return self._begin() + sse.encode(encode_error(error)[1], "error")
-            case _:
-                return self._begin() + self._encode(event)
-
-    def close(self) -> bytes:
-        if self._over:
-            return b""
-        self._over = True
-        called = any(block.kind == "call" for block in self._blocks.values())
-        ended = self._finished or finished(None, called=called)
-        delta = {"stop_reason": stop_reason(ended.reason, ended.raw), "stop_sequence": None}
-        return b"".join(
-            (
-                self._begin(),
-                *(self._stop(block) for block in self._blocks.values()),
-                _frame("message_delta", delta=delta, usage=counts_of(self._usage)),
-                _frame("message_stop"),
-            )
-        )
-
-    def _begin(self) -> bytes:
-        if self._begun:
-            return b""
-        self._begun = True
-        message: dict[str, Any] = {
-            "id": self._started.id,
-            "type": "message",
-            "role": "assistant",
-            "model": self._model or self._started.model,
-            "content": [],
-            "stop_reason": None,
-            "stop_sequence": None,
-            "usage": counts_of(self._usage),
-        }
-        return _frame("message_start", message=message)
-
-    def _encode(self, event: Event) -> bytes:
-        match event:
-            case TextDelta(index, text):
-                return self._delta(index, "text", {"type": "text_delta", "text": text})
-            case ReasoningDelta(index, text):
-                return self._delta(index, "reasoning", {"type": "thinking_delta", "thinking": text})
-            case ArgumentsDelta(index, text):
-                sent = self._delta(index, "call", {"type": "input_json_delta", "partial_json": text})
-                self._blocks[index].arguments.append(text)
-                return sent
-            case CallStarted(index, native_id, name):
-                block = {"type": "tool_use", "id": native_id, "name": name, "input": {}}
-                return b"" if index in self._blocks else self._start(index, "call", block)
-            case Sealed():
-                return self._seal(event)
-            case MediaArrived(index, media):
-                return self._delta(index, "text", {"type": "text_delta", "text": describe(media).text})
-            case _:
-                return b""
-
-    def _seal(self, seal: Sealed) -> bytes:
-        known = self._blocks.get(seal.index)
-        if known is None and seal.block == "text" and is_opaque(seal.payload, seal.kind):
-            return self._start(seal.index, "text", msgspec.Raw(seal.payload))
-        if (known.kind if known is not None else seal.block) != "reasoning":
-            return b""
-        if seal.kind == "redacted" and known is None:
-            return self._start(seal.index, "reasoning", {"type": "redacted_thinking", "data": seal.payload})
-        return self._delta(seal.index, "reasoning", {"type": "signature_delta", "signature": seal.payload})
-
-    def _delta(self, index: int, kind: _Kind, delta: dict[str, Any]) -> bytes:
-        started = b""
-        if index not in self._blocks:
-            empty = _EMPTY.get(kind) or {"type": "tool_use", "id": "", "name": "", "input": {}}
-            started = self._start(index, kind, empty)
-        return started + _frame("content_block_delta", index=self._blocks[index].index, delta=delta)
-
-    def _start(self, index: int, kind: _Kind, block: dict[str, Any] | msgspec.Raw) -> bytes:
-        ended = [self._stop(before) for before in self._blocks.values() if _is_whole(before)]
-        made = self._blocks[index] = _Open(len(self._blocks), kind)
-        return b"".join((*ended, _frame("content_block_start", index=made.index, content_block=block)))
-
-    def _stop(self, block: _Open) -> bytes:
-        if block.stopped:
-            return b""
-        block.stopped = True
-        return _frame("content_block_stop", index=block.index)
-
-
-def _is_whole(block: _Open) -> bool:
-    if block.stopped:
-        return False
-    return block.kind != "call" or is_object_text("".join(block.arguments))
-
-
-def _frame(kind: str, **fields: Any) -> bytes:
-    return sse.encode(wire.ENCODER.encode({"type": kind, **fields}), kind)

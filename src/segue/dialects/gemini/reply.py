@@ -21,6 +21,7 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.conversation.usage import Usage
+from segue.dialects.calls import compact_arguments
 from segue.dialects.counts import count, total
 from segue.dialects.data_urls import kind_of
 from segue.dialects.gemini import opaque_parts, wire
@@ -29,7 +30,7 @@ from segue.dialects.gemini.partial_arguments import PartialArguments
 from segue.errors import ProtocolError
 from segue.transcript.media import written_out
 from segue.transcript.rules import media_type
-from segue.transcript.value_text import arguments_of, json_of
+from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -325,7 +326,7 @@ def _encode_block(block: Block) -> dict[str, Any] | Raw | None:
         case Reasoning(thought, seal):
             return _signed({"text": thought, "thought": True}, seal)
         case ToolCall():
-            call: dict[str, Any] = {"name": block.name, "args": Raw(arguments_of(block)[0])}
+            call: dict[str, Any] = {"name": block.name, "args": compact_arguments(block)}
             if block.native_id or block.id:
                 call["id"] = block.native_id or block.id
             return _signed({"functionCall": call}, block.seal)

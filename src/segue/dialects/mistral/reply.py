@@ -282,7 +282,7 @@ def thinking_chunk(text: str, signature: str = "") -> dict[str, Any]:
 def call_of(call: ToolCall, index: int) -> dict[str, Any]:
     arguments = call.raw or arguments_of(call)[0]
     return {
-        "id": call.native_id or call.id or "null",
+        "id": call.native_id or call.id,
         "type": "function",
         "function": {"name": call.name, "arguments": arguments},
         "index": index,
@@ -291,9 +291,9 @@ def call_of(call: ToolCall, index: int) -> dict[str, Any]:
 
 def counts_of(usage: Usage) -> dict[str, Any]:
     counts: dict[str, Any] = {
-        "prompt_tokens": usage.input_tokens or 0,
-        "completion_tokens": usage.output_tokens or 0,
-        "total_tokens": usage.total_tokens or 0,
+        "prompt_tokens": usage.input_tokens,  # null: not known
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
     }
     if usage.cached_tokens is not None:
         counts["prompt_tokens_details"] = {"cached_tokens": usage.cached_tokens}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import Raw
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
 from segue.conversation.events import (
@@ -20,12 +19,11 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.conversation.usage import Usage
-from segue.dialects.calls import arguments_text
+from segue.dialects.calls import arguments_text, compact_arguments
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.errors import encode_error, error_from
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
-from segue.transcript.value_text import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -205,6 +203,6 @@ def _encode_message(message: Message) -> dict[str, Any]:
 
 
 def call_of(call: ToolCall, index: int) -> dict[str, Any]:
-    function = {"index": index, "name": call.name, "arguments": Raw(arguments_of(call)[0])}
+    function = {"index": index, "name": call.name, "arguments": compact_arguments(call)}
     native_id = call.native_id or call.id
     return {"id": native_id, "function": function} if native_id else {"function": function}

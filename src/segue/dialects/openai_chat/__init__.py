@@ -11,7 +11,8 @@ from segue.dialects.openai_chat.reply import decode_reply, encode_reply
 from segue.dialects.openai_chat.request import decode_request, encode_request, recognises
 from segue.dialects.openai_chat.rules import client_of
 from segue.dialects.openai_chat.server import SERVER
-from segue.dialects.openai_chat.stream import ReplyDecoder, ReplyEncoder
+from segue.dialects.openai_chat.stream import ReplyDecoder
+from segue.dialects.openai_chat.stream_encoder import ReplyEncoder
 from segue.dialects.openai_chat.wire import SERVERS, Variant
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import msgspec
 from segue.conversation.blocks import Media, Reasoning, Text
 from segue.conversation.usage import Usage
 from segue.dialects.data_urls import url_of
+from segue.dialects.openai_chat.errors import encode_error
 from segue.dialects.openai_chat.lenient import decode_chunk
 from segue.dialects.openai_chat.stream_state import FINISHES, ReplyReader
 from segue.dialects.openai_chat.wire import sealed
@@ -50,6 +51,8 @@ def decode_reply(variant: Variant, data: bytes) -> list[Event]:
 
 
 def encode_reply(variant: Variant, reply: Reply) -> bytes:
+    if reply.error is not None:
+        return encode_error(reply.error)[1]
     choice = {
         "index": 0,
         "message": _message(variant, reply),
@@ -72,7 +75,7 @@ def _message(variant: Variant, reply: Reply) -> dict[str, Any]:
     blocks = reply.message.blocks
     thoughts = [block for block in blocks if type(block) is Reasoning]
     text = reply.message.text
-    calls = [call_of(call, position) for position, call in enumerate(reply.message.calls)]
+    calls = [call_of(call) for call in reply.message.calls]
     refused = reply.raw_finish == "refusal"
     message: dict[str, Any] = {
         "role": "assistant",
@@ -91,7 +94,12 @@ def _message(variant: Variant, reply: Reply) -> dict[str, Any]:
         message["images"] = images
     sounds = [block for block in blocks if type(block) is Media and block.kind == "audio"]
     if sounds:
-        message["audio"] = {"id": "", "data": sounds[0].data, "transcript": "", "expires_at": 0}
+        message["audio"] = {
+            "id": f"audio_{reply.id}",
+            "data": sounds[0].data,
+            "transcript": "",
+            "expires_at": 0,
+        }
     for block in blocks:
         if type(block) is Text and block.seal is not None and block.seal.kind == "thought":
             message["extra_content"] = sealed(block.seal.payload)
@@ -113,9 +121,9 @@ def read_details(payload: str) -> list[Any]:
     return details if isinstance(details, list) else []
 
 
-def call_of(call: ToolCall, position: int) -> dict[str, Any]:
+def call_of(call: ToolCall) -> dict[str, Any]:
     encoded: dict[str, Any] = {
-        "id": call.native_id or call.id or f"call_{position}",
+        "id": call.native_id or call.id,
         "type": "function",
         "function": {"name": call.name, "arguments": call.raw or json_of(call.arguments or {})},
     }
@@ -137,9 +145,9 @@ def finish_reason(reason: FinishReason, raw: str) -> str:
 
 def counts_of(usage: Usage) -> dict[str, Any]:
     counts: dict[str, Any] = {
-        "prompt_tokens": usage.input_tokens or 0,
-        "completion_tokens": usage.output_tokens or 0,
-        "total_tokens": usage.total_tokens or 0,
+        "prompt_tokens": usage.input_tokens,  # null: not known
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
     }
     prompt = {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens}
     prompt = {name: count for name, count in prompt.items() if count is not None}

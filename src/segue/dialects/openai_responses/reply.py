@@ -1,13 +1,12 @@
-"""Whole replies of the Responses wire, both ways, as the events a stream would give."""
+"""Whole replies of the Responses wire as the events that a stream would give."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Raw
 
-from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
+from segue.conversation.blocks import Media
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
@@ -23,20 +22,18 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.counts import count
 from segue.dialects.errors import FailedResponse
-from segue.dialects.opaque_blocks import KIND, opaque_block
+from segue.dialects.opaque_blocks import KIND
 from segue.dialects.openai_responses import wire
-from segue.dialects.openai_responses.errors import encode_error, error_from
+from segue.dialects.openai_responses.errors import error_from
 from segue.errors import ProtocolError
-from segue.transcript.media import describe, written_out
-from segue.transcript.value_text import arguments_of, json_of
+from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from segue.conversation.blocks import Block
-    from segue.conversation.events import Event, FinishReason, Reply
+    from segue.conversation.events import Event, FinishReason
 
-_INCOMPLETE: Mapping[Any, FinishReason] = {  # RESP-62
+INCOMPLETE: Mapping[Any, FinishReason] = {  # RESP-62
     "max_output_tokens": "length",
     "max_messages": "length",
     "content_filter": "content_filter",
@@ -82,7 +79,7 @@ def ended(response: Mapping[str, Any], reader: ItemReader) -> Iterator[Event]:
     elif status == "incomplete":
         details = response.get("incomplete_details")
         reason = _text(details, "reason") if isinstance(details, dict) else ""
-        yield Finished(_INCOMPLETE.get(reason, "stop"), reason or "incomplete")
+        yield Finished(INCOMPLETE.get(reason, "stop"), reason or "incomplete")
     elif status == "cancelled":
         yield Finished("cancelled", "cancelled")
     elif reader.refused and not reader.called:
@@ -191,7 +188,7 @@ class ItemReader:
             case "reasoning":
                 yield from self._settled_thought(place, item)
             case "function_call":
-                yield self.call(place, _text(item, "call_id"), _text(item, "name"))
+                yield self.call(place, _text(item, "call_id"), wire.name_of(item))
                 arguments = item.get("arguments")
                 whole = arguments if isinstance(arguments, str) else json_of(arguments or {})
                 yield self.arguments(place, self.missing(place, 0, whole))
@@ -230,138 +227,3 @@ class ItemReader:
 
 def _image_type(item: Mapping[str, Any]) -> str:
     return f"image/{_text(item, 'output_format') or 'png'}"
-
-
-# The other way
-
-
-def encode_reply(reply: Reply) -> bytes:
-    if reply.error is not None:
-        return encode_error(reply.error)[1]
-    output = [
-        item
-        for index, block in enumerate(reply.message.blocks)
-        if (item := _encode_block(block, item_id(reply.id, index), refused=reply.raw_finish == REFUSED))
-        is not None
-    ]
-    status, details = status_of(reply.finish, reply.raw_finish)
-    return wire.ENCODER.encode(
-        response_object(
-            reply.id, reply.model, status=status, details=details, output=output, usage=reply.usage
-        )
-    )
-
-
-def item_id(reply_id: str, index: int) -> str:
-    """Part of an id that is unique among all replies, as long as theirs are."""
-    return f"{reply_id.removeprefix('resp_')}_{index}"
-
-
-def status_of(finish: FinishReason, raw: str) -> tuple[str, dict[str, str] | None]:
-    """The status of a response that ended so, and the details if it is incomplete."""
-    if finish == "cancelled":
-        return "cancelled", None
-    if finish == "length":
-        return "incomplete", {"reason": raw if _INCOMPLETE.get(raw) == "length" else "max_output_tokens"}
-    if finish == "content_filter" and raw != REFUSED:
-        return "incomplete", {"reason": "content_filter"}
-    return "completed", None
-
-
-def _encode_block(block: Block, own: str, *, refused: bool) -> dict[str, Any] | Raw | None:
-    match block:
-        case Text(text):
-            return opaque_block(block) or (message_item(own, text, refused=refused) if text else None)
-        case Reasoning(thought, seal):
-            return reasoning_item(own, thought, seal.payload if seal is not None else "")
-        case ToolCall():
-            raw = block.raw or arguments_of(block)[0]
-            return call_item(own, block.native_id or block.id, block.name, raw)
-        case Media(kind="image") if block.data:
-            return image_item(own, block)
-        case Media():
-            return message_item(own, describe(block).text)
-        case Code():
-            return message_item(own, written_out(block).text)
-        case _:  # a result is never part of a reply
-            return None
-
-
-def message_item(own: str, text: str, *, refused: bool = False, status: str = "completed") -> dict[str, Any]:
-    part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-    if refused:
-        part = {"type": "refusal", "refusal": text}
-    content = [part] if text else []
-    return {"type": "message", "id": f"msg_{own}", "status": status, "role": "assistant", "content": content}
-
-
-def reasoning_item(own: str, thought: str, sealed: str) -> dict[str, Any]:
-    summary = [{"type": "summary_text", "text": thought}] if thought else []
-    item: dict[str, Any] = {"type": "reasoning", "id": f"rs_{own}", "summary": summary}
-    return {**item, "encrypted_content": sealed} if sealed else item
-
-
-def image_item(own: str, image: Media | None) -> dict[str, Any]:
-    item: dict[str, Any] = {"type": "image_generation_call", "id": f"ig_{own}"}
-    if image is None:
-        return {**item, "status": "in_progress", "result": None}
-    form = image.mime.partition("/")[2] or "png"
-    return {**item, "status": "completed", "output_format": form, "result": image.data}
-
-
-def call_item(own: str, call_id: str, name: str, arguments: str, status: str = "completed") -> dict[str, Any]:
-    return {
-        "type": "function_call",
-        "id": f"fc_{own}",
-        "status": status,
-        "call_id": call_id,
-        "name": name,
-        "arguments": arguments,
-    }
-
-
-def response_object(
-    reply_id: str,
-    model: str,
-    *,
-    status: str,
-    details: dict[str, str] | None = None,
-    output: list[Any] | None = None,
-    usage: Usage | None = None,
-    error: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    return {
-        "id": reply_id,
-        "object": "response",
-        "created_at": 0,
-        "status": status,
-        "error": error,
-        "incomplete_details": details,
-        "instructions": None,
-        "metadata": {},
-        "model": model,
-        "output": output or [],
-        "parallel_tool_calls": True,
-        "temperature": None,
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": None,
-        "store": False,
-        "usage": _counts_of(usage) if usage is not None else None,
-    }
-
-
-def _counts_of(usage: Usage) -> dict[str, Any] | None:
-    if usage.total_tokens is None:
-        return None
-    # Clients read these without asking whether they are there.
-    return {
-        "input_tokens": usage.input_tokens or 0,
-        "input_tokens_details": {
-            "cached_tokens": usage.cached_tokens or 0,
-            "cache_write_tokens": usage.cache_write_tokens or 0,
-        },
-        "output_tokens": usage.output_tokens or 0,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
-        "total_tokens": usage.total_tokens,
-    }

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias, final
 import msgspec
 from msgspec import Raw, Struct
 
+from segue.conversation.tools import joined_name
+
 
 class InputText(Struct, tag="input_text", gc=False):
     """Text that is not the model's."""
@@ -130,17 +132,26 @@ CLIENT_CALLS: dict[str, tuple[str, str]] = {
 """Calls beside functions that the client performs: the tool's name, unless the item names it, and what it is given."""
 
 
+def name_of(item: dict[str, Any]) -> str:
+    """Our name of the tool that an item calls. A tool found by search bears its own name as its namespace."""
+    name, namespace = item.get("name"), item.get("namespace")
+    if not isinstance(name, str):
+        return ""
+    grouped = isinstance(namespace, str) and namespace and namespace != name
+    return joined_name(str(namespace), name) if grouped else name
+
+
 def call_of(item: dict[str, Any]) -> tuple[str, str, Any] | None:
     """Call id, tool and arguments of an item that is a call of such a kind."""
     known = CLIENT_CALLS.get(item.get("type", ""))
     if known is None or _runs_there(item):
         return None
     name, given = known
-    own_name, call_id = item.get("name"), item.get("call_id")
+    call_id = item.get("call_id")
     arguments = {given: item.get(given)} if given == "input" else item.get(given)
     return (
         call_id if isinstance(call_id, str) else "",
-        own_name if isinstance(own_name, str) and own_name else name,
+        name_of(item) or name,
         arguments,
     )
 

@@ -1,0 +1,160 @@
+"""Streamed replies as a server of the Chat wire writes them (CHAT-60 to CHAT-64)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, assert_never, final
+
+import msgspec
+
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    ReplyStarted,
+    Sealed,
+    TextDelta,
+    UsageReported,
+)
+from segue.dialects import sse
+from segue.dialects.chunk_template import MARK, json_text, template
+from segue.dialects.openai_chat.errors import envelope_of
+from segue.dialects.openai_chat.reply import counts_of, finish_reason, image_of, read_details
+from segue.dialects.openai_chat.wire import sealed
+
+if TYPE_CHECKING:
+    from segue.conversation.events import Event
+    from segue.conversation.usage import Usage
+    from segue.dialects.openai_chat.wire import Variant
+
+_ENCODER = msgspec.json.Encoder()
+_DONE = b"[DONE]"
+_NOTHING = (b"", b"")
+
+
+@final
+class ReplyEncoder:
+    """Writes what a server on this wire would stream. The end is sent when the stream is closed."""
+
+    def __init__(self, variant: Variant, model: str) -> None:
+        self._variant = variant
+        self._thoughts = variant.thoughts or "reasoning_content"
+        self._id = ""
+        self._model = model
+        self._spoke = False
+        self._calls: dict[int, int] = {}
+        self._finished: Finished | None = None
+        self._usage: Usage | None = None
+        self._failed = False
+        self._text = self._thought = _NOTHING
+        """What stands around the text of a chunk; empty until the first chunk was sent."""
+        self._arguments: dict[int, tuple[bytes, bytes]] = {}
+
+    def feed(self, event: Event) -> bytes:
+        # Nearly all events are more text of one kind or another.
+        if type(event) is TextDelta:
+            around = self._text
+            if around[0]:
+                return around[0] + json_text(event.text) + around[1]
+        elif type(event) is ArgumentsDelta:
+            around = self._arguments.get(event.index, _NOTHING)
+            if around[0]:
+                return around[0] + json_text(event.text) + around[1]
+        elif type(event) is ReasoningDelta:
+            around = self._thought
+            if around[0]:
+                return around[0] + json_text(event.text) + around[1]
+        return self._feed(event)
+
+    def _feed(self, event: Event) -> bytes:
+        match event:
+            case ReplyStarted(reply_id, model):
+                self._id, self._model = reply_id, self._model or model
+                self._text = self._thought = _NOTHING
+                self._arguments.clear()
+                return self._delta({"content": ""})
+            case TextDelta(_, text):
+                sent = self._delta({"content": text})
+                self._text = template(self._delta({"content": MARK}))
+                return sent
+            case ReasoningDelta(_, text):
+                sent = self._delta({self._thoughts: text})
+                self._thought = template(self._delta({self._thoughts: MARK}))
+                return sent
+            case CallStarted() | ArgumentsDelta():
+                return self._call(event)
+            case Sealed():
+                return self._seal(event)
+            case MediaArrived(_, media):
+                sound = {"audio": {"data": media.data}}
+                return self._delta(sound if media.kind == "audio" else {"images": [image_of(media)]})
+            case UsageReported() | Finished():
+                self._keep(event)
+                return b""
+            case Failed(error):
+                self._failed = True
+                return sse.encode(_ENCODER.encode(envelope_of(error)[1]))  # CHAT-64
+            case _:
+                assert_never(event)
+
+    def _keep(self, event: UsageReported | Finished) -> None:
+        if isinstance(event, Finished):
+            self._finished = self._finished or event
+        else:
+            self._usage = (self._usage or event.usage).updated(event.usage)
+
+    def close(self) -> bytes:
+        if self._failed or self._finished is None:
+            return b""
+        reason, raw = self._finished.reason, self._finished.raw
+        # A refusal shows only here, when its text was long sent as content.
+        portions = [self._delta({}, finish_reason(reason, "" if raw == "refusal" else raw))]
+        if self._usage is not None:  # CHAT-63
+            portions.append(self._chunk([], counts_of(self._usage)))
+        return b"".join((*portions, sse.encode(_DONE)))
+
+    def _call(self, event: CallStarted | ArgumentsDelta) -> bytes:
+        piece: dict[str, Any] = {}
+        position = self._calls.get(event.index)
+        if position is None:
+            position = self._calls[event.index] = len(self._calls)
+            piece = {"id": "", "type": "function"}
+        if isinstance(event, ArgumentsDelta):
+            piece["function"] = {"arguments": event.text}
+        else:
+            piece["id"] = event.native_id
+            piece["function"] = {"name": event.name, "arguments": ""}
+        sent = self._delta({"tool_calls": [{"index": position, **piece}]})
+        more = {"index": position, "function": {"arguments": MARK}}
+        self._arguments[event.index] = template(self._delta({"tool_calls": [more]}))
+        return sent
+
+    def _seal(self, event: Sealed) -> bytes:
+        if event.block == "reasoning":
+            details = read_details(event.payload) if self._variant.details else []
+            return self._delta({"reasoning_details": details}) if details else b""
+        if event.kind != "thought":
+            return b""
+        if event.block == "text":
+            return self._delta({"extra_content": sealed(event.payload)})
+        position = self._calls.get(event.index, 0)
+        return self._delta({"tool_calls": [{"index": position, "extra_content": sealed(event.payload)}]})
+
+    def _delta(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
+        if not self._spoke:
+            self._spoke = True
+            delta = {"role": "assistant", **delta}  # CHAT-61
+        return self._chunk([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}])
+
+    def _chunk(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None) -> bytes:
+        chunk = {
+            "id": self._id,
+            "object": "chat.completion.chunk",
+            "created": 0,
+            "model": self._model,
+            "choices": choices,
+            "usage": usage,
+        }
+        return sse.encode(_ENCODER.encode(chunk))

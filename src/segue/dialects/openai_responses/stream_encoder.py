@@ -1,0 +1,322 @@
+"""Streamed replies of the Responses wire as its server writes them: items that grow, and a final state (RESP-60)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+
+import msgspec
+
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    ReplyStarted,
+    Sealed,
+    TextDelta,
+    UsageReported,
+)
+from segue.conversation.tools import ToolSpec
+from segue.conversation.usage import Usage
+from segue.dialects import sse
+from segue.dialects.chunk_template import json_text
+from segue.dialects.opaque_blocks import is_opaque
+from segue.dialects.openai_responses import wire
+from segue.dialects.openai_responses.errors import error_object
+from segue.dialects.openai_responses.reply import REFUSED
+from segue.dialects.openai_responses.reply_encoder import (
+    call_item,
+    custom_input,
+    image_item,
+    item_id,
+    message_item,
+    reasoning_item,
+    response_object,
+    status_of,
+)
+from segue.transcript.media import describe
+from segue.transcript.value_text import is_object_text
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import Media
+    from segue.conversation.events import Event
+
+_Kind: TypeAlias = Literal["text", "reasoning", "call", "custom", "image", "kept"]
+_PREFIXES = {"text": "msg_", "reasoning": "rs_", "call": "fc_", "custom": "ctc_", "image": "ig_", "kept": ""}
+_HEAD = b'event: %b\ndata: {"type":"%b","sequence_number":%%d,"item_id":%b,"output_index":%d%b,"delta":'
+_DELTAS: dict[_Kind, tuple[bytes, bytes, bytes]] = {
+    "text": (b"response.output_text.delta", b',"content_index":0', b',"logprobs":[]}\n\n'),
+    "reasoning": (b"response.reasoning_summary_text.delta", b',"summary_index":0', b"}\n\n"),
+    "call": (b"response.function_call_arguments.delta", b"", b"}\n\n"),
+    "custom": (b"response.custom_tool_call_input.delta", b"", b"}\n\n"),
+}
+"""Name, what leads to the part of the item, and end of the event with more of it."""
+
+
+class _Item:
+    """An output item on the wire. `head`: all of a delta before its text, but for the number of the event."""
+
+    __slots__ = (
+        "call_id",
+        "closed",
+        "head",
+        "index",
+        "kind",
+        "media",
+        "own",
+        "pieces",
+        "sealed",
+        "tail",
+        "tool",
+    )
+
+    def __init__(self, kind: _Kind, index: int, own: str) -> None:
+        self.kind = kind
+        self.index = index
+        self.own = own
+        self.pieces: list[str] = []
+        self.call_id = ""
+        self.tool = ToolSpec("")
+        self.sealed = ""
+        self.media: Media | None = None
+        self.closed = False
+        self.head = self.tail = b""
+        if kind in _DELTAS:
+            name, place, self.tail = _DELTAS[kind]
+            own_id = json_text(self.id).replace(b"%", b"%%")
+            self.head = _HEAD % (name, name, own_id, index, place)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def id(self) -> str:
+        return _PREFIXES[self.kind] + self.own
+
+    def state(self, *, refused: bool = False) -> dict[str, Any] | msgspec.Raw:
+        match self.kind:
+            case "kept":
+                return msgspec.Raw(self.sealed)
+            case "text":
+                return message_item(self.own, self.text, refused=refused)
+            case "reasoning":
+                return reasoning_item(self.own, self.text, self.sealed)
+            case "image":
+                return image_item(self.own, self.media)
+            case _:
+                return call_item(self.own, self.call_id, self.tool, self.text or "{}")
+
+    def beginning(self) -> dict[str, Any] | msgspec.Raw:
+        match self.kind:
+            case "kept":
+                return msgspec.Raw(self.sealed)
+            case "text":
+                return message_item(self.own, "", status="in_progress")
+            case "reasoning":
+                return reasoning_item(self.own, "", "")
+            case "image":
+                return image_item(self.own, None)
+            case _:
+                return call_item(self.own, self.call_id, self.tool, "", "in_progress")
+
+
+@final
+class ReplyEncoder:
+    """Events in, the provider's stream out.
+
+    An item is done when the next one begins; only a call whose arguments are not whole yet stays open, so that
+    parallel calls may come interleaved. Seals on anything but thoughts have no place on this wire.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._started = ReplyStarted()
+        self._tools: dict[str, ToolSpec] = {}
+        self._begun = False
+        self._usage: Usage | None = None
+        self._items: dict[int, _Item] = {}
+        self._finished: Finished | None = None
+        self._over = False
+        self._sequence = 0
+
+    def feed(self, event: Event) -> bytes:
+        if type(event) is TextDelta or type(event) is ReasoningDelta or type(event) is ArgumentsDelta:
+            # Nearly all events: more of an item that is known.
+            item = self._items.get(event.index)
+            if item is not None and item.pieces and item.kind != "custom" and not self._over:
+                item.pieces.append(event.text)
+                return self._more(item, event.text)
+        return self._feed(event) if not self._over else b""
+
+    def _feed(self, event: Event) -> bytes:
+        match event:
+            case ReplyStarted():
+                self._started = event
+                self._tools = {tool.name: tool for tool in event.tools}
+                return self._begin()
+            case UsageReported(usage):
+                self._usage = (self._usage or Usage()).updated(usage)
+                return b""
+            case Finished():
+                self._finished = self._finished or event
+                return b""  # sent at the end: counts may still come
+            case Failed(error):
+                return self._fail(error_object(error)[1])
+            case _:
+                return self._begin() + self._encode(event)
+
+    def close(self) -> bytes:
+        if self._over:
+            return b""
+        self._over = True
+        called = any(item.kind in ("call", "custom") for item in self._items.values())
+        last = self._finished or Finished("tool_calls" if called else "stop")
+        status, details = status_of(last.reason, last.raw)
+        kind = "response.completed" if status == "completed" else "response.incomplete"
+        refused = last.raw == REFUSED
+        begun = self._begin()
+        closed = [self._close(item) for item in self._items.values()]
+        output = [item.state(refused=refused) for item in self._items.values()]
+        response = self._response(status, details=details, output=output, usage=self._usage)
+        return b"".join((begun, *closed, self._frame(kind, response=response)))
+
+    def _fail(self, error: dict[str, Any]) -> bytes:
+        self._over = True
+        output = [item.state() for item in self._items.values()]
+        fields = {"code": error["code"] or "server_error", "message": error["message"]}
+        response = self._response("failed", output=output, error=fields)
+        return b"".join(
+            (
+                self._begin(),
+                self._frame("error", error=error),
+                self._frame("response.failed", response=response),
+            )
+        )
+
+    def _response(self, status: str, **fields: Any) -> dict[str, Any]:
+        return response_object(self._started.id, self._model or self._started.model, status=status, **fields)
+
+    def _begin(self) -> bytes:
+        if self._begun:
+            return b""
+        self._begun = True
+        response = self._response("in_progress")
+        return self._frame("response.created", response=response) + self._frame(
+            "response.in_progress", response=response
+        )
+
+    def _encode(self, event: Event) -> bytes:
+        match event:
+            case TextDelta(index, text):
+                return self._delta(index, "text", text)
+            case ReasoningDelta(index, text):
+                return self._delta(index, "reasoning", text)
+            case ArgumentsDelta(index, text):
+                return self._delta(index, "call", text)
+            case CallStarted(index, native_id, name):
+                return self._call(index, native_id, name)
+            case Sealed():
+                return self._seal(event)
+            case MediaArrived(index, media):
+                return self._show(index, media)
+            case _:
+                return b""
+
+    def _call(self, index: int, call_id: str, name: str) -> bytes:
+        tool = self._tools.get(name) or ToolSpec(name)
+        return self._open(index, "custom" if tool.kind == "custom" else "call", call_id=call_id, tool=tool)
+
+    def _seal(self, seal: Sealed) -> bytes:
+        if seal.index not in self._items and seal.block != "reasoning":
+            kept = seal.block == "text" and is_opaque(seal.payload, seal.kind)
+            return self._open(seal.index, "kept", sealed=seal.payload) if kept else b""
+        opened = self._open(seal.index, "reasoning")
+        self._items[seal.index].sealed = seal.payload
+        return opened
+
+    def _show(self, index: int, media: Media) -> bytes:
+        if media.kind != "image" or not media.data:
+            return self._delta(index, "text", describe(media).text)
+        opened = self._open(index, "image")
+        self._items[index].media = media
+        return opened
+
+    def _delta(self, index: int, kind: _Kind, text: str) -> bytes:
+        opened = self._open(index, kind)
+        item = self._items[index]
+        begun = b"" if item.pieces or item.kind in ("call", "custom") else self._part(item, "added", "")
+        item.pieces.append(text)
+        if item.kind == "custom":
+            return opened  # the text is known when its wrapping is whole
+        return opened + begun + self._more(item, text)
+
+    def _more(self, item: _Item, text: str) -> bytes:
+        self._sequence += 1
+        return item.head % (self._sequence - 1) + json_text(text) + item.tail
+
+    def _open(self, index: int, kind: _Kind, **fields: Any) -> bytes:
+        if index in self._items:
+            return b""
+        closed = [self._close(before) for before in self._items.values() if _is_whole(before)]
+        own = item_id(self._started.id, len(self._items))
+        item = self._items[index] = _Item(kind, len(self._items), own)
+        for name, value in fields.items():
+            setattr(item, name, value)
+        added = self._frame("response.output_item.added", output_index=item.index, item=item.beginning())
+        return b"".join((*closed, added))
+
+    def _close(self, item: _Item) -> bytes:
+        if item.closed:
+            return b""
+        item.closed = True
+        return self._ending(item) + self._frame(
+            "response.output_item.done", output_index=item.index, item=item.state()
+        )
+
+    def _ending(self, item: _Item) -> bytes:
+        """The events that complete an item before it is done."""
+        place = {"item_id": item.id, "output_index": item.index}
+        text = item.text
+        match item.kind:
+            case "call":
+                name, arguments = item.tool.local_name or item.tool.name, text or "{}"
+                return self._frame(
+                    "response.function_call_arguments.done", **place, name=name, arguments=arguments
+                )
+            case "custom":
+                given = custom_input(text)
+                return self._more(item, given) + self._frame(
+                    "response.custom_tool_call_input.done", **place, input=given
+                )
+            case "text" if item.pieces:
+                done = self._frame(
+                    "response.output_text.done", **place, content_index=0, text=text, logprobs=[]
+                )
+                return done + self._part(item, "done", text)
+            case "reasoning" if item.pieces:
+                done = self._frame(
+                    "response.reasoning_summary_text.done", **place, summary_index=0, text=text
+                )
+                return done + self._part(item, "done", text)
+            case _:
+                return b""
+
+    def _part(self, item: _Item, what: str, text: str) -> bytes:
+        place = {"item_id": item.id, "output_index": item.index}
+        if item.kind == "text":
+            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+            return self._frame(f"response.content_part.{what}", **place, content_index=0, part=part)
+        thought = {"type": "summary_text", "text": text}
+        return self._frame(f"response.reasoning_summary_part.{what}", **place, summary_index=0, part=thought)
+
+    def _frame(self, kind: str, **fields: Any) -> bytes:
+        fields = {"type": kind, "sequence_number": self._sequence, **fields}
+        self._sequence += 1
+        return sse.encode(wire.ENCODER.encode(fields), kind)
+
+
+def _is_whole(item: _Item) -> bool:
+    return not item.closed and (item.kind not in ("call", "custom") or is_object_text(item.text))
