@@ -75,3 +75,18 @@ def test_a_state_can_be_continued_in_two_ways() -> None:
     assert b"a?" in first.body
     assert b"a?" not in second.body
     assert b"b?" in second.body
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_a_limit_beyond_what_the_model_writes_is_lowered_and_reported(dialect: str) -> None:
+    card = ModelCard(output=30_000)
+    made = plan(
+        ASKED,
+        None,
+        target=Origin(dialect, "somewhere", "https://host.test", "m"),
+        card=card,
+        options=Options(model="m", max_tokens=128_000),
+    )
+    assert b"128000" not in made.body
+    assert b"30000" in made.body
+    assert [note.kind for note in made.repairs if "max_tokens" in note.path] == ["option_not_sent"]

@@ -51,6 +51,14 @@ class RequestSettings:
     def not_sent(self, option: str, decision: str = "") -> None:
         self.note("option_not_sent", f"options.{option}", decision)
 
+    def output_limit(self) -> int | None:
+        """The limit on what the model writes, as far as it can write; None if none was asked for."""
+        asked, most = self.options.max_tokens, self.card.output
+        if asked is None or most is None or asked <= most:
+            return asked
+        self.not_sent("max_tokens", f"the model writes at most {most} tokens; sent as {most}")
+        return most
+
     def add_extra(self, encoded: Container[str]) -> None:
         """Fields of the target's own, but for those that are `encoded` already or are not sent."""
         for key, value in self.extra.items():

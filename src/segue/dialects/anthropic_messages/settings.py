@@ -72,13 +72,8 @@ class _Settings(RequestSettings):
             self.body["stream"] = True
 
     def limits(self) -> None:
-        asked, most = self.options.max_tokens, self.card.output
-        if asked is None:
-            asked = most or DEFAULT_MAX_TOKENS
-        elif most is not None and asked > most:
-            self.not_sent("max_tokens", f"the model writes at most {most} tokens; sent as {most}")
-            asked = most
-        self.body["max_tokens"] = asked
+        asked = self.output_limit()
+        self.body["max_tokens"] = (self.card.output or DEFAULT_MAX_TOKENS) if asked is None else asked
         stop = [stop_text for stop_text in self.options.stop if stop_text.strip()]
         if len(stop) < len(self.options.stop):
             self.not_sent("stop", "the target refuses blank stop sequences")

@@ -120,7 +120,7 @@ class _Settings(RequestSettings):
         options = self.options
         config: dict[str, Any] = {}
         asked = {
-            "maxOutputTokens": options.max_tokens,
+            "maxOutputTokens": self.output_limit(),
             "stopSequences": list(options.stop) or None,
             "seed": options.seed,
         }

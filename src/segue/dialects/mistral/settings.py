@@ -86,7 +86,7 @@ class _Settings(RequestSettings):
         if options.stream:
             self.body["stream"] = True
         asked = {
-            "max_tokens": options.max_tokens,
+            "max_tokens": self.output_limit(),
             "random_seed": options.seed,
             "stop": list(options.stop) or None,
         }

@@ -95,7 +95,7 @@ class _Settings(RequestSettings):
     def engine(self) -> None:
         options = self.options
         asked = {
-            "num_predict": options.max_tokens,
+            "num_predict": self.output_limit(),
             "repeat_penalty": options.repeat_penalty,
             "seed": options.seed,
             "stop": list(options.stop) or None,

@@ -127,10 +127,16 @@ class SettingsEncoder:
     # Options
 
     def _encode_limit(self) -> None:
-        if self.options.max_tokens is not None:
+        asked, most = self.options.max_tokens, self.card.output
+        if asked is not None:
+            if most is not None and asked > most:
+                self._note(
+                    "option_not_sent", "max_tokens", f"the model writes at most {most} tokens; sent as {most}"
+                )
+                asked = most
             longer = self.card.completion_tokens or self.variant.limit == "max_completion_tokens"
             field = "max_completion_tokens" if longer else "max_tokens"
-            self.body[field] = self.options.max_tokens
+            self.body[field] = asked
 
     def _encode_sampling(self) -> None:
         for name in _SAMPLING:
