@@ -10,7 +10,17 @@ from collections.abc import Sequence
 
 from segue import Chat, MemoryStore, ScriptedProvider
 from segue.providers import says
-from segue.stores import EncodedEntry, Entry, Lease, Owner, Record, SessionInfo, SessionStarted, Store
+from segue.stores import (
+    DamagedEntry,
+    EncodedEntry,
+    Entry,
+    Lease,
+    Owner,
+    Record,
+    SessionInfo,
+    SessionStarted,
+    Store,
+)
 from segue.testing import check_store
 
 
@@ -21,9 +31,16 @@ class AuditedStore:
         self.store = store
         self.audit: list[str] = []
 
-    async def create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
-        lease = await self.store.create(session, started, owner)
-        self.audit.append(f"{session}: SessionStarted")
+    async def create(
+        self,
+        session: str,
+        started: EncodedEntry[SessionStarted],
+        owner: Owner,
+        *,
+        more: Sequence[EncodedEntry[Entry]] = (),
+    ) -> Lease:
+        lease = await self.store.create(session, started, owner, more=more)
+        self.audit += [f"{session}: {type(encoded.entry).__name__}" for encoded in (started, *more)]
         return lease
 
     async def append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
@@ -43,8 +60,13 @@ class AuditedStore:
     async def read(self, session: str, *, after: int = 0) -> list[Record]:
         return await self.store.read(session, after=after)
 
-    async def find(self, *, text: str = "", parent: str = "", limit: int = 50) -> list[SessionInfo]:
-        return await self.store.find(text=text, parent=parent, limit=limit)
+    async def salvage(self, session: str) -> list[Record | DamagedEntry]:
+        return await self.store.salvage(session)
+
+    async def find(
+        self, *, text: str = "", parent: str = "", used: bool = False, limit: int = 50
+    ) -> list[SessionInfo]:
+        return await self.store.find(text=text, parent=parent, used=used, limit=limit)
 
     async def delete(self, session: str) -> None:
         await self.store.delete(session)

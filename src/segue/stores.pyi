@@ -1,6 +1,6 @@
 # Written by python -m scripts.namespaces --write
 
-from segue.sessions.entries import Adopted, CallBegun, CallEnded, CallsScheduled, Compacted, Entry, Link, ModelReplied, NoteAdded, Record, Rewound, SessionStarted, SettingsChanged, Switched, ToolsAnswered, TurnEnded, TurnResumed, UserSaid
+from segue.sessions.entries import Adopted, CallBegun, CallEnded, CallsScheduled, Compacted, DamagedEntry, Entry, Link, ModelReplied, NoteAdded, Record, Rewound, SessionStarted, SettingsChanged, Switched, ToolsAnswered, TurnEnded, TurnResumed, UserSaid
 from segue.sessions.entry_codec import EncodedEntry, decode_entry, encode_entry
 from segue.sessions.journal import Journal, fork
 from segue.sessions.errors import fenced, session_exists, unknown_session
@@ -19,6 +19,7 @@ __all__ = [
     "CallsScheduled",
     "Claim",
     "Compacted",
+    "DamagedEntry",
     "EncodedEntry",
     "Entry",
     "Journal",

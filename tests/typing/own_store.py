@@ -1,4 +1,4 @@
-"""A store of one's own: anything with these nine methods is one."""
+"""A store of one's own: anything with these ten methods is one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import assert_type
 
 from segue import Chat
 from segue.stores import (
+    DamagedEntry,
     EncodedEntry,
     Entry,
     Journal,
@@ -30,8 +31,15 @@ class Counting:
         self.store = store
         self.written = 0
 
-    async def create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
-        return await self.store.create(session, started, owner)
+    async def create(
+        self,
+        session: str,
+        started: EncodedEntry[SessionStarted],
+        owner: Owner,
+        *,
+        more: Sequence[EncodedEntry[Entry]] = (),
+    ) -> Lease:
+        return await self.store.create(session, started, owner, more=more)
 
     async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:
         return await self.store.claim(session, owner, take_over=take_over)
@@ -49,8 +57,13 @@ class Counting:
     async def read(self, session: str, *, after: int = 0) -> list[Record]:
         return await self.store.read(session, after=after)
 
-    async def find(self, *, text: str = "", parent: str = "", limit: int = 50) -> list[SessionInfo]:
-        return await self.store.find(text=text, parent=parent, limit=limit)
+    async def salvage(self, session: str) -> list[Record | DamagedEntry]:
+        return await self.store.salvage(session)
+
+    async def find(
+        self, *, text: str = "", parent: str = "", used: bool = False, limit: int = 50
+    ) -> list[SessionInfo]:
+        return await self.store.find(text=text, parent=parent, used=used, limit=limit)
 
     async def delete(self, session: str) -> None:
         await self.store.delete(session)

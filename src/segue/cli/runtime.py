@@ -202,7 +202,8 @@ class Runtime:
             return await find_session(self.store, self._arguments.resume)
         if self._arguments.resume is None and not self._arguments.last:
             return None
-        here = [info for info in await self.store.find(limit=1000) if info.directory == str(self.directory)]
+        known = await self.store.find(limit=1000)
+        here = [info for info in known if info.turns and info.directory == str(self.directory)]
         if not here:
             raise UsageError(
                 "This directory has no session yet.",

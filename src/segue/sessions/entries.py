@@ -195,3 +195,15 @@ class Record(Struct, frozen=True, gc=False):
     at: float
     """Seconds since 1970."""
     entry: Entry
+
+
+@final
+class DamagedEntry(Struct, frozen=True, gc=False):
+    """An entry, or a stretch of entries that ends with `seq`, that a store can no longer read."""
+
+    seq: int
+    place: str
+    """Where it is stored: a file and a line, or a row."""
+    why: str
+    raw: bytes = b""
+    """What is there instead."""

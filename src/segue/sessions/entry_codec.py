@@ -21,6 +21,7 @@ from segue.conversation.document import (
 )
 from segue.conversation.json_safe import json_safe
 from segue.conversation.options import Options
+from segue.errors import JournalError
 from segue.redaction import drop_secret_fields
 from segue.sessions import errors
 from segue.sessions.entries import (
@@ -28,9 +29,11 @@ from segue.sessions.entries import (
     CallEnded,
     CallsScheduled,
     Compacted,
+    DamagedEntry,
     Entry,
     ModelReplied,
     NoteAdded,
+    Record,
     SessionStarted,
     SettingsChanged,
     TurnEnded,
@@ -76,6 +79,18 @@ def decode_entry(body: bytes | str) -> Entry:
         return _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _decode_slowly(body)
+
+
+def decode_stored(
+    body: bytes, *, seq: int, at: float, place: str, why: str = "it cannot be read"
+) -> Record | DamagedEntry:
+    """What a store holds of an entry. Raises JournalError `newer_entry`."""
+    try:
+        return Record(seq, at, decode_entry(body))
+    except JournalError as error:
+        if error.code == "newer_entry":
+            raise
+        return DamagedEntry(seq, place, why, body)
 
 
 def _decode_slowly(body: bytes | str) -> Entry:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from segue.errors import JournalError, UsageError
 
 if TYPE_CHECKING:
+    from segue.sessions.entries import DamagedEntry
     from segue.sessions.leases.owners import Owner
 
 
@@ -84,6 +85,25 @@ def damaged(place: str, why: str) -> JournalError:
         code="damaged",
         path=place,
         hint="Nothing was changed. Restore it from a copy, or export what can be read.",
+    )
+
+
+def damaged_entry(session: str, entry: DamagedEntry) -> JournalError:
+    return JournalError(
+        f'Entry {entry.seq} of session "{session}" is damaged ({entry.place}): {entry.why}.',
+        code="damaged",
+        path=entry.place,
+        hint="Nothing was changed. Restore it from a copy, or export everything before and after it, and import that: "
+        f"segue sessions export {session} -o FILE; segue sessions import FILE",
+    )
+
+
+def damaged_store(place: str, why: str) -> JournalError:
+    return JournalError(
+        f"The file of the sessions is damaged: {why}.",
+        code="damaged",
+        path=place,
+        hint="Nothing was changed. Restore it from a copy, or export what can be read: segue sessions export ID",
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import structs
 
 from segue.conversation.document import encode_document
@@ -11,8 +13,11 @@ from segue.errors import UsageError
 from segue.interop.convert import write_request
 from segue.interop.source import CONVERSATION, SourceRequest, target_name
 from segue.providers.models.cards import dialect_of_model
+from segue.sessions import errors
+from segue.sessions.entries import DamagedEntry, Record
 from segue.sessions.entry_codec import encode_entry
 from segue.sessions.markdown import as_markdown
+from segue.sessions.salvage import salvage_state
 from segue.sessions.state import replay
 
 if TYPE_CHECKING:
@@ -20,20 +25,27 @@ if TYPE_CHECKING:
 
     from segue.conversation.tools import ToolSpec
     from segue.interop.convert import Converted
-    from segue.sessions.entries import Record
     from segue.sessions.state import State
     from segue.sessions.stores.store import Store
+
+_LOG = logging.getLogger("segue.sessions")
 
 FORMS = (CONVERSATION, "markdown", "journal")
 """Beside these, every dialect."""
 
 
 async def export_session(store: Store, session: str, form: str = CONVERSATION, *, model: str = "") -> bytes:
-    """A session in one of `FORMS`, or as a dialect's request. It may be open elsewhere."""
-    records = await store.read(session)
+    """A session in one of `FORMS`, or as a dialect's request. It may be open elsewhere.
+
+    Of a damaged session everything that can be read is exported; the log has what is missing.
+    """
+    items = await store.salvage(session)
+    records = [item for item in items if isinstance(item, Record)]
+    state, damages = (replay(records), []) if len(records) == len(items) else salvage_state(items)
+    for damage in damages:
+        _LOG.warning("%s", errors.damaged_entry(session, damage).message)
     if form == "journal":
-        return as_journal(records)
-    state = replay(records)
+        return as_journal(items)
     if form == "markdown":
         return as_markdown(state).encode()
     if form == CONVERSATION:
@@ -65,10 +77,13 @@ def as_request(state: State, to: str, *, model: str = "", tools: tuple[ToolSpec,
     return write_request(source, to=to, model=model)
 
 
-def as_journal(records: Iterable[Record]) -> bytes:
+def as_journal(items: Iterable[Record | DamagedEntry]) -> bytes:
     """Every entry as a line, as session files have them. Importing it gives the conversation back."""
-    return b"".join(
-        b'{"seq":%d,"at":%b,"entry":%b}\n'
-        % (record.seq, f"{record.at:.6f}".encode(), encode_entry(record.entry))
-        for record in records
-    )
+    return b"".join(_line(item) + b"\n" for item in items)
+
+
+def _line(item: Record | DamagedEntry) -> bytes:
+    if isinstance(item, DamagedEntry):
+        fields = {"seq": item.seq, "damaged": item.why, "place": item.place, "raw": item.raw}
+        return msgspec.json.encode(fields)
+    return b'{"seq":%d,"at":%b,"entry":%b}' % (item.seq, f"{item.at:.6f}".encode(), encode_entry(item.entry))

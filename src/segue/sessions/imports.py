@@ -12,10 +12,11 @@ from segue.errors import JournalError, UsageError
 from segue.interop.session_files import read_file
 from segue.interop.source import AUTO
 from segue.interop.writers import with_unknown_prefix
-from segue.sessions.entries import Adopted, Record, SessionStarted
+from segue.sessions.entries import Adopted, DamagedEntry, Record, SessionStarted
 from segue.sessions.entry_codec import decode_entry
 from segue.sessions.journal import Journal
 from segue.sessions.recovery import closing_entries
+from segue.sessions.salvage import salvage_state
 from segue.sessions.state import replay
 from segue.transcript.adopt import rebuild
 from segue.transcript.repairs import Repair
@@ -58,9 +59,8 @@ async def import_session(
         directory=directory,
         options=history.options,
     )
-    journal = await Journal.start(store, started)
-    await journal.append(structs.replace(history.adopted, source=source or history.adopted.source))
-    return journal, history
+    adopted = structs.replace(history.adopted, source=source or history.adopted.source)
+    return await Journal.start(store, started, more=(adopted,)), history
 
 
 def read_history(data: bytes, dialect: str = AUTO) -> History:
@@ -97,16 +97,18 @@ def _read_source(data: bytes, dialect: str) -> History:
 def _read_journal(data: bytes) -> History | None:
     """Our own journal as lines; None if it is something else."""
     lines = [line for line in data.splitlines() if line.strip()]
-    if not lines or b'"entry"' not in lines[0]:
+    if not lines or (b'"entry"' not in lines[0] and b'"damaged"' not in lines[0]):
         return None
-    records = []
+    items: list[Record | DamagedEntry] = []
     for number, line in enumerate(lines, 1):
         try:
             fields: dict[str, Any] = json.loads(line)
-            records.append(
-                Record(fields["seq"], fields.get("at", 0.0), decode_entry(json.dumps(fields["entry"])))
-            )
-        except (ValueError, KeyError, TypeError) as error:
+            seq, at = _position(fields)
+            if "damaged" in fields:
+                items.append(DamagedEntry(seq, f"line {number}", str(fields["damaged"])))
+                continue
+            items.append(Record(seq, at, decode_entry(json.dumps(fields["entry"]))))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             if number == 1:
                 return None
             if number == len(lines):
@@ -117,7 +119,8 @@ def _read_journal(data: bytes) -> History | None:
                 path=f"line {number}",
                 hint="Check that the file is whole.",
             ) from error
-    state = replay(records)
+    records = [item for item in items if isinstance(item, Record)]
+    state = replay(records) if len(records) == len(items) else salvage_state(items)[0]
     for seq, entry in enumerate(closing_entries(state), state.last_seq + 1):
         state.apply(seq, entry)
     return History(
@@ -131,3 +134,10 @@ def _read_journal(data: bytes) -> History | None:
         model=state.model,
         options=state.options,
     )
+
+
+def _position(fields: Any) -> tuple[int, float]:
+    seq, at = fields["seq"], fields.get("at", 0.0)
+    if type(seq) is not int or not isinstance(at, int | float):
+        raise TypeError(seq, at)
+    return seq, float(at)

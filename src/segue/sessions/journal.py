@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from itertools import pairwise
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
@@ -19,6 +18,7 @@ from segue.sessions.entries import (
     Entry,
     Link,
     ModelReplied,
+    Record,
     Rewound,
     SessionStarted,
     SettingsChanged,
@@ -53,12 +53,13 @@ class Journal:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
-    async def start(cls, store: Store, started: SessionStarted, session: str = "") -> Self:
-        """A new session."""
-        encoded = EncodedEntry.of(started)
-        lease = await store.create(session or new_session_id(), encoded, this_process())
-        state = State()
-        state.apply(1, encoded.entry)
+    async def start(
+        cls, store: Store, started: SessionStarted, session: str = "", *, more: Sequence[Entry] = ()
+    ) -> Self:
+        """A new session with these first entries: all of them, or no session."""
+        first, rest = EncodedEntry.of(started), [EncodedEntry.of(entry) for entry in more]
+        state = replay(Record(seq, 0.0, one.entry) for seq, one in enumerate((first, *rest), 1))
+        lease = await store.create(session or new_session_id(), first, this_process(), more=rest)
         return cls(store, lease, state)
 
     @classmethod
@@ -199,13 +200,8 @@ async def fork(store: Store, session: str, *, at: int | None = None, session_id:
     if at is not None:
         state.conversation_after(at)
     started = structs.replace(state.started, parent=Link(session, seq=state.last_seq))
-    journal = await Journal.start(store, started, session_id)
-    entries = [*(_unpaid(record.entry) for record in records[1:]), *closing_entries(state)]
-    # An undo names an entry that must be known by then.
-    places = [place for place, entry in enumerate(entries) if isinstance(entry, Rewound)]
-    for start, end in pairwise([0, *places, len(entries)]):
-        await journal.append(*entries[start:end])
-    return journal
+    more = [*(_unpaid(record.entry) for record in records[1:]), *closing_entries(state)]
+    return await Journal.start(store, started, session_id, more=more)
 
 
 def _unpaid(entry: Entry) -> Entry:

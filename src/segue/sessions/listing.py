@@ -15,6 +15,7 @@ from segue.sessions.entries import (
     SessionStarted,
     SettingsChanged,
     Switched,
+    TurnEnded,
     TurnResumed,
     UserSaid,
 )
@@ -36,6 +37,9 @@ class ListingChange(Struct, frozen=True, kw_only=True):
     model: str = ""
     turns: int = 0
     first_words: str = ""
+    replies: int = 0
+    failures: int = 0
+    """Turns that ended with an error."""
     texts: tuple[str, ...] = ()
     """What user and model wrote, folded for the search."""
 
@@ -44,7 +48,7 @@ def listing_change(entries: Iterable[Entry]) -> ListingChange:
     """What these entries change in the list of sessions."""
     title: str | None = None
     model = first_words = ""
-    turns = 0
+    turns = replies = failures = 0
     texts: list[str] = []
     for entry in entries:
         match entry:
@@ -60,13 +64,17 @@ def listing_change(entries: Iterable[Entry]) -> ListingChange:
                 first_words = first_words or _first_words(message)
                 texts.append(fold_text(message.text))
             case ModelReplied(message) | NoteAdded(message):
+                replies += isinstance(entry, ModelReplied)
                 texts.append(fold_text(message.text))
+            case TurnEnded("error"):
+                failures += 1
             case Adopted():
                 spoken = [message for message in entry.conversation.messages if message.speaker != "tool"]
                 asked = [
                     message for message in spoken if message.speaker == "user" and not message.instruction
                 ]
                 turns += len(asked)
+                replies += sum(message.speaker == "model" for message in spoken)
                 first_words = first_words or next((words for words in map(_first_words, asked) if words), "")
                 texts.append(fold_text("\n".join(message.text for message in spoken)))
             case _:
@@ -76,6 +84,8 @@ def listing_change(entries: Iterable[Entry]) -> ListingChange:
         model=model,
         turns=turns,
         first_words=first_words,
+        replies=replies,
+        failures=failures,
         texts=tuple(text for text in texts if text),
     )
 
@@ -87,14 +97,19 @@ def update_info(info: SessionInfo, change: ListingChange, *, entries: int, updat
         title=info.title if change.title is None else change.title,
         model=change.model or info.model,
         turns=info.turns + change.turns,
+        replies=info.replies + change.replies,
+        failures=info.failures + change.failures,
         first_words=info.first_words or change.first_words,
         entries=entries,
         updated=updated,
     )
 
 
-def is_shown(info: SessionInfo, parent: str) -> bool:
-    """Whether a list shows a session: subagents' only with their parent's name."""
+def is_shown(info: SessionInfo, parent: str, *, used: bool) -> bool:
+    """Whether a list shows a session: subagents' only with their parent's name; with `used` none that is empty or whose
+    only attempts failed."""
+    if used and (not info.turns or (info.failures and not info.replies)):
+        return False
     link = info.parent
     if parent:
         return link is not None and link.session == parent

@@ -19,7 +19,7 @@ def closing_entries(state: State) -> list[Entry]:
     if not state.in_turn:
         return []
     entries: list[Entry] = []
-    unanswered = _unanswered(state)
+    unanswered = unanswered_calls(state)
     if unscheduled := tuple(call for call in unanswered if call.id not in state.ledger):
         entries.append(CallsScheduled(unscheduled))
     named = {call.id: call.name for call in unanswered if call.id not in state.ledger}
@@ -35,7 +35,7 @@ def _interrupted(state: State, call_id: str, name: str) -> ToolResult:
     return ToolResult(call_id, name, output, reason="interrupted")
 
 
-def _unanswered(state: State) -> tuple[ToolCall, ...]:
+def unanswered_calls(state: State) -> tuple[ToolCall, ...]:
     """The calls of the last reply that nobody answered. Notes may stand behind it."""
     answered: set[str] = set()
     for message in reversed(state.conversation.messages):

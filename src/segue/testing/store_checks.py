@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from contextlib import AsyncExitStack, suppress
+from typing import Any, Final, TypeAlias, cast
 from uuid import uuid4
 
 from segue.conversation.blocks import Text, ToolCall, ToolResult
@@ -28,21 +28,28 @@ from segue.sessions.entries import (
     NoteAdded,
     SessionStarted,
     SettingsChanged,
+    TurnEnded,
     UserSaid,
 )
 from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.journal import new_session_id, this_process
 from segue.sessions.leases.owners import Owner
 from segue.sessions.stores.store import Store
-
-if TYPE_CHECKING:
-    from segue.sessions.leases.lease import Lease
+from segue.testing.expectations import (
+    ELSEWHERE,
+    append,
+    begin,
+    entry,
+    expect,
+    expect_refusal,
+    expect_same,
+    somebody,
+)
 
 MakeStore: TypeAlias = Callable[[], Awaitable[Store]]
 Check: TypeAlias = Callable[["Stores"], Coroutine[None, None, None]]
 
 BIG: Final = 5_000_000
-_ELSEWHERE: Final = "host.of.somebody.else"
 
 
 class Stores:
@@ -81,75 +88,106 @@ async def run_check(check: Check, make_store: MakeStore) -> None:
 
 async def what_is_appended_is_read_back_in_order(stores: Stores) -> None:
     store = await stores.open()
-    lease = await _new(store)
+    lease = await begin(store)
     for number in range(1, 21):
-        last = await _append(store, lease, _entry(number))
-        _same(last, number + 1, "the number of the last entry")
+        last = await append(store, lease, entry(number))
+        expect_same(last, number + 1, "the number of the last entry")
     records = await store.read(lease.session)
-    _same([record.seq for record in records], list(range(1, 22)), "the numbers of the entries")
-    _same([record.entry for record in records[1:]], [_entry(n) for n in range(1, 21)], "the entries")
+    expect_same([record.seq for record in records], list(range(1, 22)), "the numbers of the entries")
+    expect_same([record.entry for record in records[1:]], [entry(n) for n in range(1, 21)], "the entries")
     times = [record.at for record in records]
-    _same(times, sorted(times), "times that never go back")
+    expect_same(times, sorted(times), "times that never go back")
     after = await store.read(lease.session, after=15)
-    _same([record.seq for record in after], list(range(16, 22)), "the entries after 15")
-    _same(await store.read(lease.session, after=21), [], "nothing after the last")
+    expect_same([record.seq for record in after], list(range(16, 22)), "the entries after 15")
+    expect_same(await store.read(lease.session, after=21), [], "nothing after the last")
 
 
 async def what_was_acknowledged_is_there_after_reopening(stores: Stores) -> None:
     store = await stores.open()
-    lease = await _new(store)
-    await _append(store, lease, _entry(1), _entry(2))
+    lease = await begin(store)
+    await append(store, lease, entry(1), entry(2))
     await store.release(lease)
     again = await stores.open()
     records = await again.read(lease.session)
-    _same([record.entry for record in records[1:]], [_entry(1), _entry(2)], "the entries after reopening")
+    expect_same([record.entry for record in records[1:]], [entry(1), entry(2)], "the entries after reopening")
     claimed = await again.claim(lease.session, this_process())
-    _same(await _append(again, claimed, _entry(3)), 4, "the next number after reopening")
+    expect_same(await append(again, claimed, entry(3)), 4, "the next number after reopening")
 
 
 async def an_unknown_session_is_reported(stores: Stores) -> None:
     store = await stores.open()
     missing = new_session_id()
-    await _refused("unknown_session", store.read(missing))
-    await _refused("unknown_session", store.claim(missing, this_process()))
-    await _refused("unknown_session", store.delete(missing))
+    await expect_refusal("unknown_session", store.read(missing))
+    await expect_refusal("unknown_session", store.claim(missing, this_process()))
+    await expect_refusal("unknown_session", store.delete(missing))
 
 
 async def an_id_is_given_once(stores: Stores) -> None:
     store = await stores.open()
-    lease = await _new(store)
-    await _refused(
+    lease = await begin(store)
+    await expect_refusal(
         "session_exists", store.create(lease.session, EncodedEntry.of(SessionStarted()), this_process())
     )
-    _same(len(await store.read(lease.session)), 1, "the first session unchanged")
+    expect_same(len(await store.read(lease.session)), 1, "the first session unchanged")
+
+
+async def a_session_begins_with_all_of_its_first_entries_or_not_at_all(stores: Stores) -> None:
+    store = await stores.open()
+    session = new_session_id()
+    more = [EncodedEntry.of(entry(1)), EncodedEntry.of(entry(2))]
+    started, nonsense = EncodedEntry.of(SessionStarted()), cast("bytes", object())
+    with suppress(Exception):  # whatever the store reports: what counts is what it kept
+        await store.create(session, started, this_process(), more=[*more, EncodedEntry(entry(3), nonsense)])
+    await expect_refusal("unknown_session", store.claim(session, this_process()))
+    await store.create(session, started, this_process(), more=more)
+    records = await store.read(session)
+    expect_same([record.entry for record in records[1:]], [entry(1), entry(2)], "the first entries")
+    expect_same(await store.salvage(session), records, "what is salvaged of a session that is whole")
+
+
+async def empty_and_failed_sessions_are_listed_only_when_asked_for(stores: Stores) -> None:
+    store = await stores.open()
+    empty, failed, cancelled, answered = [await begin(store) for _ in range(4)]
+    for lease in (failed, cancelled, answered):
+        await append(store, lease, entry(1))
+    await append(store, failed, TurnEnded("error"))
+    await append(store, cancelled, TurnEnded("cancelled"))
+    await append(store, answered, TurnEnded("error"), entry(2))
+    await append(store, answered, ModelReplied(Message("model", (Text("Yes."),))))
+    mine = {lease.session for lease in (empty, failed, cancelled, answered)}
+    expect_same(mine & {info.id for info in await store.find(limit=1000)}, mine, "all of them")
+    used = {info.id for info in await store.find(used=True, limit=1000)}
+    expect_same(mine & used, {cancelled.session, answered.session}, "those in which something happened")
 
 
 async def several_entries_are_written_all_or_none(stores: Stores) -> None:
     store = await stores.open()
-    lease = await _new(store)
+    lease = await begin(store)
     nonsense: Any = object()
     refused = False
     try:
-        await store.append(lease, [EncodedEntry.of(_entry(1)), EncodedEntry(_entry(2), nonsense)])
+        await store.append(lease, [EncodedEntry.of(entry(1)), EncodedEntry(entry(2), nonsense)])
     except Exception:  # whatever the store says about it: what counts is what it kept
         refused = True
-    _true(refused, "an entry that cannot be written is refused")
-    _same(len(await store.read(lease.session)), 1, "nothing of the refused entries")
-    _same(await _append(store, lease, _entry(1), _entry(2), _entry(3)), 4, "the next number after a refusal")
-    _same(len(await store.read(lease.session)), 4, "all of the accepted entries")
+    expect(refused, "an entry that cannot be written is refused")
+    expect_same(len(await store.read(lease.session)), 1, "nothing of the refused entries")
+    expect_same(
+        await append(store, lease, entry(1), entry(2), entry(3)), 4, "the next number after a refusal"
+    )
+    expect_same(len(await store.read(lease.session)), 4, "all of the accepted entries")
 
 
 async def a_session_that_is_open_elsewhere_is_busy(stores: Stores) -> None:
     store, other = await stores.open(), await stores.open()
-    lease = await _new(store, owner=_somebody(4711))
-    error = await _refused("session_busy", other.claim(lease.session, this_process()))
-    for part in (_ELSEWHERE, "4711", "--take-over", "--fork"):
-        _true(part in str(error), f"the refusal names {part!r}: {error}")
-    await _refused("session_busy", other.delete(lease.session))
+    lease = await begin(store, owner=somebody(4711))
+    error = await expect_refusal("session_busy", other.claim(lease.session, this_process()))
+    for part in (ELSEWHERE, "4711", "--take-over", "--fork"):
+        expect(part in str(error), f"the refusal names {part!r}: {error}")
+    await expect_refusal("session_busy", other.delete(lease.session))
     await store.renew(lease)
     await store.release(lease)
     claimed = await other.claim(lease.session, this_process())
-    _true(claimed.epoch > lease.epoch, "a later epoch for the next owner")
+    expect(claimed.epoch > lease.epoch, "a later epoch for the next owner")
 
 
 async def a_session_of_a_dead_process_is_free_at_once(stores: Stores) -> None:
@@ -159,84 +197,86 @@ async def a_session_of_a_dead_process_is_free_at_once(stores: Stores) -> None:
         return
     # The same pid in another boot: pids are used again.
     dead = Owner(alive.host, alive.pid, uuid4().hex, "0:0:0")
-    lease = await _new(store, owner=dead)
+    lease = await begin(store, owner=dead)
     claimed = await store.claim(lease.session, alive)
-    _true(claimed.epoch > lease.epoch, "a later epoch for the next owner")
-    await _refused("fenced", _append(store, lease, _entry(1)))
+    expect(claimed.epoch > lease.epoch, "a later epoch for the next owner")
+    await expect_refusal("fenced", append(store, lease, entry(1)))
 
 
 async def a_stale_owner_is_fenced_off(stores: Stores) -> None:
     store, other = await stores.open(), await stores.open()
-    stale = await _new(store, owner=_somebody(1))
-    await _append(store, stale, _entry(1))
-    lease = await other.claim(stale.session, _somebody(2), take_over=True)
-    await _refused("fenced", _append(store, stale, _entry(2)))
-    await _refused("fenced", store.renew(stale))
+    stale = await begin(store, owner=somebody(1))
+    await append(store, stale, entry(1))
+    lease = await other.claim(stale.session, somebody(2), take_over=True)
+    await expect_refusal("fenced", append(store, stale, entry(2)))
+    await expect_refusal("fenced", store.renew(stale))
     await store.release(stale)  # harmless: it is no longer its to give
-    _same(await _append(other, lease, _entry(3)), 3, "the next number of the new owner")
-    await _refused("fenced", _append(store, stale, _entry(4)))
+    expect_same(await append(other, lease, entry(3)), 3, "the next number of the new owner")
+    await expect_refusal("fenced", append(store, stale, entry(4)))
     entries = [record.entry for record in await store.read(stale.session)]
-    _same(entries[1:], [_entry(1), _entry(3)], "only what owners wrote")
+    expect_same(entries[1:], [entry(1), entry(3)], "only what owners wrote")
 
 
 async def a_released_lease_is_worth_nothing(stores: Stores) -> None:
     store = await stores.open()
-    lease = await _new(store)
+    lease = await begin(store)
     await store.release(lease)
     await store.release(lease)
-    await _refused("fenced", _append(store, lease, _entry(1)))
-    await _refused("fenced", store.renew(lease))
+    await expect_refusal("fenced", append(store, lease, entry(1)))
+    await expect_refusal("fenced", store.renew(lease))
 
 
 async def owners_who_take_over_from_each_other_leave_no_gaps(stores: Stores) -> None:
     first = await stores.open()
     connections = [first, *[await stores.open() for _ in range(3)]]
-    session = (await _new(first)).session
+    session = (await begin(first)).session
     acknowledged: list[int] = []
     epochs: list[int] = []
 
     async def write(store: Store, pid: int) -> None:
         for _ in range(5):
-            lease = await store.claim(session, _somebody(pid), take_over=True)
+            lease = await store.claim(session, somebody(pid), take_over=True)
             epochs.append(lease.epoch)
             try:
                 for number in range(3):
-                    acknowledged.append(await _append(store, lease, _entry(number)))
+                    acknowledged.append(await append(store, lease, entry(number)))
                     await asyncio.sleep(0)
             except JournalError as error:
-                _same(error.code, "fenced", "the only reason to refuse")
+                expect_same(error.code, "fenced", "the only reason to refuse")
 
     await asyncio.gather(*(write(store, pid) for pid, store in enumerate(connections)))
     records = await first.read(session)
-    _same([record.seq for record in records], list(range(1, len(records) + 1)), "no gaps")
-    _same(sorted(acknowledged), list(range(2, len(records) + 1)), "every number acknowledged once")
-    _same(len(set(epochs)), len(epochs), "an epoch for each claim")
+    expect_same([record.seq for record in records], list(range(1, len(records) + 1)), "no gaps")
+    expect_same(sorted(acknowledged), list(range(2, len(records) + 1)), "every number acknowledged once")
+    expect_same(len(set(epochs)), len(epochs), "an epoch for each claim")
 
 
 async def tasks_may_write_at_the_same_time(stores: Stores) -> None:
     store = await stores.open()
-    leases = [await _new(store) for _ in range(4)]
+    leases = [await begin(store) for _ in range(4)]
     numbers = await asyncio.gather(
-        *(_append(store, lease, _entry(number)) for number in range(10) for lease in leases)
+        *(append(store, lease, entry(number)) for number in range(10) for lease in leases)
     )
-    _same(sorted(numbers), sorted(number for number in range(2, 12) for _ in leases), "each number once")
+    expect_same(
+        sorted(numbers), sorted(number for number in range(2, 12) for _ in leases), "each number once"
+    )
     for lease in leases:
         said = [record.entry for record in await store.read(lease.session)][1:]
-        _same(len(said), 10, "ten entries in each session")
+        expect_same(len(said), 10, "ten entries in each session")
 
 
 async def big_entries_are_kept_whole(stores: Stores) -> None:
     store = await stores.open()
-    lease = await _new(store)
+    lease = await begin(store)
     big = CallEnded(ToolResult("c0", "read", "x" * BIG + "é"))
-    await _append(store, lease, CallsScheduled((ToolCall("c0", "read", {}),)), big)
+    await append(store, lease, CallsScheduled((ToolCall("c0", "read", {}),)), big)
     records = await store.read(lease.session)
-    _true(records[-1].entry == big, "a result of 5 MB comes back as it was")
+    expect(records[-1].entry == big, "a result of 5 MB comes back as it was")
 
 
 async def any_text_is_kept(stores: Stores) -> None:
     store = await stores.open()
-    lease = await _new(store, SessionStarted(title="lone \ud83d half", system="nul \x00"))
+    lease = await begin(store, SessionStarted(title="lone \ud83d half", system="nul \x00"))
     texts = [
         "naïve ✓ 🦊",
         'quotes " and \\',
@@ -247,89 +287,90 @@ async def any_text_is_kept(stores: Stores) -> None:
     ]
     entries: list[Entry] = [UserSaid(Message("user", (Text(text),))) for text in texts]
     entries.append(NoteAdded(Message("user", tuple(Text(text) for text in texts))))
-    await _append(store, lease, *entries)
+    await append(store, lease, *entries)
     records = await store.read(lease.session)
-    for record, entry in zip(records[1:], entries, strict=True):
-        _same(record.entry, entry, "the text as it was written")
+    expect_same([record.entry for record in records[1:]], entries, "the texts as they were written")
     infos = await store.find()
-    _true(any(info.id == lease.session for info in infos), "the session in the list")
+    expect(any(info.id == lease.session for info in infos), "the session in the list")
 
 
 async def the_list_describes_sessions(stores: Stores) -> None:
     store = await stores.open()
     start = SessionStarted(model="one/a", title="", directory="/somewhere", system="Be brief.")
-    lease = await _new(store, start)
-    other = await _new(store)
-    await _append(store, other, _entry(1))
+    lease = await begin(store, start)
+    other = await begin(store)
+    await append(store, other, entry(1))
     question = UserSaid(Message("user", (Text("  How does the\nFOX jump?  "),)), "two/b")
-    await _append(store, lease, question, ModelReplied(Message("model", (Text("Very HIGHLY."),))))
-    await _append(store, lease, SettingsChanged(title="Foxes & ÖLE"))
+    await append(store, lease, question, ModelReplied(Message("model", (Text("Very HIGHLY."),))))
+    await append(store, lease, SettingsChanged(title="Foxes & ÖLE"))
     infos = await store.find(limit=1000)
     mine = [info for info in infos if info.id in (lease.session, other.session)]
-    _same([info.id for info in mine], [lease.session, other.session], "the last used first")
+    expect_same([info.id for info in mine], [lease.session, other.session], "the last used first")
     info = mine[0]
     shown = (info.title, info.model, info.directory, info.first_words, info.turns, info.entries)
-    _same(
+    expect_same(
         shown, ("Foxes & ÖLE", "two/b", "/somewhere", "How does the FOX jump?", 1, 4), "what the list shows"
     )
-    _true(info.created <= info.updated, "created before updated")
-    _same(info.holder, lease.owner, "who has it open")
+    expect(info.created <= info.updated, "created before updated")
+    expect_same(info.holder, lease.owner, "who has it open")
     await store.release(lease)
     for text in ("foxes &", "öle", "the fox", "highly"):
         found = [info.id for info in await store.find(text=text)]
-        _same(found, [lease.session], f"what a search for {text!r} finds")
-    _same(await store.find(text=uuid4().hex), [], "nothing for unknown words")
-    _same(await store.find(text="%"), [], "no wildcards")
-    _same(len(await store.find(limit=1)), 1, "no more than asked for")
+        expect_same(found, [lease.session], f"what a search for {text!r} finds")
+    expect_same(await store.find(text=uuid4().hex), [], "nothing for unknown words")
+    expect_same(await store.find(text="%"), [], "no wildcards")
+    expect_same(len(await store.find(limit=1)), 1, "no more than asked for")
     (info,) = [info for info in await store.find(limit=1000) if info.id == lease.session]
-    _same(info.holder, None, "nobody has it open")
+    expect_same(info.holder, None, "nobody has it open")
 
 
 async def an_adopted_history_is_listed_and_found(stores: Stores) -> None:
     store = await stores.open()
-    lease = await _new(store)
+    lease = await begin(store)
     said = (Message("user", (Text("Where is Quito?"),)), Message("model", (Text("In Ecuador."),)))
-    await _append(store, lease, Adopted(conversation=Conversation(said), source="a file"))
+    await append(store, lease, Adopted(conversation=Conversation(said), source="a file"))
     (info,) = await store.find(text="ecuador")
-    _same((info.id, info.first_words, info.turns), (lease.session, "Where is Quito?", 1), "what is shown")
+    expect_same(
+        (info.id, info.first_words, info.turns), (lease.session, "Where is Quito?", 1), "what is shown"
+    )
 
 
 async def subagents_belong_to_their_parents(stores: Stores) -> None:
     store = await stores.open()
-    parent = await _new(store)
+    parent = await begin(store)
     link = Link(parent.session, call="c0", seq=3)
-    child = await _new(store, SessionStarted(parent=link))
-    grandchild = await _new(store, SessionStarted(parent=Link(child.session, call="c1")))
-    fork = await _new(store, SessionStarted(parent=Link(parent.session, seq=1)))
+    child = await begin(store, SessionStarted(parent=link))
+    grandchild = await begin(store, SessionStarted(parent=Link(child.session, call="c1")))
+    fork = await begin(store, SessionStarted(parent=Link(parent.session, seq=1)))
     listed = {info.id for info in await store.find(limit=1000)}
-    _true(listed >= {parent.session, fork.session}, "sessions and forks in the list")
-    _same(listed & {child.session, grandchild.session}, set(), "no subagents in the list")
+    expect(listed >= {parent.session, fork.session}, "sessions and forks in the list")
+    expect_same(listed & {child.session, grandchild.session}, set(), "no subagents in the list")
     children = await store.find(parent=parent.session)
-    _same({info.id for info in children}, {child.session, fork.session}, "what comes from the parent")
-    _true(link in [info.parent for info in children], "the link to the call")
+    expect_same({info.id for info in children}, {child.session, fork.session}, "what comes from the parent")
+    expect(link in [info.parent for info in children], "the link to the call")
     await store.release(parent)
-    await _refused("session_busy", store.delete(parent.session))
+    await expect_refusal("session_busy", store.delete(parent.session))
     for lease in (child, grandchild):
         await store.release(lease)
     await store.delete(parent.session)
     for lease in (parent, child, grandchild):
-        await _refused("unknown_session", store.read(lease.session))
-    _same(len(await store.read(fork.session)), 1, "a fork outlives what it was forked from")
+        await expect_refusal("unknown_session", store.read(lease.session))
+    expect_same(len(await store.read(fork.session)), 1, "a fork outlives what it was forked from")
 
 
 async def a_deleted_session_is_gone(stores: Stores) -> None:
     store, other = await stores.open(), await stores.open()
-    lease = await _new(store)
-    await _append(store, lease, UserSaid(Message("user", (Text("zanzibar"),))))
+    lease = await begin(store)
+    await append(store, lease, UserSaid(Message("user", (Text("zanzibar"),))))
     await store.release(lease)
     await other.delete(lease.session)
-    await _refused("unknown_session", store.read(lease.session))
-    await _refused("fenced", _append(store, lease, _entry(1)))
+    await expect_refusal("unknown_session", store.read(lease.session))
+    await expect_refusal("fenced", append(store, lease, entry(1)))
     await store.release(lease)
-    _same(await store.find(text="zanzibar"), [], "nothing of it in the search")
+    expect_same(await store.find(text="zanzibar"), [], "nothing of it in the search")
     again = await store.create(lease.session, EncodedEntry.of(SessionStarted()), this_process())
-    await _refused("fenced", _append(other, lease, _entry(1)))
-    _same(await _append(store, again, _entry(1)), 2, "a new session under the old id")
+    await expect_refusal("fenced", append(other, lease, entry(1)))
+    expect_same(await append(store, again, entry(1)), 2, "a new session under the old id")
 
 
 CHECKS: Final[tuple[Check, ...]] = (
@@ -337,6 +378,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     what_was_acknowledged_is_there_after_reopening,
     an_unknown_session_is_reported,
     an_id_is_given_once,
+    a_session_begins_with_all_of_its_first_entries_or_not_at_all,
+    empty_and_failed_sessions_are_listed_only_when_asked_for,
     several_entries_are_written_all_or_none,
     a_session_that_is_open_elsewhere_is_busy,
     a_session_of_a_dead_process_is_free_at_once,
@@ -351,40 +394,3 @@ CHECKS: Final[tuple[Check, ...]] = (
     subagents_belong_to_their_parents,
     a_deleted_session_is_gone,
 )
-
-
-async def _new(store: Store, started: SessionStarted | None = None, *, owner: Owner | None = None) -> Lease:
-    encoded = EncodedEntry.of(started or SessionStarted())
-    return await store.create(new_session_id(), encoded, owner or this_process())
-
-
-async def _append(store: Store, lease: Lease, *entries: Entry) -> int:
-    return await store.append(lease, [EncodedEntry.of(entry) for entry in entries])
-
-
-def _somebody(pid: int) -> Owner:
-    """An owner on another host, of which nobody here can know whether it lives."""
-    return Owner(_ELSEWHERE, pid, uuid4().hex)
-
-
-def _entry(number: int) -> Entry:
-    return UserSaid(Message("user", (Text(f"message {number}"),)))
-
-
-def _same(got: object, expected: object, what: str) -> None:
-    if got != expected:
-        raise AssertionError(f"{what}: expected {expected!r}, got {got!r}")
-
-
-def _true(held: bool, what: str) -> None:  # noqa: FBT001 - an assertion
-    if not held:
-        raise AssertionError(what)
-
-
-async def _refused(code: str, doing: Awaitable[object]) -> JournalError:
-    try:
-        got = await doing
-    except JournalError as error:
-        _same(error.code, code, "the code of the refusal")
-        return error
-    raise AssertionError(f"expected JournalError `{code}`, got {got!r}")

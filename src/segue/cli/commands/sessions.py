@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="list sessions, the last used first")
     listing.add_argument("text", metavar="TEXT", nargs="?", default="", help="only sessions that contain it")
     listing.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="default: 20")
+    listing.add_argument("-a", "--all", action="store_true", help="list empty sessions and failed ones too")
     listing.add_argument("--json", action="store_true", help="print JSON")
     show = actions.add_parser("show", help="print the conversation")
     export = actions.add_parser("export", help="write a session to a file or to stdout")
@@ -105,7 +106,7 @@ async def find_session(store: Store, name: str) -> SessionInfo:
 
 
 async def _list(store: Store, arguments: argparse.Namespace) -> int:
-    found = await store.find(text=arguments.text, limit=arguments.limit)
+    found = await store.find(text=arguments.text, used=not arguments.all, limit=arguments.limit)
     if arguments.json:
         import msgspec  # noqa: PLC0415
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from segue.errors import JournalError
 from segue.sessions import errors
-from segue.sessions.entries import Entry, Record, SessionStarted
-from segue.sessions.entry_codec import EncodedEntry, decode_entry
+from segue.sessions.entries import DamagedEntry, Entry, Record, SessionStarted
+from segue.sessions.entry_codec import EncodedEntry, decode_entry, decode_stored
 from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
 from segue.sessions.leases.lock_file import LockFile, lock
 from segue.sessions.listing import fold_text, is_shown, listing_change, update_info
@@ -24,11 +24,12 @@ from segue.sessions.stores.jsonl_lines import (
     JournalLine,
     JournalLines,
     encode_lines,
+    read_end,
     read_lines,
     report_torn,
     report_unreadable,
 )
-from segue.sessions.stores.store import SessionInfo, check_session_id
+from segue.sessions.stores.store import SessionInfo, check_session_id, intact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -55,9 +56,16 @@ class JsonlStore:
         self._ends: dict[str, tuple[int, int]] = {}
         """Session → last entry and size of its file, so that an append need not read the file."""
 
-    async def create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
+    async def create(
+        self,
+        session: str,
+        started: EncodedEntry[SessionStarted],
+        owner: Owner,
+        *,
+        more: Sequence[EncodedEntry[Entry]] = (),
+    ) -> Lease:
         check_session_id(session)
-        return await self._run(self._create, session, started, owner)
+        return await self._run(self._create, session, (started, *more), owner)
 
     async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:
         return await self._run(self._claim, session, owner, take_over=take_over)
@@ -72,10 +80,15 @@ class JsonlStore:
         return await self._run(self._append, lease, entries)
 
     async def read(self, session: str, *, after: int = 0) -> list[Record]:
-        return await self._run(self._read, session, after)
+        return intact(session, await self._run(self._read, session, after))
 
-    async def find(self, *, text: str = "", parent: str = "", limit: int = 50) -> list[SessionInfo]:
-        return await self._run_in(self._searcher, self._find, fold_text(text), parent, limit)
+    async def salvage(self, session: str) -> list[Record | DamagedEntry]:
+        return await self._run(self._read, session, 0)
+
+    async def find(
+        self, *, text: str = "", parent: str = "", used: bool = False, limit: int = 50
+    ) -> list[SessionInfo]:
+        return await self._run_in(self._searcher, self._find, fold_text(text), parent, limit, used=used)
 
     async def delete(self, session: str) -> None:
         await self._run(self._delete, session)
@@ -95,14 +108,19 @@ class JsonlStore:
 
     # Everything below runs in a worker's thread; the searcher's changes nothing.
 
-    def _create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
+    def _create(self, session: str, entries: Sequence[EncodedEntry[Entry]], owner: Owner) -> Lease:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with lock(self._lock_file(session)) as lock_file:
             if self._file(session).exists() and read_lines(self._file(session)).lines:
                 raise errors.session_exists(session)
             lease = self._grant(lock_file, session, owner, epoch=1)
             self._ends[session] = (0, 0)
-            self._write(lease, (started,), lock_file.clock())
+            try:
+                self._write(lease, entries, lock_file.clock())
+            except BaseException:
+                self._file(session).unlink(missing_ok=True)
+                self._lock_file(session).unlink()
+                raise
             _sync_directory(self._directory)
         return lease
 
@@ -111,6 +129,8 @@ class JsonlStore:
             if not take_over:
                 refuse_busy(session, lock_file.claim, lock_file.clock(), claimant=owner)
             known = self._drop_torn_end(session)
+            if not known.last_seq:
+                raise errors.unknown_session(session)  # its first write was cut off
             # A power cut may have lost the lock file; the entries remember how far it had come.
             return self._grant(lock_file, session, owner, epoch=max(lock_file.epoch, known.epoch) + 1)
 
@@ -152,26 +172,35 @@ class JsonlStore:
         if known is not None and known[1] == os.fstat(descriptor).st_size:
             return known
         lines = self._drop_torn_end(session)
-        return len(lines.lines), lines.size
+        return lines.last_seq, lines.size
 
     def _drop_torn_end(self, session: str) -> JournalLines:
-        """The whole lines of a file; the rest is cut off."""
+        """Where the lines of a file end; what a write left of others that was cut off by a crash is dropped."""
         file = self._file(session)
-        lines = read_lines(file)
+        lines = read_end(file) or read_lines(file)
         if lines.torn:
             report_torn(file, lines)
             os.truncate(file, lines.size)
-        self._ends[session] = (len(lines.lines), lines.size)
+        if lines.end_damaged:
+            _end_last_line(file, lines.size)
+        self._ends[session] = (lines.last_seq, lines.size)
         return lines
 
-    def _read(self, session: str, after: int) -> list[Record]:
+    def _read(self, session: str, after: int) -> list[Record | DamagedEntry]:
         with self._locked(session):  # nobody is in the middle of a line
             lines = read_lines(self._file(session))
         if lines.torn:
             report_torn(self._file(session), lines)
-        return [Record(line.seq, line.at, decode_entry(bytes(line.entry))) for line in lines.lines[after:]]
+        file = str(self._file(session))
+        return [
+            line
+            if isinstance(line, DamagedEntry)
+            else decode_stored(bytes(line.entry), seq=line.seq, at=line.at, place=f"{file}, entry {line.seq}")
+            for line in lines.lines
+            if line.seq > after
+        ]
 
-    def _find(self, text: str, parent: str, limit: int) -> list[SessionInfo]:
+    def _find(self, text: str, parent: str, limit: int, *, used: bool) -> list[SessionInfo]:
         found: list[SessionInfo] = []
         for session in self._last_used_first():
             if len(found) == limit:
@@ -182,14 +211,15 @@ class JsonlStore:
                 report_unreadable(self._file(session), error)
                 continue
             shown = (fold_text(info.title), fold_text(info.first_words), *said)
-            if is_shown(info, parent) and any(text in words for words in shown):
+            if is_shown(info, parent, used=used) and any(text in words for words in shown):
                 found.append(info)
         return sorted(found, key=lambda info: info.updated, reverse=True)
 
     def _info(self, session: str) -> tuple[SessionInfo, tuple[str, ...]]:
         with self._locked(session) as lock_file:
-            lines = read_lines(self._file(session)).lines
+            read = read_lines(self._file(session))
             holder = active_owner(lock_file.claim, lock_file.clock())
+        lines = [line for line in read.lines if isinstance(line, JournalLine)]
         if not lines:
             raise errors.unknown_session(session)
         entries = [entry for line in lines if (entry := _known(line)) is not None]
@@ -202,7 +232,7 @@ class JsonlStore:
             holder=holder,
         )
         change = listing_change(entries)
-        return update_info(info, change, entries=len(lines), updated=lines[-1].at), change.texts
+        return update_info(info, change, entries=read.last_seq, updated=lines[-1].at), change.texts
 
     def _delete(self, session: str) -> None:
         with self._locked(session):
@@ -265,23 +295,31 @@ class JsonlStore:
 
 
 def _known(line: JournalLine) -> Entry | None:
-    """The entry in a line; None if only a newer segue knows its kind: the session is listed all the same."""
+    """The entry in a line; None if it is damaged or only a newer segue knows its kind: the session is listed all the
+    same."""
     try:
         return decode_entry(bytes(line.entry))
-    except JournalError as error:
-        if error.code != "newer_entry":
-            raise
+    except JournalError:
         return None
 
 
 def _first_entry(file: Path) -> SessionStarted | None:
     try:
         with file.open("rb") as stream:
-            lines = read_lines(file, stream.readline()).lines
-    except (OSError, JournalError):
+            line = next(iter(read_lines(file, stream.readline()).lines), None)
+    except OSError:
         return None
-    entry = decode_entry(bytes(lines[0].entry)) if lines else None
+    entry = _known(line) if isinstance(line, JournalLine) else None
     return entry if isinstance(entry, SessionStarted) else None
+
+
+def _end_last_line(file: Path, size: int) -> None:
+    """Another byte stands where the last line ends; what is written next must begin a new one."""
+    descriptor = os.open(file, os.O_WRONLY)
+    try:
+        os.pwrite(descriptor, b"\n", size - 1)
+    finally:
+        os.close(descriptor)
 
 
 def _write_all(descriptor: int, data: bytes, at: int) -> None:

@@ -1,15 +1,21 @@
-"""The lines of a session file: each an entry with its number, written in one go with those it belongs to."""
+"""The lines of a session file: each an entry with its number and a checksum, written in one go with those it belongs to.
+
+A write that a crash cut off was never acknowledged: its lines are torn, and dropped together. Any other line that cannot
+be read is damaged: it is kept and reported with its place.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, final
+import re
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
 
-from segue.sessions import errors
+from segue.sessions.entries import DamagedEntry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +29,7 @@ _LOG = logging.getLogger("segue.sessions")
 
 
 @final
-class JournalLine(Struct, frozen=True):
+class JournalLine(Struct, frozen=True, gc=False):
     """One line. `more` lines behind it were written together with it."""
 
     seq: int
@@ -33,20 +39,29 @@ class JournalLine(Struct, frozen=True):
     more: int = 0
 
 
+LineOrDamage: TypeAlias = JournalLine | DamagedEntry
+
+
 @final
 class JournalLines(Struct, frozen=True):
-    """What is whole in a file, how many bytes that is, and how many follow that a crash tore off."""
+    """What is in a file, how many bytes that is, and how many follow that a crash tore off."""
 
-    lines: tuple[JournalLine, ...]
+    lines: tuple[LineOrDamage, ...]
     size: int
     torn: int
-
-    @property
-    def epoch(self) -> int:
-        return self.lines[-1].epoch if self.lines else 0
+    epoch: int = 0
+    last_seq: int = 0
+    end_damaged: bool = False
+    """Another byte stands where the last line should end."""
 
 
 _DECODER = msgspec.json.Decoder(JournalLine)
+
+_CHECKSUM: Final = b',"checksum":"%08x"}'
+_CHECKSUM_SIZE: Final = len(_CHECKSUM % 0)
+_CHECKSUM_MARK: Final = _CHECKSUM.partition(b"%")[0]
+_LINE_START: Final = re.compile(rb'(?=\{"seq":)')
+_TAIL: Final = 65_536
 
 
 def encode_lines(entries: Sequence[EncodedEntry[Entry]], *, first: int, at: float, epoch: int) -> bytes:
@@ -55,31 +70,104 @@ def encode_lines(entries: Sequence[EncodedEntry[Entry]], *, first: int, at: floa
         more = len(entries) - index - 1
         together = b'"more":%d,' % more if more else b""
         moment = f"{at:.6f}".encode()
-        lines.append(
-            b'{"seq":%d,"at":%b,"epoch":%d,%b"entry":%b}\n'
-            % (first + index, moment, epoch, together, encoded.body)
+        line = b'{"seq":%d,"at":%b,"epoch":%d,%b"entry":%b' % (
+            first + index,
+            moment,
+            epoch,
+            together,
+            encoded.body,
         )
+        lines += [line, _CHECKSUM % crc32(line), b"\n"]
     return b"".join(lines)
 
 
 def read_lines(file: Path, data: bytes | None = None) -> JournalLines:
-    """The whole lines of a file. Raises JournalError `damaged` for anything but a torn end."""
+    """All lines of a file but a torn end; those that cannot be read are in it as damaged entries."""
     data = file.read_bytes() if data is None else data
     *pieces, rest = data.split(b"\n")
-    lines: list[JournalLine] = []
-    size = whole = 0
-    kept = 0
-    for number, piece in enumerate(pieces, 1):
+    scan = _Scan(str(file))
+    for index, piece in enumerate(pieces):
         line = _parse(piece)
-        if line is None or line.seq != number:
-            if number == len(pieces) and not rest:
-                break  # a power cut can leave a line of which only the end arrived
-            raise errors.damaged(f"{file}, line {number}", "not a line of a session")
-        lines.append(line)
-        size += len(piece) + 1
+        if line is not None and line.seq == scan.last_seq + 1:
+            scan.take(line, len(piece) + 1)
+        elif line is None and _was_being_written(pieces[index:]):
+            break
+        else:
+            scan.take_damaged(piece, index + 1, line)
+    else:
+        if rest and (line := _parse(rest[:-1])) is not None and line.seq == scan.last_seq + 1:
+            scan.take(line, len(rest))  # it was whole: only the byte behind it changed
+            return scan.result(len(data), end_damaged=True)
+    return scan.result(len(data))
+
+
+def read_end(file: Path) -> JournalLines | None:
+    """Where the lines of a file end, without any of them; None if its last write is not whole, so that all must be read."""
+    with file.open("rb") as stream:
+        size = stream.seek(0, 2)
+        stream.seek(max(0, size - _TAIL))
+        _, *pieces, rest = (b"\n" * (size <= _TAIL) + stream.read()).split(b"\n")
+    last = None if rest or not pieces else _parse(pieces[-1])
+    if last is None or last.more:
+        return None
+    for before, piece in enumerate(reversed(pieces[:-1]), 1):
+        line = _parse(piece)
+        if line is None or line.seq != last.seq - before or line.more not in (0, before):
+            return None
         if not line.more:
-            kept, whole = len(lines), size
-    return JournalLines(tuple(lines[:kept]), whole, len(data) - whole)
+            return JournalLines((), size, 0, last.epoch, last.seq)
+    return None
+
+
+class _Scan:
+    """The lines so far, and where the last write that is whole ends."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._lines: list[LineOrDamage] = []
+        self._size = 0
+        self._missing = 0
+        """Lines that belong to the last write and did not come yet."""
+        self._whole = (0, 0, 0)
+        self.last_seq = 0
+        self._epoch = 0
+
+    def take(self, line: JournalLine, size: int) -> None:
+        self._missing, self._epoch = line.more, line.epoch
+        self._add(line, line.seq, size)
+
+    def take_damaged(self, piece: bytes, number: int, line: JournalLine | None) -> None:
+        """A piece that is no line, or not the next one. Lines that run into each other are told apart."""
+        place = f"{self._file}, line {number}"
+        found = [line] if line is not None else [*_separate(piece)]
+        for known in found:
+            if known is not None and known.seq > self.last_seq + 1:
+                why = f"entries {self.last_seq + 1} to {known.seq - 1} are missing"
+                self._add(DamagedEntry(known.seq - 1, place, why), known.seq - 1, 0)
+            if known is not None and known.seq == self.last_seq + 1:
+                self.take(known, 0)
+                continue
+            self._missing = max(self._missing - 1, 0)
+            why = "it cannot be read" if known is None else f"entry {known.seq} follows entry {self.last_seq}"
+            self._add(DamagedEntry(self.last_seq + 1, place, why, piece), self.last_seq + 1, 0)
+        self._add_size(len(piece) + 1)
+
+    def result(self, total: int, *, end_damaged: bool = False) -> JournalLines:
+        count, size, last_seq = self._whole
+        end_damaged = end_damaged and size == total
+        return JournalLines(
+            tuple(self._lines[:count]), size, total - size, self._epoch, last_seq, end_damaged
+        )
+
+    def _add(self, line: LineOrDamage, seq: int, size: int) -> None:
+        self._lines.append(line)
+        self.last_seq = seq
+        self._add_size(size)
+
+    def _add_size(self, size: int) -> None:
+        self._size += size
+        if not self._missing:
+            self._whole = (len(self._lines), self._size, self.last_seq)
 
 
 def report_torn(file: Path, lines: JournalLines) -> None:
@@ -97,9 +185,13 @@ def report_unreadable(file: Path, error: JournalError) -> None:
 
 
 def _parse(piece: bytes) -> JournalLine | None:
+    """The line, or None if it is no line or its checksum is another one. Older lines have none."""
+    content = piece[:-_CHECKSUM_SIZE]
+    if piece.startswith(_CHECKSUM_MARK, len(content)) and piece[len(content) :] != _CHECKSUM % crc32(content):
+        return None
     try:
         return _DECODER.decode(piece)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _parse_slowly(piece)
 
 
@@ -112,3 +204,27 @@ def _parse_slowly(piece: bytes) -> JournalLine | None:
         )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
+
+
+def _separate(piece: bytes) -> list[JournalLine | None]:
+    """Lines between which a byte that was no end of line any more stands; None for each that cannot be read."""
+    parts = [part for part in _LINE_START.split(piece) if part]
+    found = [_parse(part) or _parse(part[:-1]) for part in parts]
+    return found if any(found) else [None]
+
+
+def _was_being_written(pieces: Sequence[bytes]) -> bool:
+    """Whether these pieces are what a power cut leaves of the last write: parts that never reached the disk are zeros, and
+    the lines that did reach it count down to the end."""
+    if not _has_holes(pieces[0]):
+        return False
+    for left, piece in enumerate(reversed(pieces[1:])):
+        line = _parse(piece)
+        if not _has_holes(piece) and (line is None or line.more != left):
+            return False
+    return True
+
+
+def _has_holes(piece: bytes) -> bool:
+    # One zero inside a line is a changed space: what never reached a disk is longer, or begins with the line.
+    return b"\0\0" in piece or piece.startswith(b"\0")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from segue.sessions import errors
-from segue.sessions.entries import Entry, Record, SessionStarted
+from segue.sessions.entries import DamagedEntry, Entry, Record, SessionStarted
 from segue.sessions.entry_codec import EncodedEntry, decode_entry
 from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
 from segue.sessions.listing import fold_text, is_shown, listing_change, update_info
@@ -55,7 +55,14 @@ class MemoryStore:
         self._clock = clock
         self._lock = Lock()  # several threads, each with a loop of its own, may share the store
 
-    async def create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
+    async def create(
+        self,
+        session: str,
+        started: EncodedEntry[SessionStarted],
+        owner: Owner,
+        *,
+        more: Sequence[EncodedEntry[Entry]] = (),
+    ) -> Lease:
         check_session_id(session)
         with self._lock:
             if session in self._sessions:
@@ -64,7 +71,7 @@ class MemoryStore:
             first = started.entry
             info = SessionInfo(id=session, directory=first.directory, created=now, parent=first.parent)
             stored = _StoredSession(info)
-            stored.write((started,), now)
+            stored.write((started, *more), now)
             self._sessions[session] = stored
             return self._grant(stored, owner, now)
 
@@ -96,14 +103,19 @@ class MemoryStore:
             bodies = self._stored(session).bodies[after:]
         return [Record(seq, at, decode_entry(body)) for seq, (at, body) in enumerate(bodies, after + 1)]
 
-    async def find(self, *, text: str = "", parent: str = "", limit: int = 50) -> list[SessionInfo]:
+    async def salvage(self, session: str) -> list[Record | DamagedEntry]:
+        return [*await self.read(session)]  # memory is not damaged
+
+    async def find(
+        self, *, text: str = "", parent: str = "", used: bool = False, limit: int = 50
+    ) -> list[SessionInfo]:
         wanted = fold_text(text)
         with self._lock:
             now = self._clock()
             found = [
                 structs.replace(stored.info, holder=active_owner(stored.claim, now))
                 for stored in self._sessions.values()
-                if is_shown(stored.info, parent) and (not wanted or stored.mentions(wanted))
+                if is_shown(stored.info, parent, used=used) and (not wanted or stored.mentions(wanted))
             ]
         return sorted(found, key=lambda info: info.updated, reverse=True)[:limit]
 

@@ -6,32 +6,37 @@ taken over while it stalled is refused, whatever it believes. Leases are measure
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from segue.sessions import errors
-from segue.sessions.entries import Entry, Link, Record, SessionStarted
-from segue.sessions.entry_codec import EncodedEntry, decode_entry
+from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionStarted
 from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
 from segue.sessions.leases.owners import Owner
 from segue.sessions.listing import ListingChange, fold_text, listing_change
 from segue.sessions.stores.disk_thread import Worker
-from segue.sessions.stores.migrations import migrate
-from segue.sessions.stores.store import SessionInfo, check_session_id
+from segue.sessions.stores.sqlite_connection import open_database, writing
+from segue.sessions.stores.sqlite_rows import (
+    SEQ_BITS,
+    SEQ_MASK,
+    checksum,
+    read_rows,
+    salvage_rows,
+    stored_record,
+)
+from segue.sessions.stores.store import SessionInfo, check_session_id, intact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    import os
+    from collections.abc import Callable, Sequence
+
+    from segue.sessions.entry_codec import EncodedEntry
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-PATIENCE: Final = 20.0
-"""Seconds to wait for another process's transaction; each takes milliseconds."""
 
 FAST_PATIENCE: Final = 0.005
 SLOW_SECONDS: Final = 0.01
@@ -42,9 +47,7 @@ SLOW_FOR_SECONDS: Final = 10.0
 # Not unixepoch('subsec'): SQLite knows it only since 3.42.
 _NOW: Final = "((julianday('now') - 2440587.5) * 86400.0)"
 _NO_CHANGE: Final = ListingChange()
-_SEQ_BITS: Final = 32
-_SEQ_MASK: Final = (1 << _SEQ_BITS) - 1
-_OWN_PLACES: Final = f"place > number << {_SEQ_BITS} AND place < (number + 1) << {_SEQ_BITS}"
+_OWN_PLACES: Final = f"place > number << {SEQ_BITS} AND place < (number + 1) << {SEQ_BITS}"
 """The entries of one row of `sessions`: those whose upper bits are its number."""
 _CLAIM_COLUMNS: Final = "host, pid, token, born, held_since, held_until"
 
@@ -62,9 +65,16 @@ class SQLiteStore:
         self._slow_until = 0.0
         self._slow_writes = 0
 
-    async def create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
+    async def create(
+        self,
+        session: str,
+        started: EncodedEntry[SessionStarted],
+        owner: Owner,
+        *,
+        more: Sequence[EncodedEntry[Entry]] = (),
+    ) -> Lease:
         check_session_id(session)
-        return await self._run(self._create, session, started, owner)
+        return await self._run(self._create, session, started, owner, more)
 
     async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:
         return await self._run(self._claim, session, owner, take_over=take_over)
@@ -80,10 +90,15 @@ class SQLiteStore:
         return await self._run(self._append, lease, entries) if done is None else done
 
     async def read(self, session: str, *, after: int = 0) -> list[Record]:
-        return await self._run(self._read, session, after)
+        return intact(session, await self._run(self._read, session, after))
 
-    async def find(self, *, text: str = "", parent: str = "", limit: int = 50) -> list[SessionInfo]:
-        return await self._run(self._find, fold_text(text), parent, limit)
+    async def salvage(self, session: str) -> list[Record | DamagedEntry]:
+        return await self._run(self._salvage, session)
+
+    async def find(
+        self, *, text: str = "", parent: str = "", used: bool = False, limit: int = 50
+    ) -> list[SessionInfo]:
+        return await self._run(self._find, fold_text(text), parent, limit, used=used)
 
     async def delete(self, session: str) -> None:
         await self._run(self._delete, session)
@@ -95,7 +110,10 @@ class SQLiteStore:
         try:
             return await self._worker.run(do, *args, **kwargs)
         except (sqlite3.Error, OSError) as error:
-            raise errors.store_failed(str(self._path), str(error)) from error
+            code = error.sqlite_errorcode & 0xFF if hasattr(error, "sqlite_errorcode") else None
+            damaged = code == sqlite3.SQLITE_CORRUPT
+            failed = errors.damaged_store if damaged else errors.store_failed
+            raise failed(str(self._path), str(error)) from error
 
     def _append_fast(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int | None:
         """Append without the worker, since handing over takes as long as writing. None if the loop might have to wait:
@@ -105,8 +123,8 @@ class SQLiteStore:
             return None
         try:
             if self._fast_connection is None:
-                self._fast_connection = _open(self._path, FAST_PATIENCE)
-            with _writing(self._fast_connection) as connection:
+                self._fast_connection = open_database(self._path, FAST_PATIENCE)
+            with writing(self._fast_connection) as connection:
                 return self._write(connection, lease, entries)
         except (sqlite3.Error, OSError):
             return None  # whatever it is, the worker waits for it or reports it
@@ -122,7 +140,7 @@ class SQLiteStore:
     @property
     def _connection(self) -> sqlite3.Connection:
         if self._opened is None:
-            self._opened = _open(self._path)
+            self._opened = open_database(self._path)
         return self._opened
 
     def _close(self) -> None:
@@ -132,10 +150,16 @@ class SQLiteStore:
                     connection.close()
             self._opened = self._fast_connection = None
 
-    def _create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
+    def _create(
+        self,
+        session: str,
+        started: EncodedEntry[SessionStarted],
+        owner: Owner,
+        more: Sequence[EncodedEntry[Entry]],
+    ) -> Lease:
         first = started.entry
         link = first.parent or Link("")
-        with _writing(self._connection) as connection:
+        with writing(self._connection) as connection:
             try:
                 connection.execute(
                     f"""INSERT INTO sessions (id, directory, parent, parent_call, parent_seq, created, updated)
@@ -145,11 +169,11 @@ class SQLiteStore:
             except sqlite3.IntegrityError as error:
                 raise errors.session_exists(session) from error
             lease = self._grant(connection, session, owner)
-            self._write(connection, lease, (started,))
+            self._write(connection, lease, (started, *more))
         return lease
 
     def _claim(self, session: str, owner: Owner, *, take_over: bool) -> Lease:
-        with _writing(self._connection) as connection:
+        with writing(self._connection) as connection:
             now, claim = _read_claim(connection, session)
             if not take_over:
                 refuse_busy(session, claim, now, claimant=owner)
@@ -164,7 +188,7 @@ class SQLiteStore:
         return Lease(session, owner, epoch)
 
     def _renew(self, lease: Lease) -> None:
-        with _writing(self._connection) as connection:
+        with writing(self._connection) as connection:
             renewed = connection.execute(
                 f"""UPDATE sessions SET held_until = {_NOW} + ?
                 WHERE id = ? AND epoch = ? AND token = ?""",  # noqa: S608 - a constant
@@ -174,14 +198,14 @@ class SQLiteStore:
                 raise errors.fenced(lease.session)
 
     def _release(self, lease: Lease) -> None:
-        with _writing(self._connection) as connection:
+        with writing(self._connection) as connection:
             connection.execute(
                 "UPDATE sessions SET token = '', held_until = 0 WHERE id = ? AND epoch = ? AND token = ?",
                 (lease.session, lease.epoch, lease.owner.token),
             )
 
     def _append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
-        with _writing(self._connection) as connection:
+        with writing(self._connection) as connection:
             return self._write(connection, lease, entries)
 
     def _write(
@@ -196,20 +220,34 @@ class SQLiteStore:
         if row is None:
             raise errors.fenced(lease.session)
         number, at, last = row
-        first = (number << _SEQ_BITS if last is None else last) + 1
+        first = (number << SEQ_BITS if last is None else last) + 1
         connection.executemany(
-            "INSERT INTO entries (place, at, epoch, body) VALUES (?, ?, ?, ?)",
-            [(place, at, lease.epoch, encoded.body.decode()) for place, encoded in enumerate(entries, first)],
+            "INSERT INTO entries (place, at, epoch, body, checksum) VALUES (?, ?, ?, ?, ?)",
+            [
+                (
+                    place,
+                    at,
+                    lease.epoch,
+                    encoded.body.decode(),
+                    checksum(place, at, lease.epoch, encoded.body),
+                )
+                for place, encoded in enumerate(entries, first)
+            ],
         )
         change = listing_change(encoded.entry for encoded in entries)
         if change != _NO_CHANGE:
             self._update_listing(connection, number, at, change)
-        return int(first + len(entries) - 1) & _SEQ_MASK
+        return int(first + len(entries) - 1) & SEQ_MASK
 
     def _update_listing(
         self, connection: sqlite3.Connection, number: int, at: float, change: ListingChange
     ) -> None:
         """Update what the list and the search show of a session. Most entries change none of it."""
+        if change.replies or change.failures:
+            connection.execute(
+                "UPDATE sessions SET replies = replies + ?, failures = failures + ? WHERE number = ?",
+                (change.replies, change.failures, number),
+            )
         if change.turns or change.model or change.title is not None:
             connection.execute(
                 """UPDATE sessions SET updated = ?, held_until = ? + ?, turns = turns + ?,
@@ -231,22 +269,26 @@ class SQLiteStore:
                 "INSERT INTO said (session, words) VALUES (?, ?)", [(number, text) for text in change.texts]
             )
 
-    def _read(self, session: str, after: int) -> list[Record]:
+    def _read(self, session: str, after: int) -> list[Record | DamagedEntry]:
         number = _number(self._connection, session)
-        rows = self._connection.execute(
-            "SELECT place, at, body FROM entries WHERE place > ? AND place < ? ORDER BY place",
-            ((number << _SEQ_BITS) + after, (number + 1) << _SEQ_BITS),
-        )
-        return [Record(place & _SEQ_MASK, at, decode_entry(body)) for place, at, body in rows]
+        first, end = (number << SEQ_BITS) + after + 1, (number + 1) << SEQ_BITS
+        return [stored_record(row, str(self._path)) for row in read_rows(self._connection, first, end)]
 
-    def _find(self, text: str, parent: str, limit: int) -> list[SessionInfo]:
+    def _salvage(self, session: str) -> list[Record | DamagedEntry]:
+        number = _number(self._connection, session)
+        rows = salvage_rows(self._connection, (number << SEQ_BITS) + 1, (number + 1) << SEQ_BITS)
+        return [stored_record(row, str(self._path)) for row in rows]
+
+    def _find(self, text: str, parent: str, limit: int, *, used: bool) -> list[SessionInfo]:
         shown = "parent = :parent" if parent else "parent_call = ''"
+        if used:
+            shown += " AND turns > 0 AND (failures = 0 OR replies > 0)"
         if text:
-            shown += """ AND (instr(fold(title), :text) OR instr(fold(first_words), :text)
+            shown += """ AND (instr(fold(CAST(title AS BLOB)), :text) OR instr(fold(CAST(first_words AS BLOB)), :text)
                 OR number IN (SELECT session FROM said WHERE instr(words, :text)))"""
         rows = self._connection.execute(
             f"""SELECT {_NOW}, {_CLAIM_COLUMNS}, id, title, model, directory, created, updated,
-            (SELECT max(place) FROM entries WHERE {_OWN_PLACES}) & {_SEQ_MASK}, turns, first_words,
+            (SELECT max(place) FROM entries WHERE {_OWN_PLACES}) & {SEQ_MASK}, turns, replies, failures, first_words,
             parent, parent_call, parent_seq FROM sessions WHERE {shown}
             ORDER BY updated DESC, number DESC LIMIT :limit""",  # noqa: S608 - constants
             {"parent": parent, "text": text, "limit": limit},
@@ -254,7 +296,7 @@ class SQLiteStore:
         return [_info(row) for row in rows]
 
     def _delete(self, session: str) -> None:
-        with _writing(self._connection) as connection:
+        with writing(self._connection) as connection:
             _number(connection, session)
             family = connection.execute(
                 """WITH RECURSIVE family (id) AS (
@@ -272,57 +314,6 @@ class SQLiteStore:
                 family,
             )
             connection.executemany("DELETE FROM sessions WHERE id = ?", family)
-
-
-def _open(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # SQLite gives its other files the same mode. Never a file that is there: to close it would let go of every lock
-    # that this process has on it, and another process could take the log away under an open connection.
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
-    try:
-        _use_wal(connection)
-        for setting in (
-            "synchronous = FULL",
-            "fullfsync = ON",
-            "foreign_keys = ON",
-            "secure_delete = ON",
-        ):
-            connection.execute(f"PRAGMA {setting}")
-        connection.create_function("fold", 1, fold_text, deterministic=True)
-        migrate(connection, str(path))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    # Two processes that make the same new file at once: this one statement does not wait for its turn.
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
-            return
-
-
-@contextmanager
-def _writing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """A transaction that has the right to write from its first moment, so what it reads stays true until its end."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield connection
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _number(connection: sqlite3.Connection, session: str) -> int:
@@ -350,7 +341,19 @@ def _claim_in(host: str, pid: int, token: str, born: str, since: float, until: f
 def _info(row: tuple[Any, ...]) -> SessionInfo:
     now, host, pid, token, born, since, until, *shown, parent, parent_call, parent_seq = row
     claim = _claim_in(host, pid, token, born, since, until)
-    names = ("id", "title", "model", "directory", "created", "updated", "entries", "turns", "first_words")
+    names = [
+        "id",
+        "title",
+        "model",
+        "directory",
+        "created",
+        "updated",
+        "entries",
+        "turns",
+        "replies",
+        "failures",
+        "first_words",
+    ]
     return SessionInfo(
         **dict(zip(names, shown, strict=True)),
         parent=Link(parent, parent_call, parent_seq) if parent else None,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 from msgspec import Struct
 
 from segue.sessions import errors
-from segue.sessions.entries import Entry, Link, Record, SessionStarted
+from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionStarted
 from segue.sessions.leases.owners import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from segue.sessions.entry_codec import EncodedEntry
     from segue.sessions.leases.lease import Lease
@@ -36,6 +36,9 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     updated: float = 0.0
     entries: int = 0
     turns: int = 0
+    replies: int = 0
+    failures: int = 0
+    """Turns that ended with an error."""
     first_words: str = ""
     """How the user's first message begins."""
     parent: Link | None = None
@@ -46,8 +49,16 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Store(Protocol):
     """Keeps journals. All methods may be called from several tasks; a session is written by its owner alone."""
 
-    async def create(self, session: str, started: EncodedEntry[SessionStarted], owner: Owner) -> Lease:
-        """A new session, claimed for its creator; its first entry is `started`. Refuses an id that is taken."""
+    async def create(
+        self,
+        session: str,
+        started: EncodedEntry[SessionStarted],
+        owner: Owner,
+        *,
+        more: Sequence[EncodedEntry[Entry]] = (),
+    ) -> Lease:
+        """A new session, claimed for its creator; its first entries are `started` and `more`, all of them or no session.
+        Refuses an id that is taken."""
         ...
 
     async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:
@@ -71,13 +82,21 @@ class Store(Protocol):
         ...
 
     async def read(self, session: str, *, after: int = 0) -> list[Record]:
-        """The entries in order. Raises JournalError `unknown_session`."""
+        """The entries in order. Raises JournalError `unknown_session`, or `damaged` with the place of the first entry
+        that cannot be read."""
         ...
 
-    async def find(self, *, text: str = "", parent: str = "", limit: int = 50) -> list[SessionInfo]:
+    async def salvage(self, session: str) -> list[Record | DamagedEntry]:
+        """The entries in order, as far as they can be read; what stands in the place of the others."""
+        ...
+
+    async def find(
+        self, *, text: str = "", parent: str = "", used: bool = False, limit: int = 50
+    ) -> list[SessionInfo]:
         """Sessions, last used first; with `text` only those whose title, first words or messages hold it.
 
-        Sessions of subagents are shown only with their `parent`, as are its forks.
+        Sessions of subagents are shown only with their `parent`, as are its forks. With `used` only those in which
+        something happened: neither empty, nor with no reply but errors.
         """
         ...
 
@@ -92,3 +111,13 @@ def check_session_id(session: str) -> None:
     """Raises UsageError `bad_session_id`: ids become names of files, and words on command lines."""
     if not _SESSION_ID.fullmatch(session):
         raise errors.bad_session_id(session)
+
+
+def intact(session: str, items: Iterable[Record | DamagedEntry]) -> list[Record]:
+    """Raises JournalError `damaged` at the first entry that cannot be read."""
+    records: list[Record] = []
+    for item in items:
+        if isinstance(item, DamagedEntry):
+            raise errors.damaged_entry(session, item)
+        records.append(item)
+    return records

@@ -18,7 +18,7 @@ PICKED = 200
 
 
 async def show_sessions(interactive: InteractiveChat, words: list[str]) -> None:
-    for info in await interactive.runtime.store.find(text=" ".join(words), limit=LISTED):
+    for info in await interactive.runtime.store.find(text=" ".join(words), used=True, limit=LISTED):
         interactive.screen.line("  " + session_line(info, interactive.screen.width - 3))
 
 
@@ -38,7 +38,7 @@ async def resume(interactive: InteractiveChat, words: list[str]) -> None:
 
 async def pick_session(runtime: Runtime, width: int) -> str:
     """The id of a saved session, those of this directory first; "" if none was picked."""
-    known = await runtime.store.find(limit=PICKED)
+    known = await runtime.store.find(used=True, limit=PICKED)
     if not known:
         raise UsageError("There are no saved sessions.", code="unknown_session", hint="Start one: segue")
     known = sorted(known, key=lambda info: info.directory != str(runtime.directory))

@@ -1,0 +1,76 @@
+"""The rows of entries in SQLite: each with a checksum, read one by one where the file is damaged."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from zlib import crc32
+
+from segue.sessions.entries import DamagedEntry, Record
+from segue.sessions.entry_codec import decode_stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SEQ_BITS: Final = 32
+SEQ_MASK: Final = (1 << SEQ_BITS) - 1
+
+Row: TypeAlias = tuple[int, Any, Any, Any, Any]
+"""Place, time, epoch, body, checksum. SQLite keeps the types that were stored, so damage can change them."""
+
+_HEAD: Final = struct.Struct("<qdq")
+# As bytes: text that is no longer UTF-8 could not be read at all.
+_COLUMNS: Final = "SELECT place, at, epoch, CAST(body AS BLOB), checksum FROM entries"
+_UNREADABLE: Final = object()
+
+
+def checksum(place: int, at: float, epoch: int, body: bytes) -> int:
+    return crc32(body, crc32(_HEAD.pack(place, at, epoch)))
+
+
+def read_rows(connection: sqlite3.Connection, first: int, end: int) -> Iterator[Row]:
+    return connection.execute(f"{_COLUMNS} WHERE place >= ? AND place < ? ORDER BY place", (first, end))
+
+
+def salvage_rows(connection: sqlite3.Connection, first: int, end: int) -> Iterator[Row]:
+    """The rows as far as they can be read. Where a page is damaged, every row is tried by itself."""
+    last = first - 1
+    try:
+        for row in read_rows(connection, first, end):
+            yield row
+            last = row[0]
+    except sqlite3.DatabaseError:
+        pass
+    else:
+        return
+    for place in range(last + 1, _last_readable(connection, last, end) + 1):
+        try:
+            rows = connection.execute(f"{_COLUMNS} WHERE place = ?", (place,)).fetchall()
+        except sqlite3.DatabaseError:
+            rows = []
+        yield rows[0] if rows else (place, None, None, _UNREADABLE, None)
+
+
+def _last_readable(connection: sqlite3.Connection, last: int, end: int) -> int:
+    """The last row before `end` that can be read; one behind `last` if there is none, for something is there."""
+    rows = connection.execute(
+        "SELECT place FROM entries WHERE place > ? AND place < ? ORDER BY place DESC", (last, end)
+    )
+    try:
+        row = rows.fetchone()
+    except sqlite3.DatabaseError:
+        row = None
+    return int(row[0]) if row else last + 1
+
+
+def stored_record(row: Row, file: str) -> Record | DamagedEntry:
+    """What a row holds. Raises JournalError `newer_entry`."""
+    place, at, epoch, body, expected = row
+    seq = place & SEQ_MASK
+    where = f"{file}, row {place}"
+    if not (isinstance(body, bytes) and isinstance(at, float) and isinstance(epoch, int)):
+        return DamagedEntry(seq, where, "it cannot be read", body if isinstance(body, bytes) else b"")
+    if expected is not None and expected != checksum(place, at, epoch, body):
+        return DamagedEntry(seq, where, "its checksum is another one", body)
+    return decode_stored(body, seq=seq, at=at, place=where)
