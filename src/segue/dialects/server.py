@@ -131,12 +131,16 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """The parameter of a query that holds the key instead; empty if there is none."""
     forwarded_headers: tuple[str, ...] = ()
     """How headers begin that belong to the wire and go on to a provider of the same one."""
+    returned_headers: tuple[str, ...] = ()
+    """How headers of a provider's response begin that clients of the same wire read, such as those of its limits."""
     session_headers: tuple[str, ...] = ()
     """Headers by which known clients name their session."""
     session_fields: tuple[str, ...] = ()
     """Fields of a request that do the same."""
     model_field: str = "model"
     """Empty if the model is in the path."""
+    reply_model_field: str = "model"
+    """The field of a reply, or of its frames, that names the model."""
     stream_field: str = "stream"
     """Empty if the path decides."""
     streams_by_default: bool = False
@@ -145,6 +149,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """A frame that every client ignores; empty if there is none."""
     stream_ends: tuple[bytes, ...]
     """A complete stream holds one of them in its last frames."""
+    error_frame: Callable[[SegueError], bytes]
+    """The frame that ends a stream which broke off."""
     request_id_header: str = "x-request-id"
     error_headers: Callable[[SegueError, int], dict[str, str]] = error_headers
     chat_request: Callable[[Mapping[str, Any]], dict[str, Any]] = _as_chat

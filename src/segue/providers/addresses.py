@@ -58,6 +58,8 @@ class Addresses(Struct, frozen=True):
     """All of addresses.toml."""
 
     paths: Mapping[str, str]
+    whole_paths: Mapping[str, str]
+    """Of replies that are not streamed, where that path differs."""
     providers: Mapping[str, Address]
 
 
@@ -65,13 +67,20 @@ class Addresses(Struct, frozen=True):
 def addresses() -> Addresses:
     table = tomllib.loads(files(__package__).joinpath("addresses.toml").read_text("utf-8"))
     providers = {name: {"name": name, **fields} for name, fields in table["providers"].items()}
-    return Addresses(table["paths"], msgspec.convert(providers, dict[str, Address]))
+    return Addresses(table["paths"], table["whole_paths"], msgspec.convert(providers, dict[str, Address]))
 
 
-def path_of(dialect: str) -> str:
+def path_of(dialect: str, *, stream: bool = True) -> str:
     """What follows the base URL for a chat in this dialect; `{model}` stands for the model."""
-    paths = addresses().paths
-    return paths.get(dialect) or paths[_USUAL_PATH]
+    known = addresses()
+    whole = None if stream else known.whole_paths.get(dialect)
+    return whole or known.paths.get(dialect) or known.paths[_USUAL_PATH]
+
+
+def is_home(provider: str, dialect: str) -> bool:
+    """Whether a provider is the one whose API this dialect is: the first in the table that uses it."""
+    homes = (name for name, address in addresses().providers.items() if dialect in address.dialects)
+    return next(homes, "") == provider
 
 
 def find_address(name: str) -> Address | None:

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from segue.conversation.blocks import Origin
     from segue.dialects.card import ModelCard
     from segue.providers.adapter import ChatRequest, RequestSent
+    from segue.transports.transport import WireResponse
 
 ModelType: TypeAlias = Literal["chat", "embedding", "image", "audio", "moderation", "other"]
 
@@ -106,6 +111,20 @@ class EmbeddingDimensions(Protocol):
     async def __call__(self, model: str = "") -> int: ...
 
 
+class Forward(Protocol):
+    """Sends a request that was written elsewhere in the wire format of this provider, as it is."""
+
+    def target(self, model: str) -> Origin:
+        """Who would answer, and in which dialect."""
+        ...
+
+    def send(
+        self, model: str, body: bytes, *, stream: bool, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[WireResponse]:
+        """The response; a status other than 2xx is raised as an error. `headers` go beside those of the provider."""
+        ...
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
@@ -115,6 +134,7 @@ class Capabilities:
     """The input tokens of a request."""
     preview: Callable[[ChatRequest], RequestSent] | None = None
     """The first event of the stream that this request would get, without sending it."""
+    forward: Forward | None = None
     card: Callable[[str], ModelCard] | None = None
     """What is known about a model, without a request."""
     list_models: ListModels | None = None

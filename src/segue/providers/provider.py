@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 from urllib.parse import quote
 
 from msgspec import structs
 
+from segue.conversation.blocks import Origin
 from segue.conversation.events import CallStarted, Event, Failed, Finished
 from segue.dialects.errors import request_id
 from segue.errors import (
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from segue.providers.request_writer import WrittenRequest
     from segue.providers.services import Services
     from segue.providers.services.services import CountService
+    from segue.transports.transport import WireResponse
 
 REST_SECONDS: Final = 0.2
 """How long to read on after the end of the reply, so that its connection can be used again."""
@@ -97,6 +99,7 @@ class Provider(ProviderAdapter):
             _capabilities(endpoint, services, address.embedding_model if address is not None else ""),
             count_tokens=self._token_counter(),
             preview=self.preview,
+            forward=_Forwarding(self),
             card=self.card,
             health=self.health,
             validate_config=self.validate_config,
@@ -174,11 +177,18 @@ class Provider(ProviderAdapter):
         for event in _with_own_names(decoder.close(), written.tool_names):
             yield _with_request_id(event, answer.headers)
 
+    def endpoint_of(self, model: str, *, stream: bool = True) -> tuple[Endpoint, str, str]:
+        """Where requests for a model go: the endpoint, the path, and the model's own name."""
+        name = self._model(model)
+        endpoint = self._endpoint_for(name)
+        path = path_of(endpoint.dialect.name, stream=stream)
+        return endpoint, _with_model(path, name), name
+
     def _prepare(self, request: ChatRequest, wire: str = "") -> _Prepared:
         asked = structs.replace(request, model=self._model(request.model))
         endpoint = self._endpoints[wire] if wire else self._endpoint_for(asked.model)
         dialect = endpoint.dialect.name
-        path = path_of(dialect).replace("{model}", quote(asked.model.removeprefix("models/"), safe=""))
+        path = _with_model(path_of(dialect), asked.model)
         card = self._card(asked.model, dialect)
         fitting = self._fit(asked, card)
         lasting = self.address.in_sessions if asked.session and self.address is not None else {}
@@ -249,6 +259,30 @@ class Provider(ProviderAdapter):
         await self._learn(request)
         endpoint, _, written = self._prepare(request, dialect)
         return await count(endpoint, written.sent.origin.model, written.sent.body)
+
+
+@final
+class _Forwarding:
+    """Requests that are sent as they came."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+
+    def target(self, model: str) -> Origin:
+        endpoint, _, name = self._provider.endpoint_of(model)
+        return Origin(endpoint.dialect.name, self._provider.name, endpoint.base_url, name)
+
+    @asynccontextmanager
+    async def send(
+        self, model: str, body: bytes, *, stream: bool, headers: Mapping[str, str]
+    ) -> AsyncIterator[WireResponse]:
+        endpoint, path, _ = self._provider.endpoint_of(model, stream=stream)
+        async with endpoint.ask("POST", path, body, headers=headers) as answer:
+            yield answer
+
+
+def _with_model(path: str, model: str) -> str:
+    return path.replace("{model}", quote(model.removeprefix("models/"), safe=""))
 
 
 def _capabilities(endpoint: Endpoint, services: Services, embedding_model: str) -> Capabilities:

@@ -79,7 +79,7 @@ class Balancer:
         except SegueError:
             return None
 
-    def open(self, need: Need) -> Routing:
+    def open(self, need: Need, *, prefer: str = "") -> Routing:
         with self.lock:
             now = self.now()
             free: list[Member] = []
@@ -96,7 +96,9 @@ class Balancer:
                     skips = [held for held in skips if held[1].kind != kind]
             if not free:
                 raise self.none_available(skips, now)
-            candidates = self.order(free)
+            first = [member for member in free if prefer and member.known and member.known.name == prefer]
+            # The policy is not asked: a turn that continues is no new one to distribute.
+            candidates = [*first, *(m for m in free if m not in first)] if first else self.order(free)
             self._opened += 1
             return TurnRouting(self, candidates, skips, self._opened)
 

@@ -124,9 +124,10 @@ class Router(Protocol):
         """What fits into every member, so that any of them can take the conversation over."""
         ...
 
-    def open(self, need: Need) -> Routing:
+    def open(self, need: Need, *, prefer: str = "") -> Routing:
         """Begin a turn. Raises RouteError with all reasons when no member can take it.
 
+        `prefer`: the name of the route to try first if it can take the turn, whatever the policy.
         Its remedy is `shrink` (RouteTooSmallError, with the `limit` to shrink to) when only size stands in the way.
         """
         ...

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segue.dialects import sse
+from segue.dialects.anthropic_messages.errors import encode_error
 from segue.dialects.anthropic_messages.wire import ENCODER
 from segue.dialects.server import ServedModel, ServerFacts, ServerPath, error_headers_with_advice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from segue.errors import SegueError
 
 _PAGE = 20
 _FIRST_DAY = "1970-01-01T00:00:00Z"
@@ -53,6 +57,10 @@ def _encode_count(tokens: int) -> bytes:
     return ENCODER.encode({"input_tokens": tokens})
 
 
+def _error_frame(error: SegueError) -> bytes:
+    return sse.encode(encode_error(error)[1], "error")
+
+
 SERVER = ServerFacts(
     paths=(
         ServerPath(operation="chat", pattern="/v1/messages"),
@@ -67,9 +75,11 @@ SERVER = ServerFacts(
     client_marks=(("anthropic-version", ""),),
     key_headers=("x-api-key", "authorization"),
     forwarded_headers=("anthropic-beta", "anthropic-version", "anthropic-dangerous-direct-browser-access"),
+    returned_headers=("anthropic-ratelimit-", "anthropic-organization-id"),
     session_headers=("x-claude-code-session-id", "x-session-id", "x-session-affinity", "session_id"),
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     stream_ends=(b'"message_stop"', b"event: error"),
+    error_frame=_error_frame,
     request_id_header="request-id",
     error_headers=error_headers_with_advice,
     encode_models=_encode_models,

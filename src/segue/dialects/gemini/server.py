@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.dialects import sse
+from segue.dialects.gemini.errors import encode_error
 from segue.dialects.server import EmbeddingRequest, Operation, ServedModel, ServerFacts, ServerPath
 from segue.errors import TranscriptError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from segue.errors import SegueError
 
 _PAGE = 50
 
@@ -125,6 +128,10 @@ def _encode_embeddings(
     return msgspec.json.encode({"embedding": values[0]} if request.single else {"embeddings": values})
 
 
+def _error_frame(error: SegueError) -> bytes:
+    return sse.encode(encode_error(error)[1])
+
+
 _VERSIONS = ("v1beta", "v1", "v1beta1", "v1alpha")
 
 SERVER = ServerFacts(
@@ -149,9 +156,11 @@ SERVER = ServerFacts(
     forwarded_headers=("x-goog-api-client", "x-goog-user-project"),
     session_headers=("x-session-id", "x-session-affinity", "session_id"),
     model_field="",
+    reply_model_field="modelVersion",
     stream_field="",
     stream_type="text/event-stream",
     stream_ends=(b'"finishReason"', b'"blockReason"', b'"error"'),
+    error_frame=_error_frame,
     request_id_header="x-request-id",
     chat_request=_counted_request,
     reframe=_reframe,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segue.dialects import sse
+from segue.dialects.mistral.errors import encode_error
 from segue.dialects.mistral.wire import ENCODER
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, model_fields
 from segue.dialects.server import EmbeddingRequest, ServedModel, ServerFacts, ServerPath
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from segue.errors import SegueError
 
 
 def _model(model: ServedModel) -> dict[str, Any]:
@@ -44,6 +48,10 @@ def _decode_embedding(body: Mapping[str, Any]) -> EmbeddingRequest:
     return decode_embedding(body, "output_dimension")
 
 
+def _error_frame(error: SegueError) -> bytes:
+    return sse.encode(encode_error(error)[1])
+
+
 SERVER = ServerFacts(
     paths=(
         ServerPath(operation="chat", pattern="/v1/chat/completions"),
@@ -53,9 +61,11 @@ SERVER = ServerFacts(
     ),
     prefix="/mistral",
     client_marks=(("user-agent", "mistral"),),
+    returned_headers=("x-ratelimit-", "ratelimit"),
     session_headers=("x-session-id", "x-session-affinity", "session_id", "x-affinity"),
     keep_alive=b": keep-alive\n\n",
     stream_ends=(b"data: [DONE]", b'"object":"error"'),
+    error_frame=_error_frame,
     request_id_header="mistral-correlation-id",
     encode_models=_encode_models,
     encode_model=_encode_model,

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.dialects.ndjson import LineDecoder
+from segue.dialects.ollama.errors import encode_error
 from segue.dialects.ollama.wire import ENCODER
 from segue.dialects.server import EmbeddingRequest, Operation, ServedModel, ServerFacts, ServerPath
 from segue.errors import TranscriptError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from segue.errors import SegueError
 
 _FIRST_DAY = "1970-01-01T00:00:00Z"
 _DIGEST = "0" * 64
@@ -152,6 +155,10 @@ def _encode_embeddings(
     return ENCODER.encode({"model": model, "embeddings": vectors, "prompt_eval_count": tokens})
 
 
+def _error_frame(error: SegueError) -> bytes:
+    return encode_error(error)[1] + b"\n"
+
+
 SERVER = ServerFacts(
     paths=(
         ServerPath(operation="chat", pattern="/api/chat"),
@@ -169,6 +176,7 @@ SERVER = ServerFacts(
     streams_by_default=True,
     stream_type="application/x-ndjson",
     stream_ends=(b'"done":true', b'"error"'),
+    error_frame=_error_frame,
     chat_request=_chat_request,
     reframe=_reframe,
     encode_models=_encode_models,

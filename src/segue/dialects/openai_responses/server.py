@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from segue.dialects import sse
 from segue.dialects.openai_lists import encode_model, encode_models
+from segue.dialects.openai_responses.errors import error_object
 from segue.dialects.openai_responses.wire import ENCODER
 from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice
+
+if TYPE_CHECKING:
+    from segue.errors import SegueError
 
 
 def _encode_count(tokens: int) -> bytes:
     return ENCODER.encode({"object": "response.input_tokens", "input_tokens": tokens})
+
+
+def _error_frame(error: SegueError) -> bytes:
+    """RESP-63: the fields stand in the event itself."""
+    fields = error_object(error)[1]
+    shown = {name: fields[name] for name in ("code", "message", "param")}
+    return sse.encode(ENCODER.encode({"type": "error", **shown, "sequence_number": 0}), "error")
 
 
 _PREFIXES = ("/v1", "")
@@ -32,10 +46,12 @@ SERVER = ServerFacts(
     ),
     prefix="/openai",
     forwarded_headers=("openai-beta", "openai-organization", "openai-project"),
+    returned_headers=("x-ratelimit-", "openai-"),
     session_headers=("session-id", "session_id", "thread-id", "x-session-id", "x-session-affinity"),
     session_fields=("prompt_cache_key",),
     keep_alive=b": keep-alive\n\n",
     stream_ends=(b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"type":"error"'),
+    error_frame=_error_frame,
     error_headers=error_headers_with_advice,
     encode_models=encode_models,
     encode_model=encode_model,

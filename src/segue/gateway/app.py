@@ -1,0 +1,345 @@
+"""The gateway as an ASGI application: every wire's doors, and behind them any provider.
+
+It knows no wire: paths, fields, envelopes and frames are the dialects' own. `GET /healthz` and `/readyz` and everything
+under `/segue/` are for operators.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from secrets import token_hex
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+
+from segue.errors import InvalidRequestError, OverloadError, SegueError
+from segue.gateway.callers import Callers
+from segue.gateway.client_errors import error_response, for_client, unexpected
+from segue.gateway.doors import Doors
+from segue.gateway.exchange import Exchange
+from segue.gateway.members import Members
+from segue.gateway.memory.store import ConversationInfo
+from segue.gateway.names import ModelNames
+from segue.gateway.report import RequestReport
+from segue.gateway.services import ClientServices
+from segue.gateway.turns import read_json, read_turn
+from segue.gateway.web import (
+    ClientGoneError,
+    ResponseWriter,
+    WebRequest,
+    WebResponse,
+    read_body,
+    read_head,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+
+    from segue.config.schema import Config
+    from segue.dialects.dialect import Dialect
+    from segue.gateway.doors import Door
+    from segue.gateway.memory.memory import Memory
+    from segue.gateway.turns import ClientTurn
+    from segue.gateway.web import Receive, Send
+    from segue.providers.registry import KnownProviders
+
+Control: TypeAlias = "Callable[[WebRequest, str], Awaitable[WebResponse | None]]"
+"""Answers requests of operators, by the caller; None if it has no such path."""
+
+OPERATORS: Final = "/segue/"
+EXPLAIN: Final = "/segue/v1/explain"
+_LOG: Final = logging.getLogger("segue.gateway")
+
+
+@final
+class Gateway:
+    """The application. One per process; all its state is here and in the memory."""
+
+    def __init__(
+        self,
+        config: Config,
+        providers: KnownProviders,
+        memory: Memory,
+        *,
+        control: Control | None = None,
+        on_report: Callable[[RequestReport], object] | None = None,
+    ) -> None:
+        self.config = config
+        self.settings = config.gateway
+        self.memory = memory
+        self.running = 0
+        """Requests that are being served."""
+        self.draining = False
+        """Set it, and new requests are refused while those that run come to their end."""
+        self.names = ModelNames(config, providers)
+        self.members = Members(self.names, providers, self.settings)
+        self._callers = Callers(self.settings.callers)
+        self._services = ClientServices(self.names, self.members, providers, memory)
+        self._doors = Doors()
+        self._control = control
+        self._on_report = on_report
+        self._background: set[asyncio.Task[Any]] = set()
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                await self._serve(scope, receive, send)
+            case "websocket":
+                await _refuse_websocket(scope, receive, send)
+            case "lifespan":
+                await self._live(receive, send)
+
+    # One request
+
+    async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        started = monotonic()
+        report = RequestReport(request_id=token_hex(8), method=scope.get("method", ""), path=scope["path"])
+        writer = ResponseWriter(send, {"x-segue-request-id": report.request_id})
+        self.running += 1
+        try:
+            await self._answer(scope, receive, writer, report)
+        except ClientGoneError:
+            report.client_gone = True
+        except Exception as error:
+            _LOG.exception("A request failed unexpectedly")
+            report.error = "unexpected"
+            if not writer.started:
+                dialect = self._doors.wire_of(report.method, report.path, {})
+                with suppress(Exception):
+                    await writer.whole(error_response(unexpected(error), dialect))
+        finally:
+            self.running -= 1
+            report.status, report.reply_bytes = writer.status, writer.sent
+            report.seconds = monotonic() - started
+            if self._on_report is not None:
+                self._on_report(report)
+
+    async def _answer(
+        self, scope: MutableMapping[str, Any], receive: Receive, writer: ResponseWriter, report: RequestReport
+    ) -> None:
+        headers: dict[str, str] = {}
+        try:
+            head = read_head(scope, self.settings.limits)
+            headers = dict(head.headers)
+            report.client = headers.get("user-agent", "")
+            if (early := self._without_body(head)) is not None:
+                await writer.whole(early)
+                return
+            door = self._door(head)
+            self._admit()
+            caller = self._callers.caller(head, self._wire(head, door))
+            report.caller = caller
+            body = await read_body(receive, head, self.settings.limits)
+            request = WebRequest(
+                method=head.method, path=head.path, query=head.query, headers=head.headers, body=body
+            )
+            report.request_bytes = len(body)
+            working = asyncio.ensure_future(self._dispatch(door, request, caller, writer, report))
+        except SegueError as error:
+            report.error = error.code
+            await writer.whole(
+                error_response(error, self._doors.wire_of(report.method, report.path, headers))
+            )
+            return
+        await self._until_gone(working, receive, report)
+
+    async def _until_gone(
+        self, working: asyncio.Future[None], receive: Receive, report: RequestReport
+    ) -> None:
+        """Wait for the work. If the client goes away, the work ends too, and with it the provider's stream."""
+        gone = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                report.client_gone = True
+                if self.settings.on_disconnect == "cancel":
+                    working.cancel()
+            with suppress(asyncio.CancelledError):
+                await working
+        finally:
+            gone.cancel()
+            if not working.done():
+                working.cancel()
+                with suppress(asyncio.CancelledError, SegueError):
+                    await working
+
+    def _without_body(self, head: WebRequest) -> WebResponse | None:
+        """What is answered at once, without a key."""
+        match head.method, head.path:
+            case _, "/healthz":
+                return WebResponse(headers={"content-type": "text/plain"}, body=b"ok\n")
+            case _, "/readyz":
+                status, text = (503, b"draining\n") if self.draining else (200, b"ready\n")
+                return WebResponse(status=status, headers={"content-type": "text/plain"}, body=text)
+        if head.headers.get("upgrade", "").lower() == "websocket":
+            raise InvalidRequestError(
+                "WebSockets are not served here.",
+                code="upgrade_required",
+                status=426,
+                hint="Send the same request over HTTP.",
+            )
+        return None
+
+    def _door(self, head: WebRequest) -> Door | None:
+        """None for operators' paths."""
+        door = self._doors.find(head.method, head.path, head.headers)
+        if door is None and not head.path.startswith(OPERATORS):
+            raise InvalidRequestError(
+                f"There is no {head.method} {head.path} here.",
+                code="not_found",
+                status=404,
+                hint="Check the base URL of the client: see docs/gateway.md.",
+            )
+        return door
+
+    def _wire(self, head: WebRequest, door: Door | None) -> Dialect:
+        return door.dialect if door is not None else self._doors.wire_of(head.method, head.path, head.headers)
+
+    def _admit(self) -> None:
+        if self.draining or self.running > self.settings.limits.concurrent:
+            why = "is stopping" if self.draining else f"serves {self.running - 1} requests already"
+            raise OverloadError(
+                f"The gateway {why}.", code="gateway_busy", retry_after=1.0, hint="Try again in a moment."
+            )
+
+    async def _dispatch(
+        self,
+        door: Door | None,
+        request: WebRequest,
+        caller: str,
+        writer: ResponseWriter,
+        report: RequestReport,
+    ) -> None:
+        dialect = self._wire(request, door)
+        try:
+            async with asyncio.timeout(self.settings.limits.reply_timeout):
+                await self._perform(door, request, caller, writer, report)
+        except SegueError as error:
+            report.error = error.code
+            await _write_error(writer, error, dialect)
+        except TimeoutError:
+            seconds = self.settings.limits.reply_timeout
+            late = OverloadError(f"The reply took longer than {seconds:g} s.", code="reply_timeout")
+            report.error = late.code
+            await _write_error(writer, late, dialect)
+
+    async def _perform(
+        self,
+        door: Door | None,
+        request: WebRequest,
+        caller: str,
+        writer: ResponseWriter,
+        report: RequestReport,
+    ) -> None:
+        if door is None:
+            await writer.whole(await self._operate(request, caller))
+            return
+        report.wire, report.operation = door.dialect.name, door.operation
+        if door.operation in ("chat", "generate"):
+            await self._reply(door, request, caller, writer, report)
+            return
+        await writer.whole(await self._services.answer(door, request, caller))
+
+    async def _operate(self, request: WebRequest, caller: str) -> WebResponse:
+        if request.path == EXPLAIN and request.method == "POST":
+            return await self._services.explain(request, caller)
+        answered = await self._control(request, caller) if self._control is not None else None
+        if answered is None:
+            raise InvalidRequestError(
+                f"There is no {request.method} {request.path} here.", code="not_found", status=404
+            )
+        return answered
+
+    async def _reply(
+        self, door: Door, request: WebRequest, caller: str, writer: ResponseWriter, report: RequestReport
+    ) -> None:
+        """A reply of a model."""
+        fields = read_json(request.body)
+        prepared = await self._services.prepare(door, fields, caller)
+        turn = await read_turn(
+            door,
+            request,
+            prepared,
+            caller=caller,
+            memory=self.memory,
+            changed=prepared is not fields,
+        )
+        report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
+        known = await self.memory.store.conversation(turn.conversation_id)
+        routings = self.members.routings(turn, known.switched if known is not None else "")
+        exchange = Exchange(
+            turn,
+            writer,
+            report,
+            memory=self.memory,
+            members=self.members,
+            on_reply=self._services.keeper(turn),
+        )
+        try:
+            await exchange.run(routings)
+        finally:
+            self._note(turn, report)
+
+    def _note(self, turn: ClientTurn, report: RequestReport) -> None:
+        """Record the conversation, after the reply."""
+        seen = ConversationInfo(
+            id=turn.conversation_id,
+            caller=turn.caller,
+            client=report.client[:200],
+            door=turn.dialect.name,
+            asked=turn.asked,
+            route=report.route,
+        )
+        task = asyncio.ensure_future(self._noted(seen))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _noted(self, seen: ConversationInfo) -> None:
+        try:
+            await self.memory.store.note(seen)
+        except SegueError as error:
+            _LOG.warning("A conversation was not recorded: %s", error)
+
+    # Life
+
+    async def settle(self) -> None:
+        """Wait for what runs beside the requests."""
+        if self._background:
+            await asyncio.wait(self._background)
+
+    async def close(self) -> None:
+        await self.settle()
+        await self.memory.close()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                await self.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+            await send({"type": f"{message['type']}.complete"})
+
+
+async def _gone(receive: Receive) -> None:
+    """Ends when the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _write_error(writer: ResponseWriter, error: SegueError, dialect: Dialect) -> None:
+    if writer.started:
+        await writer.end(dialect.server.error_frame(for_client(error)))
+    else:
+        await writer.whole(error_response(error, dialect))
+
+
+async def _refuse_websocket(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    """Clients that try a WebSocket first fall back to HTTP when they are refused at once."""
+    await receive()
+    if "websocket.http.response" in scope.get("extensions", {}):
+        await send({"type": "websocket.http.response.start", "status": 426, "headers": []})
+        await send({"type": "websocket.http.response.body", "body": b""})
+    else:
+        await send({"type": "websocket.close", "code": 1008})

@@ -1,0 +1,101 @@
+"""Errors as a client of a wire gets them: envelope, status and headers come from its dialect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.errors import (
+    ContextLengthError,
+    CredentialsError,
+    InvalidRequestError,
+    OverloadError,
+    ProviderError,
+    RateLimitError,
+    RouteBusyError,
+    RouteError,
+    RouteTooSmallError,
+    SegueError,
+    retry_after_of,
+)
+from segue.gateway.web import JSON_TYPE, WebResponse
+from segue.redaction import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segue.dialects.dialect import Dialect
+    from segue.routing.route import Route
+    from segue.transcript.repairs import Repair
+
+
+def error_response(error: SegueError, dialect: Dialect) -> WebResponse:
+    shown = for_client(error)
+    status, body = dialect.encode_error(shown)
+    headers = {"content-type": JSON_TYPE, **dialect.server.error_headers(shown, status)}
+    return WebResponse(status=status, headers=headers, body=body)
+
+
+def for_client(error: SegueError) -> SegueError:
+    """The error that a wire has a word for. A client knows no routes, and our keys are not its keys."""
+    match error:
+        case RouteTooSmallError():
+            return ContextLengthError(error.message, code="context_length_exceeded", hint=error.hint)
+        case RouteBusyError():
+            return OverloadError(error.message, hint=error.hint, retry_after=error.retry_after)
+        case RouteError():
+            kinds = {type(failure) for _, failure in error.failures}
+            limited = kinds == {RateLimitError}
+            waits = [wait for _, failure in error.failures if (wait := retry_after_of(failure)) is not None]
+            kind = RateLimitError if limited else OverloadError
+            return kind(error.message, hint=error.hint, retry_after=min(waits, default=None))
+        case CredentialsError() if error.status is not None or error.code != CALLER:
+            return ProviderError(
+                f"The provider does not accept the gateway's key: {error.message}",
+                code="provider_credentials",
+                hint="Whoever runs the gateway has to correct it.",
+                request_id=error.request_id,
+            )
+        case _:
+            return error
+
+
+CALLER = "unknown_caller"
+"""The code of the error for a client without a key that is known here."""
+
+
+def caller_error() -> CredentialsError:
+    return CredentialsError(
+        "The gateway does not know this key.",
+        code=CALLER,
+        hint="Send the key of a caller: whoever runs the gateway can make one.",
+    )
+
+
+def unexpected(error: Exception) -> SegueError:
+    """Any exception as an error that can be sent."""
+    what = redact_text(f"{type(error).__name__}: {error}")[:300]
+    wrapped = SegueError(
+        f"Something unexpected happened in the gateway: {what}.",
+        code="unexpected",
+        hint="This is a defect; please report it.",
+    )
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def counts_of(repairs: Sequence[Repair]) -> str:
+    """Repairs for a header: each kind with its number."""
+    counts: dict[str, int] = {}
+    for repair in repairs:
+        counts[repair.kind] = counts.get(repair.kind, 0) + 1
+    return ", ".join(f"{kind}={count}" for kind, count in counts.items())
+
+
+def strict_error(losses: list[Repair], route: Route) -> InvalidRequestError:
+    """The client refuses losses, and this route would get less."""
+    return InvalidRequestError(
+        f"{route.name} would not get all of this conversation: {counts_of(losses)}.",
+        code="would_lose",
+        status=422,
+        hint="Without x-segue-strict the request is sent all the same.",
+    )

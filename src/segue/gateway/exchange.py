@@ -1,0 +1,300 @@
+"""One turn's request and its reply: tried at one member after another until something of a reply has reached the client.
+
+What precedes the first content of a stream is held back, so that a failure before it is never seen. After it the stream
+ends with an error in the client's own wire, and what came is remembered as broken off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from time import monotonic
+from typing import TYPE_CHECKING, Final, final
+
+from msgspec import structs
+
+from segue.conversation.events import Event, Failed, Finished, ReplyStarted, UsageReported, fold
+from segue.errors import InvalidRequestError, ProtocolError, SegueError
+from segue.gateway.attempts import ForwardedAttempt
+from segue.gateway.client_errors import counts_of, error_response, for_client
+from segue.gateway.memory.replies import RememberedReply
+from segue.gateway.web import JSON_TYPE, WebResponse
+from segue.routing.router import GiveUp, Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from segue.conversation.events import Reply
+    from segue.dialects.server import Reframe
+    from segue.gateway.attempts import RouteAttempt
+    from segue.gateway.members import Members
+    from segue.gateway.memory.memory import Memory
+    from segue.gateway.report import RequestReport
+    from segue.gateway.turns import ClientTurn
+    from segue.gateway.web import ResponseWriter
+    from segue.routing.route import Route
+    from segue.routing.router import Routing
+    from segue.transcript.repairs import Repair
+
+KEEP_ALIVE_SECONDS: Final = 15.0
+"""After so long a silence a stream gets a frame that keeps its connection open."""
+_LIFECYCLE: Final = (ReplyStarted, UsageReported)
+
+
+@final
+class Exchange:
+    """Serves one request for a reply."""
+
+    def __init__(
+        self,
+        turn: ClientTurn,
+        writer: ResponseWriter,
+        report: RequestReport,
+        *,
+        memory: Memory,
+        members: Members,
+        on_reply: Callable[[bytes, Reply], object] | None = None,
+    ) -> None:
+        """`on_reply` gets a complete reply, and its bytes on the wire if it is not streamed."""
+        self._turn = turn
+        self._writer = writer
+        self._report = report
+        self._memory = memory
+        self._members = members
+        self._on_reply = on_reply
+        self._held: list[bytes] = []
+        self._events: list[Event] = []
+        self._first_content: float | None = None
+        self._started = 0.0
+        server = turn.dialect.server
+        self._reframe: Reframe | None = server.reframe(
+            turn.door.operation, turn.request.query, stream=turn.stream
+        )
+        self._alive: asyncio.TimerHandle | None = None
+        self._beat: asyncio.Task[None] | None = None
+        self._last_write = 0.0
+
+    async def run(self, routings: list[Callable[[], Routing]]) -> None:
+        """Open and try the routings one after another. What fails in the end is written as an error of the client's wire."""
+        try:
+            error = await self._first_success(routings)
+        finally:
+            self._stop_beat()
+        if error is not None:
+            await self._fail(error)
+
+    async def _first_success(self, routings: list[Callable[[], Routing]]) -> SegueError | None:
+        error: SegueError | None = None
+        for number, opened in enumerate(routings):
+            if number:
+                self._report.failovers += 1
+            try:
+                error = await self._try_members(opened())
+            except SegueError as none_free:
+                error = error or none_free
+            if error is None or self._writer.started:
+                return None
+            if not _may_go_elsewhere(error):
+                break
+        return error
+
+    async def _try_members(self, routing: Routing) -> SegueError | None:
+        """None if a reply was written, be it whole or broken off; else why there is none."""
+        while True:
+            route = routing.route
+            error = await self._try(route, routing)
+            if error is None:
+                return None
+            step = routing.failed(error, shown=self._writer.started, ran=False)
+            if self._writer.started:
+                return None
+            match step:
+                case GiveUp(last):
+                    return last
+                case Retry(after):
+                    await asyncio.sleep(after)
+                case _:
+                    self._report.failovers += 1
+
+    async def _try(self, route: Route, routing: Routing) -> SegueError | None:
+        self._report.attempts += 1
+        self._report.route = route.name
+        self._held, self._events, self._first_content = [], [], None
+        self._started = monotonic()
+        try:
+            with self._members.slot(route.name):
+                attempt = self._members.attempt(self._turn, route)
+                self._report.forwarded = attempt.forwarded
+                error = await self._read(attempt, routing)
+        except SegueError as refused:
+            return refused
+        if error is None:
+            reply = self._folded(attempt)
+            self._report.usage = reply.usage
+            routing.answered(reply.usage, self._first_content, seconds=monotonic() - self._started)
+            await self._finish(attempt, reply)
+            return None
+        if self._writer.started:
+            await self._break_off(attempt, error)
+        return error
+
+    async def _read(self, attempt: RouteAttempt, routing: Routing) -> SegueError | None:
+        """The pieces of a reply, written as they come from the first content on; None if it came to its end."""
+        finished = False
+        try:
+            async with aclosing(attempt.pieces()) as pieces:
+                async for piece in pieces:
+                    for event in piece.events:
+                        if type(event) is Failed:
+                            return event.error
+                        if type(event) is Finished:
+                            finished = True
+                        elif self._first_content is None and not isinstance(event, _LIFECYCLE):
+                            await self._commit(attempt)
+                    self._events += piece.events
+                    await self._write(piece.data)
+        except asyncio.CancelledError:
+            routing.aborted()
+            await self._remember_broken(attempt)
+            raise
+        return None if finished else ProtocolError("The reply broke off before its end.", code="no_end")
+
+    # Writing
+
+    async def _commit(self, attempt: RouteAttempt) -> None:
+        """The first content has arrived: from now on this member answers."""
+        self._first_content = monotonic() - self._started
+        self._report.first_content = self._first_content
+        if not self._turn.stream:
+            return
+        await self._writer.start(200, self._headers(attempt, self._turn.dialect.server.stream_type))
+        held, self._held = b"".join(self._held), []
+        await self._write(held)
+        if not attempt.forwarded:
+            self._start_beat()
+
+    async def _write(self, data: bytes) -> None:
+        if not data:
+            return
+        if not self._writer.started:
+            self._held.append(data)
+            return
+        self._last_write = monotonic()
+        await self._writer.write(data if self._reframe is None else self._reframe.feed(data))
+
+    async def _finish(self, attempt: RouteAttempt, reply: Reply) -> None:
+        """The reply is complete: it is remembered before its last byte leaves."""
+        if not self._turn.stream:
+            body = attempt.whole()
+            await self._remember(attempt, reply, body)
+            if self._reframe is not None:
+                body = self._reframe.feed(body) + self._reframe.close()
+            headers = self._headers(attempt, JSON_TYPE)
+            await self._writer.whole(WebResponse(headers=headers, body=body))
+            return
+        if not self._writer.started:
+            await self._commit(attempt)
+        self._stop_beat()
+        await self._remember(attempt, reply, b"")
+        last = attempt.close()
+        if self._reframe is not None:
+            last = self._reframe.feed(last) + self._reframe.close()
+        await self._writer.end(last)
+
+    async def _break_off(self, attempt: RouteAttempt, error: SegueError) -> None:
+        self._stop_beat()
+        self._report.error = error.code
+        await self._remember_broken(attempt)
+        last = attempt.broken(for_client(error))
+        if self._reframe is not None:
+            last = self._reframe.feed(last) + self._reframe.close()
+        await self._writer.end(last)
+
+    async def _fail(self, error: SegueError) -> None:
+        self._report.error = error.code
+        await self._writer.whole(error_response(error, self._turn.dialect))
+
+    def _headers(self, attempt: RouteAttempt, content_type: str) -> Mapping[str, str]:
+        repairs = (*(() if attempt.forwarded else self._turn.repairs), *attempt.repairs)
+        losses = [repair for repair in repairs if repair.lossy]
+        self._report.repairs = _counted(repairs)
+        self._report.losses = _counted(losses)
+        headers = {
+            "content-type": content_type,
+            "x-segue-route": self._report.route,
+            "x-segue-conversation": self._turn.conversation_id,
+            **attempt.headers,
+        }
+        if repairs:
+            headers["x-segue-repairs"] = counts_of(repairs)
+        if losses:
+            headers["x-segue-losses"] = counts_of(losses)
+        if self._turn.stream:
+            headers["cache-control"] = "no-cache"
+        return headers
+
+    # Keeping the connection open
+
+    def _start_beat(self) -> None:
+        if self._turn.dialect.server.keep_alive and self._reframe is None:
+            loop = asyncio.get_running_loop()
+            self._alive = loop.call_later(KEEP_ALIVE_SECONDS, self._on_silence)
+
+    def _on_silence(self) -> None:
+        silent = monotonic() - self._last_write
+        loop = asyncio.get_running_loop()
+        if silent >= KEEP_ALIVE_SECONDS:
+            self._last_write = monotonic()
+            self._beat = loop.create_task(self._writer.write(self._turn.dialect.server.keep_alive))
+            silent = 0.0
+        self._alive = loop.call_later(KEEP_ALIVE_SECONDS - silent, self._on_silence)
+
+    def _stop_beat(self) -> None:
+        if self._alive is not None:
+            self._alive.cancel()
+            self._alive = None
+
+    # Memory
+
+    def _folded(self, attempt: RouteAttempt) -> Reply:
+        """The reply as it stands in the conversation, its calls with canonical ids."""
+        reply = fold(self._events, attempt.origin, made_under=attempt.made_under)
+        message = self._turn.conversation.append(reply.message).messages[-1]
+        return structs.replace(reply, message=message)
+
+    async def _remember(
+        self, attempt: RouteAttempt, reply: Reply, body: bytes, *, broken: bool = False
+    ) -> None:
+        if isinstance(attempt, ForwardedAttempt):
+            attempt.keep_ids(reply)
+        if reply.message.blocks:
+            remembered = RememberedReply(
+                reply.message,
+                self._report.route,
+                attempt.call_ids(),
+                self._turn.conversation_id,
+                broken,
+            )
+            await self._memory.remember(self._turn.caller, self._turn.originals.fingerprint, remembered)
+        if self._on_reply is not None and not broken:
+            kept = self._on_reply(body, reply)
+            if kept is not None and hasattr(kept, "__await__"):
+                await kept
+
+    async def _remember_broken(self, attempt: RouteAttempt) -> None:
+        if self._writer.started and self._events:
+            reply = self._folded(attempt)
+            self._report.usage = reply.usage
+            await self._remember(attempt, reply, b"", broken=True)
+
+
+def _counted(repairs: tuple[Repair, ...] | list[Repair]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for repair in repairs:
+        counts[repair.kind] = counts.get(repair.kind, 0) + 1
+    return counts
+
+
+def _may_go_elsewhere(error: SegueError) -> bool:
+    """Whether another route may take what this one did not: it failed, or refused in its own way."""
+    return not isinstance(error, InvalidRequestError) and error.remedy != "report"

@@ -1,0 +1,158 @@
+"""Which members a turn may go to, and how it is put to each: forwarded as it is, or planned anew."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, final
+
+from msgspec import structs
+
+from segue.conversation.options import Options
+from segue.errors import OverloadError, SegueError
+from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt
+from segue.gateway.client_errors import strict_error
+from segue.gateway.model_field import renamed
+from segue.providers.adapter import ChatRequest
+from segue.providers.addresses import is_home
+from segue.routing.member_facts import provider_of
+from segue.routing.router import Need
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from segue.config.schema import GatewaySettings
+    from segue.conversation.blocks import Origin
+    from segue.gateway.attempts import RouteAttempt
+    from segue.gateway.names import ModelNames
+    from segue.gateway.turns import ClientTurn
+    from segue.providers.adapter import ProviderAdapter, RequestSent
+    from segue.providers.registry import KnownProviders
+    from segue.routing.route import Route
+    from segue.routing.router import Routing
+
+_NO_OPTIONS = Options()
+
+
+@final
+class Members:
+    """Routes of all turns of a gateway."""
+
+    def __init__(self, names: ModelNames, providers: KnownProviders, settings: GatewaySettings) -> None:
+        self._names = names
+        self._providers = providers
+        self._settings = settings
+        self._busy: Counter[str] = Counter()
+
+    def routings(self, turn: ClientTurn, switched: str = "") -> list[Callable[[], Routing]]:
+        """Where the turn may go, in this order. `switched`: the model that an operator chose for the conversation.
+
+        A turn that has begun stays with its provider; only when that has failed, the others are asked.
+        """
+        asked = switched or turn.asked
+        router = self._names.router(asked)
+        need = Need(images=turn.has_images, tools=bool(turn.tools))
+        if not turn.bound:
+            sticky = turn.last_route if self._names.is_sticky(asked) else ""
+            return [partial(router.open, need, prefer=sticky)]
+        if any(route.name == turn.bound for route in router.routes):
+            return [partial(router.open, need, prefer=turn.bound)]
+        return [partial(self._names.single(turn.bound).open, need), partial(router.open, need)]
+
+    def attempt(self, turn: ClientTurn, route: Route) -> RouteAttempt:
+        """Raises what keeps the request from being sent there."""
+        provider = provider_of(route, self._providers)
+        request = self.request(turn, route)
+        forwarded = self._forwarded(turn, route, provider, request)
+        if forwarded is not None:
+            return forwarded
+        if turn.strict:
+            sent = _preview(provider, request)
+            repairs = (*turn.repairs, *(sent.repairs if sent is not None else ()))
+            if losses := [repair for repair in repairs if repair.lossy]:
+                raise strict_error(losses, route)
+        return TranslatedAttempt(
+            turn,
+            provider,
+            request,
+            nonce=secrets.token_hex(8),
+            home=is_home(provider.name, turn.dialect.name),
+            reasoning=self._settings.reasoning,
+        )
+
+    def request(self, turn: ClientTurn, route: Route) -> ChatRequest:
+        """The turn for a route; its provider plans it."""
+        forward = provider_of(route, self._providers).capabilities.forward
+        wire = forward.target(route.model).dialect if forward is not None else ""
+        options, session = turn.options, ""
+        if wire != turn.dialect.name:
+            # Fields of the client's own wire mean nothing there; a cache has to be asked for where the client cannot.
+            options, session = structs.replace(options, extra=None), turn.conversation_id
+        return ChatRequest(
+            model=route.model,
+            conversation=turn.conversation,
+            tools=turn.tools,
+            options=route.options_over(options),
+            session=session,
+        )
+
+    def _forwarded(
+        self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest
+    ) -> ForwardedAttempt | None:
+        """The client's own bytes, if this provider takes them as they are; None if they have to be planned."""
+        forward = provider.capabilities.forward
+        if forward is None or turn.changed or turn.repairs or route.options != _NO_OPTIONS:
+            return None
+        target = forward.target(route.model)
+        if target.dialect != turn.dialect.name or not _all_made_by(turn, target):
+            return None
+        try:
+            sent = _preview(provider, request)
+        except SegueError:
+            return None
+        if sent is None or not _is_unchanged(sent, same_model=turn.asked in (target.model, route.name)):
+            return None
+        field = turn.dialect.server.model_field
+        body = renamed(turn.request.body, field, target.model) if field else turn.request.body
+        return ForwardedAttempt(turn, forward, route.model, body)
+
+    @contextmanager
+    def slot(self, route: str) -> Iterator[None]:
+        """A place among the requests that a route has at a time."""
+        most = self._settings.limits.per_route
+        if most is not None and self._busy[route] >= most:
+            raise OverloadError(
+                f"{route} has {most} requests at a time already.", code="route_busy", retry_after=1.0
+            )
+        self._busy[route] += 1
+        try:
+            yield
+        finally:
+            self._busy[route] -= 1
+
+
+def _preview(provider: ProviderAdapter, request: ChatRequest) -> RequestSent | None:
+    preview = provider.capabilities.preview
+    return preview(request) if preview is not None else None
+
+
+def _all_made_by(turn: ClientTurn, target: Origin) -> bool:
+    """Whether every reply of ours in this history came from that provider, under the ids that it gave."""
+    for reply in turn.originals.replies.values():
+        origin = reply.message.origin
+        if origin is None or (origin.provider, origin.dialect) != (target.provider, target.dialect):
+            return False
+        native = {call.native_id for call in reply.message.calls}
+        if not native.issuperset(reply.calls):
+            return False
+    return True
+
+
+_HARMLESS = frozenset({"schema_reduced", "choice_weakened", "option_not_sent"})
+"""What we would change of tools and options; a client that names the provider's own model knows it better."""
+
+
+def _is_unchanged(sent: RequestSent, *, same_model: bool) -> bool:
+    return all(same_model and repair.kind in _HARMLESS for repair in sent.repairs)

@@ -1,0 +1,68 @@
+"""The model's name in forwarded replies: the one that the client asked for. All other bytes stay as they are."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, final
+
+import msgspec
+
+from segue.conversation.events import ReplyStarted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segue.conversation.events import Event
+
+
+@final
+class ModelField:
+    """Replaces the name in the frames of a stream; where the provider reports the same name, nothing is touched."""
+
+    def __init__(self, field: str, asked: str) -> None:
+        self._field = field
+        self._asked = asked
+        self._needed: bool | None = None
+        self._name = re.compile(b"")
+        self._replacement = b""
+        self._rest = b""
+
+    def feed(self, portion: bytes, events: Sequence[Event]) -> bytes:
+        if self._needed is None:
+            self._look(events)
+        if self._needed is False:
+            return portion
+        data = self._rest + portion
+        # Only whole lines: a name may be cut in two.
+        end = data.rfind(b"\n") + 1 if self._needed else 0
+        self._rest = data[end:]
+        return self._name.sub(self._replacement, data[:end]) if end else b""
+
+    def close(self) -> bytes:
+        rest, self._rest = self._rest, b""
+        return self._name.sub(self._replacement, rest) if self._needed else rest
+
+    def _look(self, events: Sequence[Event]) -> None:
+        started = next((event for event in events if type(event) is ReplyStarted), None)
+        if started is None and not events:
+            return
+        reported = started.model if started is not None else ""
+        self._needed = bool(reported) and reported != self._asked
+        if self._needed:
+            field, name = re.escape(f'"{self._field}"'.encode()), re.escape(msgspec.json.encode(reported))
+            self._name = re.compile(b"(" + field + rb"\s*:\s*)" + name)
+            self._replacement = b"\\1" + msgspec.json.encode(self._asked).replace(b"\\", b"\\\\")
+
+
+def renamed(body: bytes, field: str, name: str) -> bytes:
+    """A JSON object with another value in one of its outermost fields, all others byte for byte."""
+    try:
+        fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except msgspec.DecodeError:
+        return body
+    if field not in fields:
+        return body
+    written = msgspec.json.encode(name)
+    if bytes(fields[field]) == written:
+        return body
+    return msgspec.json.encode({**fields, field: msgspec.Raw(written)})

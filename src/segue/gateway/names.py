@@ -1,0 +1,146 @@
+"""What the model names of clients stand for: routers, kept for as long as the gateway runs."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, final
+
+from segue.config.model_names import resolve_model
+from segue.config.resources import open_router
+from segue.dialects.server import ServedModel
+from segue.errors import InvalidRequestError, SegueError, UsageError
+from segue.routing.member_facts import facts_from
+from segue.routing.policies import SingleRouter
+from segue.routing.route import parse_route
+
+if TYPE_CHECKING:
+    from segue.config.model_names import ModelChoice
+    from segue.config.schema import Config, PolicyName
+    from segue.providers.registry import KnownProviders
+    from segue.routing.router import Facts, Router
+
+_LATEST = ":latest"
+"""Clients of local servers add it to names."""
+_STICKY: tuple[PolicyName, ...] = ("weighted", "least_latency")
+"""Policies that say nothing about the next turn of a conversation: it stays where its prefix is cached."""
+
+
+@final
+class ModelNames:
+    """Finds routers by the names that clients ask for."""
+
+    def __init__(self, config: Config, providers: KnownProviders) -> None:
+        self._config = config
+        self._providers = providers
+        self._facts: Facts = facts_from(providers)
+        self._routers: dict[str, Router] = {}
+        self._meant: dict[str, str] = {}
+
+    def router(self, asked: str) -> Router:
+        """The router behind a name. Raises 404 if it leads nowhere."""
+        meant = self._meant.get(asked)
+        if meant is None:
+            meant = self._meant_by(asked.removeprefix("models/"))
+            if len(self._meant) < 10_000:
+                self._meant[asked] = meant
+        return self._opened(meant)
+
+    def single(self, route: str) -> Router:
+        """The router of one provider/model, by the name of a route."""
+        return self._opened(route)
+
+    def is_sticky(self, asked: str) -> bool:
+        """Whether a conversation stays with its last route, as far as the policy is concerned."""
+        choice = self._choice(self._meant_by(asked.removeprefix("models/")))
+        return choice is not None and choice.settings is not None and choice.settings.policy in _STICKY
+
+    def served(self) -> list[ServedModel]:
+        """All names that can be asked for, as models."""
+        settings = self._config.gateway
+        names = dict.fromkeys(
+            (
+                *(name for name in settings.models if not _is_pattern(name)),
+                *self._config.aliases,
+                *self._config.profiles,
+                *(name for name in (settings.model, self._config.model) if name),
+            )
+        )
+        return [self.served_model(name) for name in names]
+
+    def served_model(self, asked: str) -> ServedModel:
+        """One of them. What is not known of all its members is not promised."""
+        router = self.router(asked)
+        known = []
+        for route in router.routes:
+            try:
+                known.append(self._facts(route))
+            except SegueError:
+                continue
+        return ServedModel(
+            id=asked,
+            title=asked,
+            owner=router.routes[0].provider if len(router.routes) == 1 else "segue",
+            context=router.context_limit,
+            tools=all(facts.tools for facts in known),
+            images=all(facts.images for facts in known),
+        )
+
+    def _meant_by(self, asked: str) -> str:
+        settings = self._config.gateway
+        for name in (asked, asked.removesuffix(_LATEST)):
+            if name in settings.models:
+                return settings.models[name]
+            if self._choice(name) is not None:
+                return name
+        # The longest pattern is the one that means the fewest names.
+        for pattern in sorted(settings.models, key=len, reverse=True):
+            if _is_pattern(pattern) and fnmatchcase(asked, pattern):
+                return settings.models[pattern]
+        if settings.model:
+            return settings.model
+        raise unknown_model(asked)
+
+    def _choice(self, name: str) -> ModelChoice | None:
+        """What a name of the configuration stands for; None if it is none, or its provider is not known."""
+        try:
+            choice = resolve_model(name, self._config)
+        except UsageError:
+            return None
+        if choice.profile or name in self._config.aliases:
+            return choice
+        return choice if self._is_known(choice.routes[0].provider) else None
+
+    def _is_known(self, provider: str) -> bool:
+        try:
+            return self._providers.get(provider) is not None
+        except SegueError:  # it is known, and something is missing: the request will report what
+            return True
+
+    def _opened(self, name: str) -> Router:
+        router = self._routers.get(name)
+        if router is None:
+            router = self._routers[name] = self._open(name)
+        return router
+
+    def _open(self, name: str) -> Router:
+        try:
+            choice = resolve_model(name, self._config)
+        except UsageError as error:
+            raise unknown_model(name) from error
+        if choice.profile:
+            return open_router(choice.profile, choice.routes, choice.settings, self._providers)
+        return SingleRouter(choice.routes[0] if choice.routes else parse_route(name), self._facts)
+
+
+def unknown_model(asked: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f'There is no model "{asked}" here.' if asked else "The request names no model.",
+        code="model_not_found",
+        path="model",
+        status=404,
+        hint="Ask for provider/model, an alias, a profile, or a name in gateway.models.",
+    )
+
+
+def _is_pattern(name: str) -> bool:
+    return any(sign in name for sign in "*?[")

@@ -1,0 +1,186 @@
+"""What the doors offer besides replies: models, token counts, embeddings, versions; and explanations."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final, final
+
+import msgspec
+
+from segue.dialects.registry import DIALECTS, proper_name, recognise
+from segue.errors import InvalidRequestError, SegueError, UsageError
+from segue.gateway.doors import Door
+from segue.gateway.turns import model_of, read_json, read_turn
+from segue.gateway.web import JSON_TYPE, WebResponse
+from segue.providers.token_estimates import estimate_request, family_of
+from segue.routing.member_facts import provider_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from segue.conversation.events import Reply
+    from segue.gateway.members import Members
+    from segue.gateway.memory.memory import Memory
+    from segue.gateway.names import ModelNames
+    from segue.gateway.turns import ClientTurn
+    from segue.gateway.web import WebRequest
+    from segue.providers.registry import KnownProviders
+    from segue.routing.route import Route
+
+ESTIMATE: Final = "x-segue-estimate"
+"""The header by which a client accepts an estimated count."""
+
+
+@final
+class ClientServices:
+    """One method for each operation that is no reply."""
+
+    def __init__(
+        self, names: ModelNames, members: Members, providers: KnownProviders, memory: Memory
+    ) -> None:
+        self._names = names
+        self._members = members
+        self._providers = providers
+        self._memory = memory
+
+    async def prepare(self, door: Door, fields: dict[str, Any], caller: str) -> Mapping[str, Any]:
+        """The body of the chat that a request asks for; the very fields if nothing has to be added."""
+        del caller
+        return door.dialect.server.chat_request(fields) if door.operation == "generate" else fields
+
+    def keeper(self, turn: ClientTurn) -> Callable[[bytes, Reply], object] | None:
+        """Keeps a reply that its client may ask for by name; None if nobody asked for that."""
+        del turn
+        return None
+
+    async def answer(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
+        match door.operation:
+            case "list_models":
+                return _json(door.dialect.server.encode_models(self._names.served(), request.query))
+            case "show_model":
+                return self._show_model(door, request)
+            case "count_tokens":
+                return await self._count(door, request, caller)
+            case "embed":
+                return await self._embed(door, request)
+            case "version":
+                return _json(msgspec.json.encode({"version": version("segue-llm")}))
+            case "hello":
+                return WebResponse(headers={"content-type": "text/plain"}, body=b"")
+            case _:
+                raise InvalidRequestError(
+                    f"{request.method} {request.path} is not served here.", code="not_found", status=404
+                )
+
+    def _show_model(self, door: Door, request: WebRequest) -> WebResponse:
+        name = door.params.get("model", "")
+        if not name and request.body:
+            fields = read_json(request.body)
+            name = str(fields.get("model") or fields.get("name") or "")
+        return _json(door.dialect.server.encode_model(self._names.served_model(name)))
+
+    async def _count(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
+        """The provider's own count. A wrong one is worse than none: clients plan by it."""
+        server = door.dialect.server
+        fields = read_json(request.body)
+        field = server.model_field
+        body = {**server.chat_request(fields), **({field: fields[field]} if field in fields else {})}
+        turn = await read_turn(door, request, body, caller=caller, memory=self._memory)
+        router = self._names.router(turn.asked)
+        names = [route.name for route in router.routes]
+        last = turn.bound or turn.last_route
+        route = router.routes[names.index(last)] if last in names else router.routes[0]
+        provider = provider_of(route, self._providers)
+        chat = self._members.request(turn, route)
+        if server.encode_count is None:
+            raise _no_count(route)
+        if provider.capabilities.count_tokens is not None:
+            tokens = await provider.capabilities.count_tokens(chat)
+            return _json(server.encode_count(tokens), {"x-segue-count": "provider"})
+        if request.headers.get(ESTIMATE, "").lower() not in ("1", "true", "yes"):
+            raise _no_count(route)
+        tokens = estimate_request(chat, family_of(route.model))
+        return _json(server.encode_count(tokens), {"x-segue-count": "estimate"})
+
+    async def _embed(self, door: Door, request: WebRequest) -> WebResponse:
+        server = door.dialect.server
+        fields = read_json(request.body)
+        if server.decode_embedding is None or server.encode_embeddings is None:
+            raise InvalidRequestError("This API has no embeddings.", code="not_found", status=404)
+        asked = model_of(door, fields)
+        wanted = server.decode_embedding(fields)
+        # Vectors of two models cannot be compared: nobody else answers instead.
+        route = self._names.router(asked).routes[0]
+        embed = provider_of(route, self._providers).capabilities.embed
+        if embed is None:
+            raise InvalidRequestError(
+                f"{route.provider} has no embeddings.",
+                code="no_embeddings",
+                status=404,
+                hint="Map the name to a model that has: gateway.models.",
+            )
+        vectors = await embed(wanted.texts, model=route.model, dimensions=wanted.dimensions)
+        tokens = sum(len(text) // 4 + 1 for text in wanted.texts)
+        body = server.encode_embeddings(wanted, vectors, model=asked, tokens=tokens)
+        return _json(body, {"x-segue-route": route.name})
+
+    async def explain(self, request: WebRequest, caller: str) -> WebResponse:
+        """What a target would get of a request, without sending it."""
+        fields = read_json(request.body)
+        wire = request.query.get("wire", "") or recognise(fields)
+        if not wire:
+            raise UsageError(
+                "The wire format of this request is not recognised.",
+                code="unknown_dialect",
+                hint="Name it: ?wire=anthropic.",
+            )
+        door = Door(dialect=DIALECTS[proper_name(wire)], operation="chat", params=dict(request.query))
+        turn = await read_turn(door, request, fields, caller=caller, memory=self._memory)
+        to = request.query.get("to") or turn.asked
+        explained = [self._explained(turn, route) for route in self._names.router(to).routes]
+        return _json(
+            msgspec.json.encode(
+                {
+                    "wire": door.dialect.name,
+                    "to": to,
+                    "conversation": turn.conversation_id,
+                    "turn_stays_with": turn.bound or None,
+                    "adopted": [repair.as_dict() for repair in turn.repairs],
+                    "routes": explained,
+                }
+            )
+        )
+
+    def _explained(self, turn: ClientTurn, route: Route) -> dict[str, Any]:
+        try:
+            provider = provider_of(route, self._providers)
+            preview = provider.capabilities.preview
+            if preview is None:
+                return {"route": route.name, "error": {"message": "This provider shows no requests."}}
+            sent = preview(self._members.request(turn, route))
+            forwarded = self._members.attempt(turn, route).forwarded
+        except SegueError as error:
+            return {"route": route.name, "error": error.as_dict()}
+        repairs = (*turn.repairs, *sent.repairs)
+        body = turn.request.body if forwarded else sent.body
+        return {
+            "route": route.name,
+            "wire": sent.origin.dialect,
+            "forwarded": forwarded,
+            "request": msgspec.Raw(body),
+            "repairs": [] if forwarded else [repair.as_dict() for repair in repairs],
+            "losses": [] if forwarded else [repair.as_dict() for repair in repairs if repair.lossy],
+        }
+
+
+def _json(body: bytes, headers: Mapping[str, str] | None = None) -> WebResponse:
+    return WebResponse(headers={"content-type": JSON_TYPE, **(headers or {})}, body=body)
+
+
+def _no_count(route: Route) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{route.provider} counts no tokens, and a wrong number would be worse than none.",
+        code="no_token_count",
+        status=404,
+        hint=f"For an estimate send the header {ESTIMATE}: true.",
+    )

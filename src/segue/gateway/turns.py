@@ -1,0 +1,210 @@
+"""A client's request as a conversation of ours: decoded, adopted, with the originals of the replies that it returns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.conversation.blocks import Media, Reasoning, ToolResult
+from segue.conversation.message import Conversation, Message
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.errors import InvalidRequestError
+from segue.gateway.doors import Door
+from segue.gateway.memory.fingerprints import START, extend_fingerprint
+from segue.gateway.memory.memory import is_capsule
+from segue.gateway.memory.originals import Originals, recall_originals
+from segue.gateway.web import WebRequest
+from segue.transcript.adopt import adopt
+from segue.transcript.repairs import Repair
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segue.dialects.dialect import Dialect
+    from segue.gateway.memory.memory import Memory
+
+_LOOK_BACK: Final = 16
+"""How many messages of the operator may follow the results that a request ends with."""
+
+
+@final
+class ClientTurn(Struct, frozen=True, kw_only=True):
+    """One request for a reply, understood."""
+
+    door: Door
+    request: WebRequest
+    caller: str
+    asked: str
+    """The model's name as the client wrote it."""
+    stream: bool
+    fields: Mapping[str, Any]
+    """The body of the chat."""
+    changed: bool = False
+    """Whether `fields` are no longer those of the request's body."""
+    conversation: Conversation
+    tools: tuple[ToolSpec, ...]
+    options: Options
+    repairs: tuple[Repair, ...]
+    """What was set right on the way in."""
+    originals: Originals
+    used_ids: frozenset[str]
+    conversation_id: str
+    bound: str = ""
+    """The route that made the calls whose results this request ends with; empty at the start of a turn."""
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.door.dialect
+
+    @property
+    def strict(self) -> bool:
+        """Whether the client refuses losses."""
+        return self.request.headers.get("x-segue-strict", "").lower() in ("1", "true", "yes")
+
+    @property
+    def last_route(self) -> str:
+        """Of the last reply in this conversation; empty if it is not known."""
+        last = self.originals.last
+        return last.route if last is not None else ""
+
+    @property
+    def has_images(self) -> bool:
+        return any(
+            type(block) is Media and block.kind == "image"
+            for message in self.conversation.messages
+            for block in message.blocks
+        )
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """The JSON object of a body."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = _lenient(body)
+    if not isinstance(value, dict):
+        raise InvalidRequestError(
+            "The body of the request is not a JSON object.",
+            code="not_json",
+            hint="Send JSON with content-type: application/json.",
+        )
+    return value
+
+
+def _lenient(body: bytes) -> Any:
+    """What only the standard library reads: lone surrogates, NaN."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def model_of(door: Door, fields: Mapping[str, Any]) -> str:
+    """The model's name as the client wrote it; empty if it wrote none."""
+    field = door.dialect.server.model_field
+    name = fields.get(field) if field else door.params.get("model")
+    return name if isinstance(name, str) else ""
+
+
+def streams(door: Door, fields: Mapping[str, Any]) -> bool:
+    server = door.dialect.server
+    if door.stream is not None or not server.stream_field:
+        return bool(door.stream)
+    asked = fields.get(server.stream_field)
+    return asked if isinstance(asked, bool) else server.streams_by_default
+
+
+def session_of(door: Door, request: WebRequest, fields: Mapping[str, Any]) -> str:
+    """What the client sends to tell its sessions apart; empty if it sends nothing of the kind."""
+    server = door.dialect.server
+    headers = (request.headers.get(name, "") for name in server.session_headers)
+    named = (fields.get(name) for name in server.session_fields)
+    return next((value for value in (*headers, *named) if isinstance(value, str) and value), "")
+
+
+async def read_turn(
+    door: Door,
+    request: WebRequest,
+    fields: Mapping[str, Any],
+    *,
+    caller: str,
+    memory: Memory,
+    changed: bool = False,
+) -> ClientTurn:
+    """Raises TranscriptError with a path where it is no request of this wire."""
+    dialect = door.dialect
+    decoded = dialect.decode_request(fields)
+    adoption = adopt(_without_capsules(decoded.messages), system=decoded.system, dialect=dialect.name)
+    messages = adoption.conversation.messages
+    originals = await recall_originals(memory, caller, messages)
+    conversation = structs.replace(adoption.conversation, messages=originals.messages)
+    continues = originals.last is not None and _ends_with_results(dialect, fields)
+    return ClientTurn(
+        door=door,
+        request=request,
+        caller=caller,
+        asked=model_of(door, fields),
+        stream=streams(door, fields),
+        fields=fields,
+        changed=changed,
+        conversation=conversation,
+        tools=decoded.tools,
+        options=decoded.options,
+        repairs=adoption.repairs,
+        originals=originals,
+        used_ids=frozenset(call.native_id for message in messages for call in message.calls),
+        conversation_id=memory.conversation_id(
+            caller, session_of(door, request, fields) or _first_message(messages)
+        ),
+        bound=originals.last.route if continues and originals.last is not None else "",
+    )
+
+
+def _without_capsules(messages: Sequence[Message]) -> Sequence[Message]:
+    """Reasoning that we showed under a seal of our own: no provider can open it."""
+    if not any(_has_capsule(message) for message in messages):
+        return messages
+    return [
+        structs.replace(
+            message,
+            blocks=tuple(
+                structs.replace(block, seal=None) if type(block) is Reasoning else block
+                for block in message.blocks
+            ),
+        )
+        if _has_capsule(message)
+        else message
+        for message in messages
+    ]
+
+
+def _has_capsule(message: Message) -> bool:
+    return message.speaker == "model" and any(
+        type(block) is Reasoning and block.seal is not None and is_capsule(block.seal.payload)
+        for block in message.blocks
+    )
+
+
+def _ends_with_results(dialect: Dialect, fields: Mapping[str, Any]) -> bool:
+    """Whether a turn goes on: what the client wrote last holds results. Notes of the operator may follow them."""
+    written = fields.get(dialect.messages_field)
+    if not isinstance(written, list):
+        return False
+    for last in written[: -_LOOK_BACK - 1 : -1]:
+        decoded = dialect.decode_request({dialect.messages_field: [last]}).messages
+        if any(type(block) is ToolResult for message in decoded for block in message.blocks):
+            return True
+        if not all(message.instruction for message in decoded):
+            return False
+    return False
+
+
+def _first_message(messages: Sequence[Message]) -> str:
+    """A stand-in for the name of a session: how the conversation begins."""
+    first = next((message for message in messages if message.speaker == "user"), None)
+    return extend_fingerprint(START, (first,)).hex() if first is not None else ""

@@ -1,0 +1,149 @@
+"""HTTP as the gateway uses it: a whole request, and a response that is whole or streamed, over ASGI."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from urllib.parse import parse_qsl
+
+from msgspec import Struct
+
+from segue.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from segue.config.schema import GatewayLimits
+    from segue.transports.asgi import AsgiMessage
+
+Receive: TypeAlias = "Callable[[], Awaitable[AsgiMessage]]"
+Send: TypeAlias = "Callable[[AsgiMessage], Awaitable[None]]"
+
+JSON_TYPE: Final = "application/json"
+
+
+class ClientGoneError(Exception):
+    """The client closed the connection: there is nobody to answer."""
+
+
+@final
+class WebRequest(Struct, frozen=True, kw_only=True):
+    """One request of a client. Its headers hold a key, so it never shows itself."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+    """With lower-case names."""
+    body: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"WebRequest({self.method} {self.path}, {len(self.body)} bytes)"
+
+
+@final
+class WebResponse(Struct, frozen=True, kw_only=True):
+    """A whole response."""
+
+    status: int = 200
+    headers: Mapping[str, str] = {}
+    body: bytes = b""
+
+
+def read_head(scope: Mapping[str, Any], limits: GatewayLimits) -> WebRequest:
+    """The request without its body. Raises when its headers are too large."""
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > limits.header_bytes:
+        raise InvalidRequestError(
+            f"The headers of the request are larger than {limits.header_bytes} bytes.",
+            code="headers_too_large",
+            status=413,
+            hint="Send fewer headers, or raise gateway.limits.header_bytes.",
+        )
+    query = scope.get("query_string", b"")
+    return WebRequest(
+        method=scope.get("method", "GET"),
+        path=scope["path"],
+        query=dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {},
+        headers={name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]},
+    )
+
+
+async def read_body(receive: Receive, head: WebRequest, limits: GatewayLimits) -> bytes:
+    """The body. Raises when it is too large or does not arrive in time."""
+    announced = head.headers.get("content-length", "")
+    if announced.isascii() and announced.isdigit() and int(announced[:18]) > limits.body_bytes:
+        raise _too_large(limits.body_bytes)
+    try:
+        async with asyncio.timeout(limits.body_timeout):
+            return await _portions(receive, limits.body_bytes)
+    except TimeoutError:
+        raise InvalidRequestError(
+            f"The request did not arrive within {limits.body_timeout:g} s.",
+            code="request_timeout",
+            status=408,
+            hint="Send it again, or raise gateway.limits.body_timeout.",
+        ) from None
+
+
+async def _portions(receive: Receive, most: int) -> bytes:
+    portions: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        portion = message.get("body", b"")
+        size += len(portion)
+        if size > most:
+            raise _too_large(most)
+        portions.append(portion)
+        if not message.get("more_body", False):
+            return portions[0] if len(portions) == 1 else b"".join(portions)
+
+
+def _too_large(most: int) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"The request is larger than {most} bytes.",
+        code="request_too_large",
+        status=413,
+        hint="Shorten the conversation, or raise gateway.limits.body_bytes.",
+    )
+
+
+@final
+class ResponseWriter:
+    """Writes one response. `sent` counts its bytes."""
+
+    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
+        """`headers`: those of every response, such as the request's id."""
+        self._send = send
+        self._headers = headers
+        self.status = 0
+        self.sent = 0
+
+    @property
+    def started(self) -> bool:
+        return self.status > 0
+
+    async def whole(self, response: WebResponse) -> None:
+        length = {"content-length": str(len(response.body))}
+        await self.start(response.status, {**response.headers, **length})
+        await self._write(response.body, more=False)
+
+    async def start(self, status: int, headers: Mapping[str, str]) -> None:
+        self.status = status
+        fields = [
+            (name.encode("latin-1"), value.encode("latin-1", "replace"))
+            for name, value in {**self._headers, **headers}.items()
+        ]
+        await self._send({"type": "http.response.start", "status": status, "headers": fields})
+
+    async def write(self, data: bytes) -> None:
+        if data:
+            await self._write(data, more=True)
+
+    async def end(self, data: bytes = b"") -> None:
+        await self._write(data, more=False)
+
+    async def _write(self, data: bytes, *, more: bool) -> None:
+        self.sent += len(data)
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})

@@ -1,0 +1,263 @@
+"""Small agents, one per wire, that keep their history as SDKs do: what came back goes into the next request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from gateway.world import GatewayResponse, GatewayWorld
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+RESULT = "rain in "
+
+
+class Agent:
+    """A conversation on one wire. `turn` runs tools until the model has nothing more to call."""
+
+    wire: ClassVar[str]
+    home: ClassVar[str]
+    """The model of the wire's own provider, and the provider's address at the emulators."""
+    address: ClassVar[str]
+    headers: ClassVar[Mapping[str, str]] = {}
+    thinks: ClassVar[bool] = True
+    """Whether the wire can ask any model to think."""
+
+    def __init__(self, world: GatewayWorld, model: str) -> None:
+        self.world = world
+        self.model = model
+        self.history: list[Any] = []
+        self.replies: list[GatewayResponse] = []
+        self.bodies: list[Any] = []
+
+    async def turn(self, text: str) -> str:
+        self.add_user(text)
+        for _ in range(5):
+            reply = await self.send()
+            assert reply.status == 200, (reply.status, reply.body)
+            calls = self.add_reply(reply.json())
+            if not calls:
+                return self.text(reply.json())
+            self.add_results(
+                [(call_id, name, RESULT + arguments["city"]) for call_id, name, arguments in calls]
+            )
+        raise AssertionError("the turn does not end")
+
+    async def send(self, headers: Mapping[str, str] | None = None) -> GatewayResponse:
+        body = self.body(self.model)
+        self.bodies.append(json.loads(json.dumps(body)))
+        reply = await self.world.ask(self.path(self.model), body, headers={**self.headers, **(headers or {})})
+        self.replies.append(reply)
+        return reply
+
+    async def at_home(self) -> GatewayResponse:
+        """The same history, sent to the wire's own provider without a gateway."""
+        headers = {
+            "authorization": "Bearer sk-emulated",
+            "x-api-key": "sk-emulated",
+            "x-goog-api-key": "sk-emulated",
+        }
+        path = self.address + self.path(self.home)
+        body = self.body(self.home)
+        return await self.world.ask(path, body, headers={**self.headers, **headers}, app=self.world.app)
+
+    def path(self, model: str) -> str:
+        raise NotImplementedError
+
+    def body(self, model: str) -> Any:
+        raise NotImplementedError
+
+    def add_user(self, text: str) -> None:
+        self.history.append({"role": "user", "content": text})
+
+    def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
+        """Keep the reply; its calls: id, name, arguments."""
+        raise NotImplementedError
+
+    def add_results(self, results: Sequence[tuple[str, str, str]]) -> None:
+        raise NotImplementedError
+
+    def text(self, reply: Any) -> str:
+        raise NotImplementedError
+
+
+class ChatAgent(Agent):
+    wire, home, address = "openai_chat", "gpt-4.1", "/openai"
+
+    def path(self, model: str) -> str:
+        return "/v1/chat/completions"
+
+    def body(self, model: str) -> Any:
+        function = {"name": "weather", "description": "The weather of a city.", "parameters": SCHEMA}
+        thinking = {"reasoning_effort": "medium"} if self.thinks and model != self.home else {}
+        tools = [{"type": "function", "function": function}]
+        return {"model": model, "messages": self.history, "tools": tools, **thinking}
+
+    def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
+        message = reply["choices"][0]["message"]
+        known = ("role", "content", "tool_calls")  # as most clients of this wire do: see docs/gateway.md
+        self.history.append({name: message[name] for name in known if message.get(name) is not None})
+        return [
+            (call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))
+            for call in message.get("tool_calls") or ()
+        ]
+
+    def add_results(self, results: Sequence[tuple[str, str, str]]) -> None:
+        self.history += [{"role": "tool", "tool_call_id": one, "content": text} for one, _, text in results]
+
+    def text(self, reply: Any) -> str:
+        return str(reply["choices"][0]["message"]["content"])
+
+
+class MistralAgent(ChatAgent):
+    wire, home, address = "mistral", "mistral-large-latest", "/mistral"
+    headers: ClassVar[Mapping[str, str]] = {"user-agent": "mistral-client-python/2"}
+    thinks = False
+
+    def add_results(self, results: Sequence[tuple[str, str, str]]) -> None:
+        self.history += [
+            {"role": "tool", "tool_call_id": one, "name": name, "content": text}
+            for one, name, text in results
+        ]
+
+
+class MessagesAgent(Agent):
+    wire, home, address = "anthropic", "claude-sonnet-4-6", "/anthropic"
+    headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2023-06-01", "x-api-key": "any"}
+
+    def path(self, model: str) -> str:
+        return "/v1/messages"
+
+    def body(self, model: str) -> Any:
+        tool = {"name": "weather", "description": "The weather of a city.", "input_schema": SCHEMA}
+        return {
+            "model": model,
+            "max_tokens": 4000,
+            "thinking": {"type": "enabled", "budget_tokens": 2000},
+            "messages": self.history,
+            "tools": [tool],
+        }
+
+    def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
+        self.history.append({"role": "assistant", "content": reply["content"]})
+        return [
+            (block["id"], block["name"], block["input"])
+            for block in reply["content"]
+            if block["type"] == "tool_use"
+        ]
+
+    def add_results(self, results: Sequence[tuple[str, str, str]]) -> None:
+        content = [{"type": "tool_result", "tool_use_id": one, "content": text} for one, _, text in results]
+        self.history.append({"role": "user", "content": content})
+
+    def text(self, reply: Any) -> str:
+        return "".join(block["text"] for block in reply["content"] if block["type"] == "text")
+
+
+class ResponsesAgent(Agent):
+    wire, home, address = "openai_responses", "gpt-5.5", "/openai"
+
+    def path(self, model: str) -> str:
+        return "/v1/responses"
+
+    def body(self, model: str) -> Any:
+        return {
+            "model": model,
+            "store": False,
+            "reasoning": {"effort": "medium"},
+            "include": ["reasoning.encrypted_content"],
+            "input": self.history,
+            "tools": [{"type": "function", "name": "weather", "parameters": SCHEMA, "strict": False}],
+        }
+
+    def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
+        self.history += reply["output"]
+        return [
+            (item["call_id"], item["name"], json.loads(item["arguments"]))
+            for item in reply["output"]
+            if item["type"] == "function_call"
+        ]
+
+    def add_results(self, results: Sequence[tuple[str, str, str]]) -> None:
+        self.history += [
+            {"type": "function_call_output", "call_id": one, "output": text} for one, _, text in results
+        ]
+
+    def text(self, reply: Any) -> str:
+        return "".join(
+            part["text"] for item in reply["output"] if item["type"] == "message" for part in item["content"]
+        )
+
+
+class GeminiAgent(Agent):
+    wire, home, address = "gemini", "gemini-3.5-flash", "/gemini"
+    headers: ClassVar[Mapping[str, str]] = {"x-goog-api-key": "any"}
+
+    def path(self, model: str) -> str:
+        return f"/v1beta/models/{model}:generateContent"
+
+    def body(self, model: str) -> Any:
+        declared = {"name": "weather", "description": "The weather of a city.", "parameters": SCHEMA}
+        return {
+            "contents": self.history,
+            "tools": [{"functionDeclarations": [declared]}],
+            "generationConfig": {"thinkingConfig": {"includeThoughts": True, "thinkingLevel": "high"}},
+        }
+
+    def add_user(self, text: str) -> None:
+        self.history.append({"role": "user", "parts": [{"text": text}]})
+
+    def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
+        content = reply["candidates"][0]["content"]
+        self.history.append(content)
+        calls = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
+        return [(call.get("id", ""), call["name"], call["args"]) for call in calls]
+
+    def add_results(self, results: Sequence[tuple[str, str, str]]) -> None:
+        parts = [
+            {
+                "functionResponse": {
+                    "name": name,
+                    "response": {"output": text},
+                    **({"id": one} if one else {}),
+                }
+            }
+            for one, name, text in results
+        ]
+        self.history.append({"role": "user", "parts": parts})
+
+    def text(self, reply: Any) -> str:
+        parts = reply["candidates"][0]["content"]["parts"]
+        return "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
+
+
+class OllamaAgent(Agent):
+    wire, home, address = "ollama", "qwen3", "/ollama"
+
+    def path(self, model: str) -> str:
+        return "/api/chat"
+
+    def body(self, model: str) -> Any:
+        function = {"name": "weather", "description": "The weather of a city.", "parameters": SCHEMA}
+        tools = [{"type": "function", "function": function}]
+        return {"model": model, "stream": False, "think": "high", "messages": self.history, "tools": tools}
+
+    def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
+        message = reply["message"]
+        self.history.append(message)
+        return [
+            (call.get("id", ""), call["function"]["name"], call["function"]["arguments"])
+            for call in message.get("tool_calls") or ()
+        ]
+
+    def add_results(self, results: Sequence[tuple[str, str, str]]) -> None:
+        self.history += [{"role": "tool", "tool_name": name, "content": text} for _, name, text in results]
+
+    def text(self, reply: Any) -> str:
+        return str(reply["message"]["content"])
+
+
+AGENTS: Mapping[str, type[Agent]] = {
+    agent.wire: agent
+    for agent in (ChatAgent, ResponsesAgent, MessagesAgent, GeminiAgent, OllamaAgent, MistralAgent)
+}

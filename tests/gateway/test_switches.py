@@ -1,0 +1,112 @@
+"""Turns that move between models: bound while they run, free at a user message, whole again on return."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.clients import AGENTS, MessagesAgent, ResponsesAgent
+from gateway.world import ROUTES, GatewayWorld
+from segue.emulators.faults import Fault
+
+ROUND = {"team": {"members": [ROUTES["anthropic"], ROUTES["gemini"]], "policy": "round_robin"}}
+TEAM = {"team": {"members": [ROUTES["anthropic"], ROUTES["responses"]], "policy": "failover"}}
+
+
+def routes_of(agent: Any) -> list[str]:
+    return [reply.headers["x-segue-route"] for reply in agent.replies]
+
+
+@pytest.mark.parametrize("wire", AGENTS)
+def test_a_turn_stays_with_the_model_that_made_its_calls(wire: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld(profiles=ROUND)
+        agent = AGENTS[wire](world, "team")
+        for _ in range(4):
+            await agent.turn("Please look at two cities.")
+        one, other = ROUTES["anthropic"], ROUTES["gemini"]
+        assert routes_of(agent) == [one, one, other, other] * 2
+        assert world.refusals() == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wire", [wire for wire, agent in AGENTS.items() if agent.thinks])
+def test_a_model_gets_its_own_seals_back_after_another_has_answered(wire: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS[wire](world, ROUTES["anthropic"])
+        await agent.turn("Please look at two cities.")
+        agent.model = ROUTES["gemini"]
+        await agent.turn("Please look at two cities again.")
+        world.restart()
+        agent.model = ROUTES["anthropic"]
+        await agent.turn("Please look at two cities once more.")
+        last = world.asked(ROUTES["anthropic"])[-1].body
+        signatures = [
+            block["signature"]
+            for message in last["messages"]
+            if isinstance(message["content"], list)
+            for block in message["content"]
+            if block["type"] == "thinking"
+        ]
+        assert len(signatures) == 3  # both replies of the first turn, and the first of the last one
+        ids = [
+            block["id"]
+            for message in last["messages"]
+            if isinstance(message["content"], list)
+            for block in message["content"]
+            if block["type"] == "tool_use"
+        ]
+        assert len(ids) == len(set(ids)) == 6
+        assert world.refusals() == []
+
+    asyncio.run(main())
+
+
+def test_a_failing_member_is_left_for_the_next_before_anything_was_shown() -> None:
+    async def main() -> None:
+        world = GatewayWorld(profiles=TEAM)
+        agent = MessagesAgent(world, "team")
+        world.emulator.faults.append(Fault(kind="status", status=529, provider="anthropic"))
+        await agent.turn("Hello.")
+        assert routes_of(agent) == [ROUTES["responses"]]
+        assert world.reports[-1].failovers == 1
+
+    asyncio.run(main())
+
+
+def test_a_turn_leaves_its_model_only_when_that_has_failed() -> None:
+    async def main() -> None:
+        world = GatewayWorld(profiles=TEAM)
+        agent = ResponsesAgent(world, "team")
+        agent.add_user("Please look at two cities.")
+        calls = agent.add_reply((await agent.send()).json())
+        agent.add_results([(call_id, name, "rain") for call_id, name, _ in calls])
+        world.emulator.faults.append(Fault(kind="status", status=500, provider="anthropic"))
+        reply = await agent.send()
+        assert reply.status == 200
+        assert routes_of(agent) == [ROUTES["anthropic"], ROUTES["responses"]]
+        assert world.refusals() == []
+
+    asyncio.run(main())
+
+
+def test_an_operator_switches_a_conversation_from_its_next_turn_on() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = MessagesAgent(world, ROUTES["anthropic"])
+        agent.add_user("Please look at two cities.")
+        reply = await agent.send()
+        await world.gateway.settle()
+        await world.store.switch(reply.headers["x-segue-conversation"], ROUTES["gemini"])
+        calls = agent.add_reply(reply.json())
+        agent.add_results([(call_id, name, "rain") for call_id, name, _ in calls])
+        agent.add_reply((await agent.send()).json())
+        await agent.turn("Thank you.")
+        assert routes_of(agent) == [ROUTES["anthropic"], ROUTES["anthropic"], ROUTES["gemini"]]
+        assert {reply.json()["model"] for reply in agent.replies} == {ROUTES["anthropic"]}
+
+    asyncio.run(main())

@@ -1,0 +1,130 @@
+"""A gateway in this process, the strict emulators behind it, and clients of every wire in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from segue.config.schema import Config, GatewaySettings, ProfileSettings
+from segue.emulators.app import App
+from segue.emulators.emulator import Emulator
+from segue.emulators.log import Entry
+from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
+from segue.gateway.app import Gateway
+from segue.gateway.memory.installation_key import InstallationKey
+from segue.gateway.memory.memory import Memory
+from segue.gateway.memory.volatile_store import VolatileStore
+from segue.gateway.report import RequestReport
+from segue.providers.auth import Secret
+from segue.providers.config import ProviderConfig
+from segue.providers.registry import KnownProviders, default_registry
+from segue.routing.retry import RetrySettings
+from segue.transports.asgi import AsgiTransport
+from segue.transports.transport import WireRequest
+
+ROUTES: Mapping[str, str] = {
+    "chat": "openai/gpt-4.1",
+    "responses": "openai/gpt-5.5",
+    "anthropic": "anthropic/claude-sonnet-4-6",
+    "gemini": "gemini/gemini-3.5-flash",
+    "mistral": "mistral/mistral-large-latest",
+    "kimi": "kimi/kimi-k2.6",
+    "ollama": "ollama/qwen3",
+}
+"""A model on each wire."""
+_PATHS = {"openai": "/v1", "gemini": "/v1beta", "mistral": "/v1", "kimi": "/v1"}
+ADDRESSES = {
+    name: f"http://emulator/{name}{_PATHS.get(name, '')}"
+    for name in ("openai", "anthropic", "gemini", "mistral", "kimi", "ollama")
+}
+_NO_RETRY = RetrySettings(attempts=1, first_pause=0.01)
+
+
+class AgentModel:
+    """A model that looks things up when asked to, thinks where it can, and counts its results."""
+
+    def reply(self, prompt: Prompt) -> Reply:
+        thoughts: list[Piece] = [Think("Let me see what is asked for.")] if prompt.thinking else []
+        if prompt.results or not prompt.tools or "look" not in prompt.text:
+            return Reply(pieces=(*thoughts, Say(f"I know: {len(prompt.results)} results.")))
+        cities = [Call("weather", {"city": "Rome"}), Call("weather", {"city": "Oslo"})]
+        return Reply(pieces=(*thoughts, Say("I will look."), *cities[: 2 if prompt.parallel else 1]))
+
+    def reset(self) -> None:
+        """Nothing is remembered."""
+
+
+class GatewayResponse(msgspec.Struct):
+    """What a client got."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+
+def providers_at(app: App) -> KnownProviders:
+    configs = {
+        name: ProviderConfig(base_url=url, api_key=Secret("sk-emulated")) for name, url in ADDRESSES.items()
+    }
+    return default_registry(configs, environ={}, transport=AsgiTransport(app), keyring=False)
+
+
+class GatewayWorld:
+    """Everything that a test of the gateway needs."""
+
+    def __init__(self, *, responder: Any = None, **settings: Any) -> None:
+        self.emulator = Emulator(strict=True, responder=responder or AgentModel(), log_size=10_000)
+        self.app = App(self.emulator)
+        self.reports: list[RequestReport] = []
+        profiles = settings.pop("profiles", {})
+        self.config = Config(
+            aliases={"fast": ROUTES["chat"]},
+            profiles={
+                name: ProfileSettings(retry=_NO_RETRY, **profile) for name, profile in profiles.items()
+            },
+            gateway=GatewaySettings(**settings),
+        )
+        self.store = VolatileStore(max_bytes=1 << 26, max_records=10_000, keep_seconds=3600)
+        self.restart()
+
+    def restart(self) -> None:
+        """Another gateway on the same store."""
+        memory = Memory(self.store, InstallationKey(b"k" * 32))
+        self.gateway = Gateway(self.config, providers_at(self.app), memory, on_report=self.reports.append)
+
+    async def ask(
+        self,
+        path: str,
+        body: Any = None,
+        *,
+        method: str = "POST",
+        headers: Mapping[str, str] | None = None,
+        app: Any = None,
+    ) -> GatewayResponse:
+        """One request, its response whole."""
+        request = WireRequest(
+            method=method,
+            url=f"http://gateway{path}",
+            headers={"content-type": "application/json", **(headers or {})},
+            body=b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body),
+        )
+        async with AsgiTransport(app or self.gateway)(request) as answer:
+            return GatewayResponse(answer.status, answer.headers, await answer.read())
+
+    def refusals(self) -> list[Entry]:
+        return [entry for entry in self.emulator.log if entry.verdict == "refused"]
+
+    def asked(self, route: str) -> list[Entry]:
+        """The requests that a route got."""
+        provider, _, model = route.partition("/")
+        return [
+            entry
+            for entry in self.emulator.log
+            if entry.provider == provider
+            and (model in entry.path or model in str((entry.body or {}).get("model")))
+        ]
