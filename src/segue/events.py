@@ -132,6 +132,8 @@ class Compaction(_Event, frozen=True, gc=False, tag="compaction"):
     usage: Usage = Usage()
     """Of the model that wrote the summary."""
     cost: float | None = None
+    problem: str = ""
+    """Which summaries could not be had, and why; then `strategy` may be another than asked for."""
 
 
 @final

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from segue.chat import compaction
 from segue.chat.compaction import CompactionResult, Strategy, budget_for, compact, needs_compaction
 from segue.chat.compaction.truncation import DROPPED_NOTE
 from segue.chat.compaction.units import units_of
@@ -15,7 +16,7 @@ from segue.conversation.blocks import Media, Reasoning, Text, ToolCall, ToolResu
 from segue.conversation.document import decode_document, encode_document
 from segue.conversation.interaction import Ledger
 from segue.conversation.message import Conversation, Message, model, tool, user
-from segue.errors import OverloadError
+from segue.errors import OverloadError, UsageError
 from segue.transcript.adopt import rebuild
 from segue.transcript.render import render
 from segue.transcript.rules import Rules
@@ -65,6 +66,7 @@ def shorten(
     ledger: Ledger | None = None,
     summarise: Callable[[Conversation], Awaitable[str]] | None = None,
     window: int | None = None,
+    exactly: bool = False,
 ) -> CompactionResult | None:
     return asyncio.run(
         compact(
@@ -73,8 +75,8 @@ def shorten(
             strategy=strategy,
             budget=budget,
             count=count,
-            summarise=summarise,
-            window=window,
+            summarisers=[] if summarise is None else [compaction.Summariser(summarise, window)],
+            exactly=exactly,
         )
     )
 
@@ -216,6 +218,60 @@ def test_without_a_usable_summary_the_history_is_truncated(
     assert done.conversation == getattr(shorten(conversation, "truncate", 3000), "conversation", None)
 
 
+@pytest.mark.parametrize("answer", ["", "long " * 10_000, OverloadError("It is overloaded.")])
+def test_the_next_model_is_asked_for_the_summary_before_anything_is_cut(answer: str | Exception) -> None:
+    first, second, third = Summariser(answer), Summariser("They read files."), Summariser("Not needed.")
+    done = asyncio.run(
+        compact(
+            history(6),
+            None,
+            strategy="summarise",
+            budget=3000,
+            count=count,
+            summarisers=[
+                compaction.Summariser(one, name=f"m{n}") for n, one in enumerate((first, second, third))
+            ],
+        )
+    )
+    assert done is not None
+    assert done.strategy == "summarise"
+    assert "They read files." in done.conversation.messages[0].text
+    assert "of m0" in done.problem
+    assert (len(first.asked), len(second.asked), len(third.asked)) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("answer", ["", "long " * 10_000, OverloadError("It is overloaded.")])
+@pytest.mark.parametrize("strategy", ["summarise", "middle_out"])
+def test_a_summary_that_was_asked_for_by_name_is_never_replaced_by_a_cut(
+    answer: str | Exception, strategy: Strategy
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        shorten(history(6), strategy, 3000, summarise=Summariser(answer), exactly=True)
+    assert caught.value.code == "no_summary"
+    assert "unchanged" in caught.value.hint
+
+
+def test_results_elided_by_name_are_all_that_goes() -> None:
+    conversation = history(40, size=600)
+    done = shorten(conversation, "elide_results", 600, exactly=True)
+    assert done is not None
+    assert (done.strategy, done.dropped, done.fits) == ("elide_results", 0, False)
+
+
+def test_of_a_new_result_that_fits_nowhere_as_much_is_kept_as_fits() -> None:
+    conversation = Conversation().append(user("Read it."), model(ToolCall("", "read", {})))
+    text = "".join(f"line {n}\n" for n in range(8000))
+    conversation = conversation.append(tool(ToolResult("c0", "read", text)))
+    done = shorten(conversation, "summarise", 2000)
+    assert done is not None
+    assert done.fits
+    assert done.tokens_after > 1000
+    shown = outputs(done.conversation)["c0"]
+    assert shown.startswith("line 0\nline 1\n")
+    assert shown.endswith("line 7998\nline 7999\n")
+    assert "characters were left out" in shown
+
+
 def test_a_cancelled_summary_is_not_taken_for_a_failed_one() -> None:
     with pytest.raises(asyncio.CancelledError):
         shorten(history(6), "summarise", 3000, summarise=Summariser(asyncio.CancelledError()))
@@ -349,7 +405,12 @@ def test_results_that_only_the_ledger_has_are_retold_and_elided_too() -> None:
 
     async def run(strategy: Strategy) -> CompactionResult | None:
         return await compact(
-            lost, ledger, strategy=strategy, budget=3000, count=counted, summarise=summariser
+            lost,
+            ledger,
+            strategy=strategy,
+            budget=3000,
+            count=counted,
+            summarisers=[compaction.Summariser(summariser)],
         )
 
     elided = asyncio.run(run("elide_results"))
@@ -376,7 +437,7 @@ def test_a_long_history_is_counted_a_few_times_only() -> None:
             strategy="middle_out",
             budget=5000,
             count=counting,
-            summarise=Summariser("Done."),
+            summarisers=[compaction.Summariser(Summariser("Done."))],
         )
     )
     assert done is not None

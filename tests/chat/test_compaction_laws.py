@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from laws.emulated import EMULATED, complaints_about
 from laws.legality import complaints
-from segue.chat.compaction import CompactionResult, compact
+from segue.chat.compaction import CompactionResult, Summariser, compact
 from segue.chat.compaction.truncation import cut
 from segue.chat.compaction.units import last_prompt, units_of
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
@@ -81,7 +81,7 @@ def shorten(conversation: Conversation, ledger: Any, draw: Any) -> CompactionRes
             strategy=draw(strategies),
             budget=draw(st.integers(0, count(conversation))),
             count=count,
-            summarise=summarise,
+            summarisers=[Summariser(summarise)],
         )
     )
 

@@ -23,6 +23,7 @@ from segue.events import ChatEvent, Compaction, Finish, Retrying, Switch, ToolCa
 from segue.providers.adapter import ChatRequest
 from segue.providers.capabilities import Capabilities
 from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
+from segue.providers.token_estimates import estimate_request, family_of
 from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
@@ -311,7 +312,8 @@ def test_a_conversation_is_shortened_before_it_fills_the_window_by_the_model_tha
 def test_a_summary_that_fails_falls_back_and_is_told() -> None:
     async def main() -> None:
         pair = Pair(
-            [*[says("word " * 300) for _ in range(4)], [InvalidRequestError("no", status=400)]], [says("ok")]
+            [*[says("word " * 300) for _ in range(4)], [InvalidRequestError("no", status=400)]],
+            [[InvalidRequestError("no", status=400)], says("ok")],
         )
         async with pair.chat() as chat:
             for n in range(4):
@@ -322,6 +324,105 @@ def test_a_summary_that_fails_falls_back_and_is_told() -> None:
             assert "compaction_fell_back" in [event.code for event in events if type(event) is Warned]
             assert chat.answer is not None
             assert chat.answer.text == "ok"
+
+    asyncio.run(main())
+
+
+def test_if_the_old_model_is_down_the_new_one_is_asked_for_the_summary_before_anything_is_cut() -> None:
+    async def main() -> None:
+        pair = Pair(
+            [*[says("word " * 300) for _ in range(4)], [OverloadError("down", status=503)]],
+            [says("in short"), says("ok")],
+        )
+        async with pair.chat() as chat:
+            for n in range(4):
+                await chat.send(f"tell {n}")
+            await chat.switch(Route(provider="b", model="m", context=900))
+            events = await hear(chat, "go on")
+            assert [event.strategy for event in events if type(event) is Compaction] == ["summarise"]
+            assert any("a/m failed: down" in event.message for event in events if type(event) is Warned)
+            assert "in short" in chat.conversation.messages[0].text
+            assert chat.answer is not None
+            assert chat.answer.text == "ok"
+
+    asyncio.run(main())
+
+
+def test_a_summary_asked_for_by_name_fails_aloud_and_one_that_was_not_says_what_took_its_place() -> None:
+    async def main() -> None:
+        down: list[ScriptLine] = [OverloadError("down", status=503)]
+        pair = Pair([*[says("word " * 300) for _ in range(4)], down, down], [])
+        async with pair.chat() as chat:
+            for n in range(4):
+                await chat.send(f"tell {n}")
+            before = chat.conversation
+            with pytest.raises(UsageError, match="down") as caught:
+                await chat.compact("summarise")
+            assert caught.value.code == "no_summary"
+            assert chat.conversation == before
+            done = await chat.compact()
+            assert done is not None
+            assert done.strategy == "truncate"
+            assert "down" in done.problem
+
+    asyncio.run(main())
+
+
+def big_result_chat(size: int, **settings: Any) -> tuple[Chat, ScriptedProvider]:
+    def read() -> str:
+        return "".join(f"line {n} of the file\n" for n in range(size // 20))
+
+    provider = ScriptedProvider([calls(("read", {})), says("done"), says("done"), says("done")], name="a")
+    route = Route(provider="a", model="m", context=4096)
+    return Chat(route, providers={"a": provider}, tools=[read], **settings), provider
+
+
+@pytest.mark.requirement("Property 25", "Property 26")
+def test_after_a_long_result_the_conversation_is_made_to_fit_before_the_next_request() -> None:
+    async def main() -> None:
+        chat, provider = big_result_chat(60_000)
+        async with chat:
+            events = await hear(chat, "go")
+            assert [event.why for event in events if type(event) is Compaction] == ["full"]
+            assert chat.answer is not None
+            assert chat.answer.text == "done"
+        assert all(estimate_request(request, family_of("m")) <= 4096 for request in provider.requests)
+        assert "line 0 of the file" in str(provider.requests[-1].conversation)
+        assert "line 2999 of the file" in str(provider.requests[-1].conversation)
+
+    asyncio.run(main())
+
+
+@pytest.mark.requirement("Property 25")
+def test_a_result_that_nearly_fills_the_window_is_warned_of_once_before_the_next_request() -> None:
+    async def main() -> None:
+        chat, _ = big_result_chat(11_600, compaction=CompactionSettings(automatic=False))
+        async with chat:
+            events = await hear(chat, "go")
+            kinds = [event.type for event in events]
+            assert [event.code for event in events if type(event) is Warned] == ["near_limit"]
+            assert kinds.index("tool_call_result") < kinds.index("warning") < kinds.index("text")
+            assert chat.answer is not None
+            assert chat.answer.finish == "complete"
+
+    asyncio.run(main())
+
+
+@pytest.mark.requirement("Property 26")
+def test_a_request_within_a_turn_that_exceeds_the_limit_is_not_sent() -> None:
+    async def main() -> None:
+        chat, provider = big_result_chat(60_000, compaction=CompactionSettings(automatic=False))
+        async with chat:
+            answer = await chat.send("go")
+            assert answer.error is not None
+            assert (answer.error.remedy, answer.finish) == ("shrink", "error")
+            assert "exceeds token limit" in answer.error.message
+            assert "> 4096 for model m" in answer.error.message
+            assert len(provider.requests) == 1
+            # The result is kept, and the session can continue with a larger model.
+            assert [message.speaker for message in chat.conversation.messages] == ["user", "model", "tool"]
+            await chat.switch("a/m")
+            assert (await chat.resume()).text == "done"
 
     asyncio.run(main())
 

@@ -14,13 +14,14 @@ from interop.session_samples import claude_code, codex, llm_logs
 from laws.legality import complaints
 from segue.conversation.blocks import Code, Media, Origin, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.document import decode_document
-from segue.conversation.message import Message, user
+from segue.conversation.message import Conversation, Message, user
 from segue.conversation.options import Options
 from segue.dialects.registry import DIALECTS
 from segue.errors import JournalError, UsageError
 from segue.sessions.entries import (
     CallEnded,
     CallsScheduled,
+    Compacted,
     ModelReplied,
     SessionStarted,
     ToolsAnswered,
@@ -78,6 +79,47 @@ def test_a_document_gives_the_session_back() -> None:
         )
         await again.append(UserSaid(user("More.")), ModelReplied(Message("model", (ToolCall("", "read"),))))
         assert again.state.conversation.messages[-1].calls[0].id == "c2"
+
+    asyncio.run(main())
+
+
+def test_people_are_shown_the_whole_history_also_after_compactions() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        journal = await a_session(store)
+        whole = journal.state.conversation.messages
+        short = Conversation((Message("user", (Text("[In short.]"),), instruction=True),))
+        await journal.append(Compacted(conversation=short, strategy="summarise"))
+        for prompt in ("And birds?", "And fish?"):
+            await journal.append(UserSaid(user(prompt)))
+            # Also a compaction in the middle of a turn.
+            kept = journal.state.conversation.messages[-1:]
+            shorter = Conversation((*short.messages, *kept))
+            await journal.append(Compacted(conversation=shorter, strategy="truncate"))
+            await journal.append(
+                ModelReplied(Message("model", (Text(f"{prompt} No."),), ORIGIN)), TurnEnded()
+            )
+        page = (await export_session(store, journal.session, "markdown")).decode()
+        for words in ("How do foxes jump?", "Highly.", "And birds?", "And birds? No.", "And fish? No."):
+            assert page.count(words) >= 1
+        assert "In short" not in page
+        assert "sent 3 messages instead of these 8" in page
+        document = decode_document(await export_session(store, journal.session))[0]
+        assert document.messages[: len(whole)] == whole
+        assert [message.text for message in document.messages[len(whole) :]] == [
+            "And birds?",
+            "And birds? No.",
+            "And fish?",
+            "And fish? No.",
+        ]
+        # The next request has what a model is sent.
+        assert b"foxes" not in as_request(journal.state, "openai_chat").body
+        await journal.undo()
+        assert len(journal.state.history.messages) == len(whole) + 2
+        await journal.undo()
+        assert journal.state.history.messages == whole
+        await journal.redo()
+        assert journal.state.history.messages[-1].text == "And birds? No."
 
     asyncio.run(main())
 

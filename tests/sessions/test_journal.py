@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from segue.conversation.blocks import Text, ToolCall, ToolResult
-from segue.conversation.message import Message, user
+from segue.conversation.message import Conversation, Message, user
 from segue.conversation.options import Options
 from segue.conversation.usage import Usage
 from segue.errors import JournalError, UsageError
@@ -18,6 +18,7 @@ from segue.sessions.entries import (
     CallBegun,
     CallEnded,
     CallsScheduled,
+    Compacted,
     Entry,
     ModelReplied,
     Rewound,
@@ -316,6 +317,26 @@ def test_a_fork_goes_its_own_way_from_any_boundary() -> None:
         assert texts(journal)[-1] == "Yes."
         with pytest.raises(JournalError):
             await journal.fork(at=first + 1)
+
+    asyncio.run(main())
+
+
+def test_a_compaction_within_a_turn_is_no_place_to_undo_to() -> None:
+    async def main() -> None:
+        journal = await Journal.start(MemoryStore(), SessionStarted())
+        await talk(journal, "one")
+        before, places = journal.state.conversation, journal.state.boundaries()
+        await journal.append(said("two"))
+        await journal.append(
+            Compacted(conversation=Conversation((user("two"),)), strategy="truncate"), replied("Yes.")
+        )
+        assert journal.state.boundaries() == places
+        await journal.append(TurnEnded())
+        assert journal.state.boundaries() == (*places, journal.state.last_seq)
+        await journal.undo()
+        assert journal.state.conversation.messages == before.messages
+        await journal.redo()
+        assert texts(journal) == ["two", "Yes."]
 
     asyncio.run(main())
 

@@ -23,7 +23,6 @@ from segue.chat.event_stream import EventStream
 from segue.chat.lifecycle import ChatSession, ChatSettings, Model
 from segue.chat.turn import Turn, can_resume
 from segue.conversation.blocks import Text
-from segue.conversation.document import encode_document
 from segue.conversation.json_safe import encodable
 from segue.conversation.message import Message, user
 from segue.conversation.options import Options
@@ -33,6 +32,7 @@ from segue.limits import MAX_EXCHANGES
 from segue.routing.member_facts import provider_of
 from segue.routing.route import parse_route
 from segue.sessions.entries import SettingsChanged, Switched
+from segue.sessions.export import as_document
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:
@@ -170,11 +170,8 @@ class Chat:
         return self.journal.state.cost
 
     def export(self) -> bytes:
-        """The conversation as a JSON document that `segue` and its tools read."""
-        state = self.journal.state
-        return encode_document(
-            state.conversation, state.ledger, tools=self._session.tools.specs, options=state.options
-        )
+        """The conversation as a JSON document that `segue` and its tools read, also what was compacted."""
+        return as_document(self.journal.state, self._session.tools.specs)
 
     def view(self, model: str = "") -> bytes:
         """The request that a model would get now, as it would be sent: by default the one that answers next."""
@@ -308,7 +305,11 @@ class Chat:
         await self.journal.rename(encodable(title))
 
     async def compact(self, strategy: Strategy | None = None) -> Compaction | None:
-        """Make the conversation shorter now; None if nothing can be dropped."""
+        """Make the conversation shorter now; None if nothing can be dropped.
+
+        `strategy`: this one and no other; a summary that cannot be had raises UsageError `no_summary`. By default the
+        one of the settings, and where it fails another, with the reason in `problem`.
+        """
         session = await self._idle("compact")
         self._turn = turn = Turn(session, lambda _event: None)
         try:

@@ -50,6 +50,7 @@ class Exchanges:
         self._emit = emit
         self._abort = abort
         self._bill = bill
+        self._asked = False
         self._shrunk = False
         self._corrections = 0
 
@@ -63,8 +64,12 @@ class Exchanges:
     async def ask(self) -> Reply:
         """A reply, complete or cut off, as it now stands in the conversation."""
         session = self._session
+        self._shrunk = False
         while True:
             route = self.routing.route
+            if self._asked:  # the first request was checked before the turn was routed
+                await session.compactor.fit_request(route, self._emit, self._abort)
+            self._asked = True
             request = structs.replace(session.request(route), session=session.journal.session)
             attempt = Attempt(self._emit, self._abort, self._report_repairs)
             reply = await attempt.run(provider_of(route, session.providers), request)

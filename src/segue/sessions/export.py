@@ -54,11 +54,12 @@ async def export_session(store: Store, session: str, form: str = CONVERSATION, *
 
 
 def as_document(state: State, tools: tuple[ToolSpec, ...] = ()) -> bytes:
-    return encode_document(state.conversation, state.ledger, tools=tools, options=state.options)
+    """All messages, also those that were compacted."""
+    return encode_document(state.history, state.ledger, tools=tools, options=state.options)
 
 
 def as_request(state: State, to: str, *, model: str = "", tools: tuple[ToolSpec, ...] = ()) -> Converted:
-    """The whole session as a request in the dialect `to`; `model` as the provider calls it."""
+    """The session as its next request in the dialect `to`, compacted as it is; `model` as the provider calls it."""
     to = target_name(to)
     if to == CONVERSATION:
         raise UsageError(

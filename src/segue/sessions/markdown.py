@@ -26,7 +26,10 @@ def as_markdown(state: State, *, max_output: int = MAX_OUTPUT) -> str:
         parts.append(f"*{_line(state.model)}*")
     if state.conversation.system:
         parts += ["## System", encodable(state.conversation.system)]
-    for message in state.conversation.messages:
+    messages, left = state.history.messages, len(state.conversation.messages)
+    if messages != state.conversation.messages:
+        parts.append(f"*Compacted: models are sent {left} messages instead of these {len(messages)}.*")
+    for message in messages:
         if message.speaker != "tool":
             parts.append(f"## {_heading(message)}")
         parts += [_block(block, max_output) for block in message.blocks]

@@ -57,6 +57,14 @@ class _Place(Struct, frozen=True):
     """How that turn ended."""
 
 
+@final
+class _Compacted(Struct, frozen=True):
+    """The messages that the first `count` messages of a line stand for, as they were before compaction."""
+
+    messages: tuple[Message, ...] = ()
+    count: int = 0
+
+
 class State:
     """A session's conversation and ledger, and what else its entries hold."""
 
@@ -87,6 +95,8 @@ class State:
         # The messages of every line of history, the present one last. A place is a length, not a copy: long sessions
         # have many.
         self._lines: list[list[Message]] = [[]]
+        self._compacted: list[_Compacted] = [_Compacted()]
+        """What the beginning of each line stands for."""
         self._system = ""
         self._minted = 0
         self._counted_writes = 0
@@ -146,17 +156,20 @@ class State:
             case Switched():
                 self.model = entry.model
             case Compacted():
-                self._become(entry.conversation)
-                self._count(entry.usage, entry.cost)
-                if not self.in_turn:
-                    here = self._places[self._here]
-                    self._arrive(seq, before=here.before, finish=here.finish)
+                self._compact(seq, entry)
             case Rewound(to):
                 self._rewind(to)
             case SettingsChanged():
                 self._change(entry)
             case _:
                 assert_never(entry)
+
+    @property
+    def history(self) -> Conversation:
+        """The whole conversation, for people: compaction makes it shorter only for models."""
+        before = self._compacted[-1]
+        messages = (*before.messages, *self._lines[-1][before.count :])
+        return Conversation(messages, self._system, self._minted)
 
     def open_calls(self) -> tuple[str, ...]:
         """Calls that were scheduled and have no end, in the order they were scheduled."""
@@ -216,24 +229,33 @@ class State:
         self._conversation = None
         self.answered = False
 
+    def _compact(self, seq: int, entry: Compacted) -> None:
+        whole = self.history.messages
+        self._become(entry.conversation, _Compacted(whole, len(entry.conversation.messages)))
+        self._count(entry.usage, entry.cost)
+        if not self.in_turn:
+            here = self._places[self._here]
+            self._arrive(seq, before=here.before, finish=here.finish)
+
     def _arrive(self, seq: int, *, before: int, finish: TurnFinish | None = None) -> None:
         self._here = seq
         self._places[seq] = _Place(len(self._lines) - 1, len(self._lines[-1]), before, finish)
 
-    def _become(self, conversation: Conversation) -> None:
+    def _become(self, conversation: Conversation, compacted: _Compacted = _Compacted()) -> None:  # noqa: B008 - frozen
         self._minted = max(self._minted, conversation.minted)
         for message in conversation.messages:
             for call in message.calls:
                 self._count_id(call.id)
         self._system = conversation.system
-        self._continue(list(conversation.messages))
+        self._continue(list(conversation.messages), compacted)
 
-    def _continue(self, messages: list[Message]) -> None:
+    def _continue(self, messages: list[Message], compacted: _Compacted) -> None:
         """A new line of history begins with these messages. No id that was given before is given again in it."""
         for call_id in self.ledger.written_since(self._counted_writes):
             self._count_id(call_id)
         self._counted_writes = self.ledger.writes
         self._lines.append(messages)
+        self._compacted.append(compacted)
         self._conversation = None
 
     def _count_id(self, call_id: str) -> None:
@@ -247,7 +269,7 @@ class State:
         else:
             self._undone.clear()
         place = self._places[to]
-        self._continue(self._lines[place.line][: place.count])
+        self._continue(self._lines[place.line][: place.count], self._compacted[place.line])
         self._here = to
 
     def _leads_here(self, to: int) -> bool:

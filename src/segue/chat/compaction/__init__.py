@@ -6,9 +6,18 @@ from segue.chat.compaction.compact import (
     CompactionResult,
     Strategy,
     Summarise,
+    Summariser,
     budget_for,
     compact,
     needs_compaction,
 )
 
-__all__ = ["CompactionResult", "Strategy", "Summarise", "budget_for", "compact", "needs_compaction"]
+__all__ = [
+    "CompactionResult",
+    "Strategy",
+    "Summarise",
+    "Summariser",
+    "budget_for",
+    "compact",
+    "needs_compaction",
+]

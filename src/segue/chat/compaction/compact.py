@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 from msgspec import Struct
 
 from segue.chat.compaction.summary import request_for_summary
-from segue.chat.compaction.truncation import cut, elide, truncate
+from segue.chat.compaction.truncation import cut, elide, shorten_newest, truncate
 from segue.chat.compaction.units import last_prompt, units_of, with_ledger_results
 from segue.conversation.message import Conversation
+from segue.errors import UsageError
 from segue.limits import COMPACT_AT, COMPACT_TO
 
 if TYPE_CHECKING:
@@ -28,6 +29,15 @@ _TAIL_SHARE = 0.4
 
 
 @final
+class Summariser(Struct, frozen=True):
+    """A model that can be asked for a summary. `window`: tokens that fit there, its answer included."""
+
+    ask: Summarise
+    window: int | None = None
+    name: str = ""
+
+
+@final
 class CompactionResult(Struct, frozen=True, kw_only=True):
     """A shorter conversation."""
 
@@ -41,7 +51,7 @@ class CompactionResult(Struct, frozen=True, kw_only=True):
     fits: bool
     """Whether it is within the budget. If not, everything that may be dropped was."""
     problem: str = ""
-    """Why the strategy asked for could not be used."""
+    """Which summaries could not be had, and why."""
 
 
 def needs_compaction(
@@ -68,13 +78,14 @@ async def compact(
     strategy: Strategy,
     budget: int,
     count: Callable[[Conversation], int],
-    summarise: Summarise | None = None,
-    window: int | None = None,
+    summarisers: Sequence[Summariser] = (),
+    exactly: bool = False,
 ) -> CompactionResult | None:
     """Shorten to at most `budget` tokens, as `count` counts them; None if it fits or nothing may be dropped.
 
     System prompt and last user prompt stay as they are, no call is parted from its result, and the ledger is only
-    read. `window`: tokens that fit into the model behind `summarise`, its answer included.
+    read. `summarisers` are asked in their order until one writes a summary. `exactly`: no other strategy takes the place
+    of this one; it does what it can, and raises UsageError `no_summary` where it can do nothing.
     """
     whole = with_ledger_results(conversation, ledger)
     if not whole.messages or (before := count(whole)) <= budget:
@@ -88,17 +99,20 @@ async def compact(
         shorter = elide(whole, fits)
     elif strategy != "truncate":
         head = _head(whole, count, budget) if strategy == "middle_out" else 0
-        if summarise is not None:
-            plan = _Plan(whole, head, budget, count)
-            shorter, problem = await _with_summary(plan, summarise, window)
-        elif strategy == "middle_out":
+        plan = _Plan(whole, head, budget, count)
+        if strategy == "middle_out" and not summarisers:
             shorter = truncate(whole, fits, head=head)
+        elif not plan.gone:
+            problem = "Nothing stands before the messages that must stay."
         else:
-            problem = "No model is there to write a summary."
-    if not fits(shorter):
-        shorter, done = truncate(shorter, fits), "truncate"
-    if not fits(shorter):
-        shorter = elide(shorter, fits, spare_newest=False)
+            shorter, problem = await _with_summary(plan, summarisers)
+            if exactly and shorter is whole:
+                raise _no_summary(problem)
+    if not exactly or strategy == "truncate":
+        if not fits(shorter):
+            shorter, done = truncate(shorter, fits), "truncate"
+        if not fits(shorter):
+            shorter = shorten_newest(shorter, fits)
     after = count(shorter)
     if after >= before:
         return None
@@ -173,17 +187,27 @@ class _Plan:
         return self.count(tried) <= self.budget
 
 
-async def _with_summary(plan: _Plan, summarise: Summarise, window: int | None) -> tuple[Conversation, str]:
-    """The conversation with a summary; itself, and why, where there is none."""
-    if not plan.gone:
-        return plan.conversation, "Nothing stands before the messages that must stay."
-    try:
-        summary = await summarise(request_for_summary(plan.replaced, plan.count, window))
-    except Exception as error:  # whatever went wrong there, the history is whole and can be truncated
-        return plan.conversation, f"The summary failed: {error}"
-    if not summary.strip():
-        return plan.conversation, "The summary was empty."
-    shorter = plan.with_summary(summary.strip())
-    if shorter is None:
-        return plan.conversation, "The summary was too long."
-    return shorter, ""
+async def _with_summary(plan: _Plan, summarisers: Sequence[Summariser]) -> tuple[Conversation, str]:
+    """The conversation with the first summary that can be had; itself where there is none. What failed, too."""
+    problems: list[str] = []
+    for summariser in summarisers:
+        of = f" of {summariser.name}" if summariser.name else ""
+        request = request_for_summary(plan.replaced, plan.count, summariser.window)
+        try:
+            summary = (await summariser.ask(request)).strip()
+        except Exception as error:  # whatever went wrong there, the history is whole
+            problems.append(f"The summary{of} failed: {error}")
+            continue
+        shorter = plan.with_summary(summary) if summary else None
+        if shorter is not None:
+            return shorter, " ".join(problems)
+        problems.append(f"The summary{of} was {'too long' if summary else 'empty'}.")
+    return plan.conversation, " ".join(problems) or "No model is there to write a summary."
+
+
+def _no_summary(problem: str) -> UsageError:
+    return UsageError(
+        problem,
+        code="no_summary",
+        hint="The conversation is unchanged. Try again, use another model, or drop messages instead: truncate.",
+    )

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, final
 from msgspec import Struct, structs
 
 from segue.chat.attempt import Attempt
-from segue.chat.compaction import Strategy, budget_for, compact, needs_compaction
+from segue.chat.compaction import (
+    CompactionResult,
+    Strategy,
+    Summariser,
+    budget_for,
+    compact,
+    needs_compaction,
+)
 from segue.conversation.blocks import Media, ToolResult
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
+from segue.errors import ContextLengthError, SegueError
 from segue.events import Compaction, Warned
 from segue.limits import COMPACT_AT, COMPACT_TO
 from segue.providers.adapter import ChatRequest
@@ -35,6 +43,10 @@ if TYPE_CHECKING:
     from segue.routing.router import Router
 
 
+MOST_SUMMARISERS = 3
+"""How many models are asked for one summary."""
+
+
 @final
 class CompactionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How and when a conversation is made shorter."""
@@ -55,16 +67,40 @@ class Compactor:
         """The route that replied last: it has read the conversation, so it can also sum it up."""
         self._session = session
         self._images = Images()
+        self._warned = False
+        """Whether this turn was reported to come near the limit."""
 
     async def fit(self, router: Router, message: Message | None, emit: Emit, abort: asyncio.Event) -> Need:
         """What a turn that begins with this message needs, after compaction where it is too long."""
-        settings, route, limit = self._session.settings.compaction, router.routes[0], router.context_limit
+        self._warned = False
+        return await self._fit(router.routes[0], router.context_limit, message, emit, abort)
+
+    async def fit_request(self, route: Route, emit: Emit, abort: asyncio.Event) -> None:
+        """The same before each further request of the turn: results have made it longer.
+
+        Raises ContextLengthError where it is too long even so.
+        """
+        windows = (self._session.router.context_limit, self._session.facts(route).context)
+        limit = min((window for window in windows if window is not None), default=None)
+        need = await self._fit(route, limit, None, emit, abort)
+        if limit is not None and (need.tokens or 0) > limit and not abort.is_set():
+            raise ContextLengthError(
+                f"Request exceeds token limit: {need.tokens} > {limit} for model {route.model}",
+                hint="Use a model with a larger context window, or make the results of tools shorter.",
+            )
+
+    async def _fit(
+        self, route: Route, limit: int | None, message: Message | None, emit: Emit, abort: asyncio.Event
+    ) -> Need:
+        settings = self._session.settings.compaction
         need = await self.need(route, limit, message, abort)
         if limit is not None and settings.automatic:
             full = needs_compaction(need.tokens or 0, limit, self._output(route), settings.share)
             if full and await self.compact(route, limit, "full", emit, abort):
                 need = await self.need(route, limit, message, abort)
-        if need.tokens and limit and limit >= need.tokens >= limit * WARNING_THRESHOLD:
+        near = need.tokens and limit and limit >= need.tokens >= limit * WARNING_THRESHOLD
+        if near and not self._warned:
+            self._warned = True
             emit(Warned(f"The conversation fills {need.tokens} of {limit} tokens.", "near_limit"))
         return need
 
@@ -108,24 +144,31 @@ class Compactor:
         *,
         strategy: Strategy | None = None,
     ) -> Compaction | None:
-        """Make the conversation shorter for a route; None if nothing can be dropped."""
-        session, settings = self._session, self._session.settings.compaction
-        journal = session.journal
+        """Make the conversation shorter for a route; None if nothing can be dropped.
+
+        `strategy`: this one and no other; where it is None, another may take the place of the usual one.
+        """
+        settings, journal, bill = self._session.settings.compaction, self._session.journal, Bill()
         conversation = journal.state.conversation
         count = self._counter(route.model)
-        summariser, bill = self.summariser or self._last_origin() or route, Bill()
-        shorter = await compact(
-            conversation,
-            journal.state.ledger,
-            strategy=strategy or settings.strategy,
-            budget=budget_for(limit or count(conversation), share=settings.target),
-            count=count,
-            summarise=self._summarise(summariser, abort, bill),
-            window=session.facts(summariser).context,
-        )
-        if shorter is None or abort.is_set():
-            if bill.usage != Usage():
+        shorter: CompactionResult | None = None
+        try:
+            shorter = await compact(
+                conversation,
+                journal.state.ledger,
+                strategy=strategy or settings.strategy,
+                budget=budget_for(limit or count(conversation), share=settings.target),
+                count=count,
+                summarisers=self._summarisers(route, abort, bill),
+                exactly=strategy is not None,
+            )
+        except SegueError:
+            if not abort.is_set():
+                raise
+        finally:
+            if (shorter is None or abort.is_set()) and bill.usage != Usage():
                 await journal.append(ModelReplied(Message("model", ()), "cancelled", bill.usage, bill.cost))
+        if shorter is None or abort.is_set():
             return None
         await journal.append(
             Compacted(
@@ -138,12 +181,31 @@ class Compactor:
             )
         )
         event = Compaction(
-            shorter.strategy, why, shorter.tokens_before, shorter.tokens_after, bill.usage, bill.cost
+            shorter.strategy,
+            why,
+            shorter.tokens_before,
+            shorter.tokens_after,
+            bill.usage,
+            bill.cost,
+            shorter.problem,
         )
         emit(event)
         if shorter.problem:
             emit(Warned(shorter.problem, "compaction_fell_back"))
         return event
+
+    def _summarisers(self, route: Route, abort: asyncio.Event, bill: Bill) -> list[Summariser]:
+        """Who knows the conversation, then the route that it is made shorter for, then the other members."""
+        known = self.summariser or self._last_origin()
+        asked: dict[str, Summariser] = {}
+        for one in (*((known,) if known is not None else ()), route, *self._session.router.routes):
+            try:
+                window = self._session.facts(one).context
+            except SegueError:  # it cannot be used: no such provider, no key
+                continue
+            ask = self._summarise(one, abort, bill)
+            asked.setdefault(one.name, Summariser(ask, window, one.name))
+        return list(asked.values())[:MOST_SUMMARISERS]
 
     def _last_origin(self) -> Route | None:
         """Who replied last, where that was in another process."""

@@ -75,53 +75,80 @@ def _minted(conversation: Conversation) -> int:
     return minted
 
 
-def elide(
-    conversation: Conversation, fits: Callable[[Conversation], bool], *, spare_newest: bool = True
-) -> Conversation:
-    """Leave a short note of long results, the oldest first, as few as will do."""
+def elide(conversation: Conversation, fits: Callable[[Conversation], bool]) -> Conversation:
+    """Leave a short note of long results but the newest, the oldest first, as few as will do."""
     messages = conversation.messages
     units = units_of(messages)
-    until = units[-1].start if spare_newest and units else len(messages)
-    order = [
+    order = _long_results(messages, range(units[-1].start if units else 0))
+
+    def without(count: int) -> Conversation:
+        return _with_excerpts(conversation, order[:count], _EXCERPT)
+
+    return _longest(without, len(order), fits)
+
+
+def shorten_newest(conversation: Conversation, fits: Callable[[Conversation], bool]) -> Conversation:
+    """Keep of each long result only so much of its beginning and its end that all of it fits.
+
+    For results that nobody has read yet: a model that gets a mere note of one would only call the tool again.
+    """
+    order = _long_results(conversation.messages, range(len(conversation.messages)))
+    sizes = [_EXCERPT]
+    while sizes[-1] < max((len(_text_of(conversation, place)) for place in order), default=0):
+        sizes.append(sizes[-1] * 3 // 2)
+    sizes.reverse()
+
+    def without(count: int) -> Conversation:
+        return _with_excerpts(conversation, order, sizes[count - 1]) if count else conversation
+
+    return _longest(without, len(sizes) if order else 0, fits)
+
+
+def _long_results(messages: Sequence[Message], places: range) -> list[tuple[int, int]]:
+    return [
         (place, position)
-        for place, message in enumerate(messages[:until])
-        for position, block in enumerate(message.blocks)
+        for place in places
+        for position, block in enumerate(messages[place].blocks)
         if type(block) is ToolResult and _is_long(block)
     ]
 
-    def without(count: int) -> Conversation:
-        chosen: dict[int, set[int]] = {}
-        for place, position in order[:count]:
-            chosen.setdefault(place, set()).add(position)
-        changed = tuple(
-            _with_notes(message, chosen[place]) if place in chosen else message
-            for place, message in enumerate(messages)
-        )
-        return structs.replace(conversation, messages=changed)
 
-    return _longest(without, len(order), fits)
+def _text_of(conversation: Conversation, place: tuple[int, int]) -> str:
+    result = conversation.messages[place[0]].blocks[place[1]]
+    return _result_text(result) if type(result) is ToolResult else ""
+
+
+def _result_text(result: ToolResult) -> str:
+    return result.error if result.error is not None else text_of(result.output)
 
 
 def _is_long(result: ToolResult) -> bool:
     if not is_real(result) or result.elided:
         return False
-    return bool(result.media) or len(result.error or "") > LONG or len(text_of(result.output)) > LONG
+    return bool(result.media) or len(_result_text(result)) > LONG
 
 
-def _with_notes(message: Message, positions: Collection[int]) -> Message:
-    blocks: list[Block] = [
-        _note_of(block) if type(block) is ToolResult and position in positions else block
-        for position, block in enumerate(message.blocks)
-    ]
-    return structs.replace(message, blocks=tuple(blocks))
+def _with_excerpts(conversation: Conversation, chosen: Sequence[tuple[int, int]], size: int) -> Conversation:
+    messages = list(conversation.messages)
+    for place, position in chosen:
+        blocks: list[Block] = list(messages[place].blocks)
+        result = blocks[position]
+        if type(result) is ToolResult and (result.media or len(_result_text(result)) > size):
+            blocks[position] = _excerpt_of(result, size)
+            messages[place] = structs.replace(messages[place], blocks=tuple(blocks))
+    return structs.replace(conversation, messages=tuple(messages))
 
 
-def _note_of(result: ToolResult) -> ToolResult:
-    text = result.error if result.error is not None else text_of(result.output)
+def _excerpt_of(result: ToolResult, size: int) -> ToolResult:
+    text = _result_text(result)
     media = f" and {len(result.media)} media" if result.media else ""
-    note = f"[{len(text)} characters{media} were left out here to save space; call the tool again if needed.]"
+    # Of a short excerpt only the beginning says anything.
+    end = size // 3 if size > LONG else 0
+    gone = max(0, len(text) - size)
+    note = f"[{gone} characters{media} were left out here to save space; call the tool again if needed.]"
     if text:
-        note = f"{text[:_EXCERPT]}… {note}"
+        last = f" …{text[-end:]}" if end and gone else ""
+        note = f"{text[: size - end]}… {note}{last}"
     failed = result.error is not None
     return structs.replace(
         result,

@@ -21,6 +21,8 @@ async def compact(interactive: InteractiveChat, words: list[str]) -> None:
         done = await interactive.chat.compact(strategy)
     if done is not None:
         interactive.screen.paragraph(compaction_line(done), "yellow", 2)
+        if done.problem:
+            interactive.screen.paragraph(f"  {done.problem}", "yellow", 2)
     elif view.interrupted:
         interactive.screen.line("⊘ interrupted; the conversation is unchanged", "yellow")
     else:
