@@ -334,6 +334,31 @@ def test_every_repair_tells_all_that_a_diagnostic_must(rules: Rules, data: Repla
         assert told["dialect"] == rules.target.dialect
         assert set(repair.emitted_call_ids) <= emitted
         assert (repair.kind == "call_closed") == bool(repair.reason)
+        assert bool(repair.call_ids) >= (repair.kind in ABOUT_CALLS)
+
+
+ABOUT_CALLS = frozenset(
+    {
+        "arguments_wrapped",
+        "bridged",
+        "call_closed",
+        "call_reconstructed",
+        "call_recovered",
+        "call_seal_filled",
+        "calls_reordered",
+        "calls_split",
+        "duplicate_call_dropped",
+        "id_replaced",
+        "media_moved",
+        "name_replaced",
+        "result_moved",
+        "result_recovered",
+        "result_superseded",
+        "results_joined",
+        "speaker_corrected",
+    }
+)
+"""Kinds of repairs that always concern a call, so that they name it."""
 
 
 @given(data=st.data())

@@ -63,8 +63,8 @@ def test_what_was_set_right_is_told_with_the_new_ids() -> None:
         [user("a"), tool(wish("x"), found("x", "1")), model("b", found("gone", "2"))], dialect="openai_chat"
     )
     assert [(repair.kind, repair.path, repair.call_ids) for repair in adopted.repairs] == [
-        ("speaker_corrected", "messages[1].blocks[0]", ()),
-        ("speaker_corrected", "messages[2].blocks[1]", ()),
+        ("speaker_corrected", "messages[1].blocks[0]", ("c0",)),
+        ("speaker_corrected", "messages[2].blocks[1]", ("c1",)),
         ("call_reconstructed", "messages[2].blocks[1]", ("c1",)),
     ]
     assert {repair.dialect for repair in adopted.repairs} == {"openai_chat"}

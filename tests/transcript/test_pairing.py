@@ -6,7 +6,7 @@ import pytest
 
 from laws.legality import complaints
 from segue.conversation.blocks import Code, Media, Origin, Reasoning, Text, ToolCall, ToolResult
-from segue.conversation.message import Conversation, Message, model, tool, user
+from segue.conversation.message import Conversation, Message, Speaker, model, tool, user
 from segue.errors import TranscriptError
 from segue.transcript.pairing import DraftBuilder, same_outcome
 from segue.transcript.render import render
@@ -91,6 +91,23 @@ def test_thoughts_outside_a_model_message_are_left_out_and_that_is_told() -> Non
 
 def test_a_message_without_blocks_still_is_one() -> None:
     assert len(told(user(), model("hi"), user("b")).steps) == 3
+
+
+@requirement("REQ-915-039")
+def test_a_result_that_is_put_before_the_text_beside_it_is_reported() -> None:
+    transcript = told(user("a"), model(read("x")), tool(Text("note"), done("1", "x")), user("b"))
+    (moved,) = transcript.repairs
+    assert (moved.kind, moved.path, moved.call_ids) == ("result_moved", "messages[2].blocks[1]", ("x",))
+    assert "in front of it" in moved.decision
+    assert kinds_of(told(user("a"), model(read("x")), tool(done("1", "x"), Text("note")), user("b"))) == []
+
+
+@pytest.mark.parametrize("speaker", ["user", "tool"])
+def test_text_before_a_call_in_the_wrong_message_stays_before_it(speaker: Speaker) -> None:
+    blocks = (Text("first"), read("x"), Text("second"), done("1", "x"), read("y"), Text("third"))
+    steps = told(user("a"), Message(speaker, blocks), tool(done("2", "y"))).steps
+    shown = [[type(block).__name__ for block in step.blocks] for step in steps]
+    assert shown == [["Text"], ["Text"], ["AnsweredCall"], ["Text"], ["AnsweredCall"], ["Text"]]
 
 
 # Pairing

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from msgspec import structs
 
 from segue.conversation.blocks import Reasoning, ToolCall, ToolResult
 from segue.conversation.message import Conversation, model, tool, user
@@ -82,6 +83,29 @@ def test_one_fault_of_each_class_is_told_apart() -> None:
         ("toolu_y",),
     )
     assert (closed.dialect, closed.reason) == ("anthropic", "interrupted")
+
+
+@requirement("REQ-915-039", "REQ-915-040")
+@pytest.mark.parametrize("dialect", ["mistral", "deepseek"])
+def test_repairs_of_a_whole_message_name_its_calls(dialect: str) -> None:
+    rules = structs.replace(TARGETS[dialect], calls_per_step=1)
+    conversation = Conversation(
+        (
+            user("a"),
+            model(Reasoning("foreign"), ToolCall("x", "read"), ToolCall("y", "read"), "after"),
+            tool(ToolResult("x", "read", "1")),
+            user(ToolResult("y", "read", "2"), "b"),
+        )
+    )
+    named: dict[str, list[str]] = {}
+    for repair in render(conversation, None, rules).repairs:
+        named.setdefault(repair.kind, []).extend(repair.call_ids)
+        assert repair.emitted_call_ids == repair.emitted_result_ids
+        assert len(repair.emitted_call_ids) == len(repair.call_ids)
+    assert named.pop("speaker_corrected") == ["y"]
+    assert named.pop("bridged", ["y"]) == ["y"]
+    assert named.keys() >= {"reasoning_dropped", "calls_reordered", "calls_split"}
+    assert all(ids == ["x", "y"] for ids in named.values())
 
 
 @requirement("REQ-915-039")

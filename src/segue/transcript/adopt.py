@@ -51,7 +51,7 @@ def adopt(messages: Sequence[Message], *, system: str = "", dialect: str = "") -
             note.kind,
             dialect,
             note.path,
-            (note.call.wire_id,) if type(note.call) is CallDraft else (),
+            tuple(call.wire_id for call in note.concerned if type(call) is CallDraft),
             decision=note.decision,
         )
         for note in sorted(builder.notes, key=lambda note: note.message)

@@ -12,11 +12,10 @@ from segue.conversation.blocks import Code, Media, Reasoning, Seal, Text, ToolCa
 from segue.conversation.json_safe import encodable, is_encodable
 from segue.transcript.closure import recover_call, settle
 from segue.transcript.completion import completion_of
-from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from
+from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from, repair_of
 from segue.transcript.media import describe, written_out
 from segue.transcript.projection import IdProjection, NameProjection
 from segue.transcript.reasoning import drop_reason, is_by_provider, opens
-from segue.transcript.repairs import Repair
 from segue.transcript.rules import accepts_media
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Step, StepBlock, UserStep
 from segue.transcript.value_text import arguments_of
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from segue.conversation.interaction import Interaction
     from segue.transcript.drafts import Draft
     from segue.transcript.policy import Policy
-    from segue.transcript.repairs import Kind
+    from segue.transcript.repairs import Kind, Repair
     from segue.transcript.rules import Rules
 
 OPENING = "(The conversation continues.)"
@@ -130,7 +129,8 @@ class Composer:
         last = self.steps[-1] if self.steps else None
         calls, self.last_calls = self.last_calls, 0
         if calls and self.rules.bridge:
-            self._note("bridged", self.current)
+            if type(last) is ModelStep:
+                self.notes.append(Note("bridged", self.current, calls=last.calls))
             self.steps.append(ModelStep((Text(self.rules.bridge),)))
         elif type(last) is UserStep and self.rules.alternates and last.instruction == instruction:
             self.steps[-1] = UserStep((*last.blocks, *blocks), instruction)
@@ -161,7 +161,7 @@ class Composer:
                     blocks.append(shown)
         if all(type(block) is Reasoning for block in blocks):
             if draft.items:
-                self._note("message_dropped", draft.message)
+                self.notes.append(Note("message_dropped", draft.message, calls=tuple(draft.calls)))
             return
         self.push_model(draft.message, blocks, len(draft.calls))
         if shown_by_user:
@@ -201,13 +201,15 @@ class Composer:
         first = next(index for index, block in enumerate(blocks) if type(block) is AnsweredCall)
         if all(type(block) is AnsweredCall for block in blocks[first:]):
             return blocks
-        self._note("calls_reordered", message)
         others = [block for block in blocks if type(block) is not AnsweredCall]
-        return others + [block for block in blocks if type(block) is AnsweredCall]
+        calls = [block for block in blocks if type(block) is AnsweredCall]
+        self.notes.append(Note("calls_reordered", message, calls=tuple(calls)))
+        return [*others, *calls]
 
     def _push_split(self, message: int, blocks: list[StepBlock]) -> None:
         """As many steps as it takes, each with as many calls as the target takes."""
-        self._note("calls_split", message)
+        moved = tuple(block for block in blocks if type(block) is AnsweredCall)
+        self.notes.append(Note("calls_split", message, calls=moved))
         portion: list[StepBlock] = []
         calls = 0
         for block in blocks:
@@ -225,7 +227,8 @@ class Composer:
         for thought in thoughts:
             ground = drop_reason(thought, draft.origin, self.rules, self.policy)
             if ground:
-                self._note("reasoning_dropped", draft.message, decision=ground)
+                note = Note("reasoning_dropped", draft.message, decision=ground, calls=tuple(draft.calls))
+                self.notes.append(note)
                 return []
         self.has_thoughts = True
         return [
@@ -235,13 +238,15 @@ class Composer:
 
     def _filled(self, message: int, blocks: list[StepBlock]) -> list[StepBlock]:
         if not self.has_thoughts or not any(type(block) is Reasoning for block in blocks):
-            blocks.insert(0, self.fill(message))
+            blocks.insert(0, self.fill(message, blocks))
         return blocks
 
-    def fill(self, message: int) -> Reasoning:
+    def fill(self, message: int, blocks: list[StepBlock]) -> Reasoning:
         """What stands for the reasoning that the target insists on."""
         # One for nearly every message of a foreign history: reported at once, without a note.
-        self.repairs.append(Repair("reasoning_filled", self.rules.target.dialect, f"messages[{message}]"))
+        calls = [block for block in blocks if type(block) is AnsweredCall]
+        dialect = self.rules.target.dialect
+        self.repairs.append(repair_of("reasoning_filled", dialect, f"messages[{message}]", calls))
         return self._filler
 
     def _sealed(self, message: int, blocks: list[StepBlock]) -> list[StepBlock]:
@@ -256,9 +261,8 @@ class Composer:
         return blocks
 
     def report_stand_in(self, message: int, call: AnsweredCall) -> None:
-        ids = (call.id,)
         dialect, path = self.rules.target.dialect, f"messages[{message}]"
-        self.repairs.append(Repair("call_seal_filled", dialect, path, (encodable(call.call_id),), ids, ids))
+        self.repairs.append(repair_of("call_seal_filled", dialect, path, (call,)))
 
     # Calls and completions
 

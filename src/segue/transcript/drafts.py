@@ -154,6 +154,12 @@ class Note(Struct, gc=False, eq=False):
     call: CallDraft | AnsweredCall | None = None
     decision: str = ""
     reason: str = ""
+    calls: tuple[CallDraft | AnsweredCall, ...] = ()
+    """Where it concerns several."""
+
+    @property
+    def concerned(self) -> tuple[CallDraft | AnsweredCall, ...]:
+        return self.calls if self.call is None else (self.call,)
 
     @property
     def path(self) -> str:
@@ -166,14 +172,27 @@ class Note(Struct, gc=False, eq=False):
 
 def repair_from(note: Note, dialect: str) -> Repair:
     """A note as the repair it is."""
-    call = note.call
-    if call is None:
-        return Repair(note.kind, dialect, note.path, decision=note.decision, reason=note.reason)
-    if type(call) is AnsweredCall:
-        call_id, wire_id = call.call_id, call.id
-    else:
-        call_id, wire_id = call.call.id or call.key, call.wire_id
-    emitted = (wire_id,) if wire_id else ()
-    return Repair(
-        note.kind, dialect, note.path, (encodable(call_id),), emitted, emitted, note.decision, note.reason
-    )
+    return repair_of(note.kind, dialect, note.path, note.concerned, note.decision, note.reason)
+
+
+def repair_of(
+    kind: Kind,
+    dialect: str,
+    path: str,
+    calls: Iterable[CallDraft | AnsweredCall],
+    decision: str = "",
+    reason: str = "",
+) -> Repair:
+    """A repair with the ids of the calls that it concerns."""
+    ids: list[str] = []
+    emitted: list[str] = []
+    for call in calls:
+        if type(call) is AnsweredCall:
+            call_id, wire_id = call.call_id, call.id
+        else:
+            call_id, wire_id = call.call.id or call.key, call.wire_id
+        ids.append(encodable(call_id))
+        if wire_id:
+            emitted.append(wire_id)
+    sent = tuple(emitted)
+    return Repair(kind, dialect, path, tuple(ids), sent, sent, decision, reason)

@@ -86,7 +86,7 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
         composed.append(answered)
     if composer.last_calls and not composer.rules.calls_per_step:
         if composer.fills:
-            composed.insert(0, composer.fill(start))
+            composed.insert(0, composer.fill(start, composed))
         composer.steps.append(ModelStep(tuple(composed)))
         composer.last_calls = len(pairs)
     else:

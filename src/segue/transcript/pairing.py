@@ -75,8 +75,7 @@ class DraftBuilder:
     def _add_model(self, index: int, message: Message, draft: ModelDraft | None) -> None:
         for position, block in enumerate(message.blocks):
             if type(block) is ToolResult:
-                self._corrected(index, position)
-                self._pair(block, index, position)
+                self._pair_misplaced(block, index, position)
                 draft = None
                 continue
             if draft is None:
@@ -103,7 +102,7 @@ class DraftBuilder:
             return None
         return last
 
-    def _add_call(self, draft: ModelDraft, call: ToolCall, index: int, position: int) -> None:
+    def _add_call(self, draft: ModelDraft, call: ToolCall, index: int, position: int) -> CallDraft:
         key = call.id or call.native_id
         made = CallDraft(call, key, draft, index, position)
         draft.items.append(made)
@@ -113,42 +112,45 @@ class DraftBuilder:
         self.calls.setdefault(key, []).append(made)
         if key in self._open:
             self._open[key].add(made)
+        return made
 
     def _add_tool(self, index: int, message: Message) -> None:
-        beside: list[Text | Media | Code] = []
+        beside = UserDraft(index, [])
         for position, block in enumerate(message.blocks):
             if type(block) is ToolResult:
-                self._pair(block, index, position)
+                known = len(self.notes)
+                call = self._pair(block, index, position)
+                if beside.blocks and len(self.notes) == known:
+                    decision = "put before what lies in front of it"
+                    self.notes.append(Note("result_moved", index, position, call, decision=decision))
             else:
                 self._add_misplaced(block, index, position, beside)
-        if beside:
-            self.drafts.append(UserDraft(index, beside))
+        if beside.blocks:
+            self.drafts.append(beside)
 
     def _add_user(self, index: int, message: Message) -> None:
-        shown: list[Text | Media | Code] = []
+        shown = UserDraft(index, [], instruction=message.instruction)
         for position, block in enumerate(message.blocks):
             if type(block) is ToolResult:
-                self._corrected(index, position)
-                self._pair(block, index, position)
+                self._pair_misplaced(block, index, position)
             else:
                 self._add_misplaced(block, index, position, shown)
-        if shown or not message.blocks:
-            self.drafts.append(UserDraft(index, shown or [Text("")], instruction=message.instruction))
+        if shown.blocks or not message.blocks:
+            shown.blocks = shown.blocks or [Text("")]
+            self.drafts.append(shown)
 
-    def _add_misplaced(
-        self, block: Block, index: int, position: int, beside: list[Text | Media | Code]
-    ) -> None:
+    def _add_misplaced(self, block: Block, index: int, position: int, beside: UserDraft) -> None:
         """A block outside a model's message: text and media stay, a call or a thought is the model's."""
         if type(block) is ToolCall:
-            self._add_misplaced_call(block, index, position)
+            self._add_misplaced_call(block, index, position, beside)
         elif type(block) is Reasoning:
             self.notes.append(Note("reasoning_dropped", index, position, decision="not in a model's message"))
         elif isinstance(block, _SHOWN_BLOCKS):
-            beside.append(block)
+            beside.blocks.append(block)
         else:
             raise _no_block(block, index, position)
 
-    def _add_misplaced_call(self, call: ToolCall, index: int, position: int) -> None:
+    def _add_misplaced_call(self, call: ToolCall, index: int, position: int, beside: UserDraft) -> None:
         key = call.id or call.native_id
         echoed = self._echoed(call, key, index) if key else None
         if echoed is not None:
@@ -156,12 +158,15 @@ class DraftBuilder:
                 Note("duplicate_call_dropped", index, position, echoed, decision="echo of a call before it")
             )
             return
-        self._corrected(index, position)
         last = self.drafts[-1] if self.drafts else None
         if type(last) is not ModelDraft or last.orphan or last.last_answered >= 0 or last.message != index:
+            if beside.blocks:
+                self.drafts.append(UserDraft(index, beside.blocks, instruction=beside.instruction))
+                beside.blocks = []
             last = ModelDraft(index, None)
             self.drafts.append(last)
-        self._add_call(last, call, index, position)
+        made = self._add_call(last, call, index, position)
+        self.notes.append(Note("speaker_corrected", index, position, made))
 
     def _echoed(self, call: ToolCall, key: str, index: int) -> CallDraft | None:
         """The call that a tool's message repeats beside its result."""
@@ -173,10 +178,13 @@ class DraftBuilder:
             return last
         return self._first_open(key, call.name)
 
-    def _corrected(self, index: int, position: int) -> None:
-        self.notes.append(Note("speaker_corrected", index, position))
+    def _pair_misplaced(self, result: ToolResult, index: int, position: int) -> None:
+        note = Note("speaker_corrected", index, position)
+        self.notes.append(note)
+        note.call = self._pair(result, index, position)
 
-    def _pair(self, result: ToolResult, index: int, position: int) -> None:
+    def _pair(self, result: ToolResult, index: int, position: int) -> CallDraft:
+        """Give a result to its call, and return that."""
         key = result.call_id or result.native_id
         known = self.calls.get(key) if key else None
         call: CallDraft | None
@@ -188,14 +196,14 @@ class DraftBuilder:
         else:
             call = self._among(known, result, key)
         if call is None:
-            self._keep_orphan(result, key, index, position)
-            return
+            return self._keep_orphan(result, key, index, position)
         draft = call.draft
         if draft is not self.drafts[-1]:
             self.notes.append(Note("result_moved", index, position, call))
         elif call.order < draft.last_answered:
             self.notes.append(Note("result_moved", index, position, call, decision="put into call order"))
         self._attach(call, ResultDraft(result, index, position))
+        return call
 
     def _attach(self, call: CallDraft, result: ResultDraft) -> None:
         call.results.append(result)
@@ -247,7 +255,7 @@ class DraftBuilder:
             name, _is_answered
         )
 
-    def _keep_orphan(self, result: ToolResult, key: str, index: int, position: int) -> None:
+    def _keep_orphan(self, result: ToolResult, key: str, index: int, position: int) -> CallDraft:
         last = self.drafts[-1] if self.drafts else None
         if type(last) is not ModelDraft or not last.orphan:
             last = None
@@ -257,7 +265,7 @@ class DraftBuilder:
             if known.draft is not last:
                 self.notes.append(Note("result_moved", index, position, known))
             self._attach(known, found)
-            return
+            return known
         if last is None:
             last = ModelDraft(index, None, orphan=True)
             self.drafts.append(last)
@@ -269,6 +277,7 @@ class DraftBuilder:
         last.calls.append(made)
         self._orphans.append(made)
         self._attach(made, found)
+        return made
 
     def _orphan_of(self, key: str, name: str) -> CallDraft | None:
         """The latest lost call with this id, its name agreeing."""
@@ -279,7 +288,7 @@ class DraftBuilder:
     def _reunite(self) -> None:
         """Results that were stored before their call: the call is known by now."""
         later: dict[str, CallQueue] = {}
-        reunited: set[CallDraft] = set()
+        reunited: dict[CallDraft, CallDraft] = {}
         for orphan in self._orphans:
             queue = later.get(orphan.key)
             if queue is None:
@@ -293,8 +302,11 @@ class DraftBuilder:
             for result in orphan.results:
                 self._attach(call, result)
             self.notes.append(Note("result_moved", *at, call, decision="it was stored before its call"))
-            reunited.add(orphan)
+            reunited[orphan] = call
         self._orphans = []
+        for note in self.notes:
+            if type(note.call) is CallDraft:
+                note.call = reunited.get(note.call, note.call)
         for draft in {id(orphan.draft): orphan.draft for orphan in reunited}.values():
             draft.calls = [call for call in draft.calls if call not in reunited]
             draft.items = list(draft.calls)

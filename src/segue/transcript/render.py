@@ -270,12 +270,8 @@ def _finish(
     rules = composer.rules
     composer.finish()
     if composer.policy.strip_reasoning == "all_but_last":
-        for _ in keep_last_only(composer.steps, rules.reasoning):
-            composer.notes.append(
-                Note(
-                    "reasoning_dropped", composer.current, decision="the policy keeps the last reasoning only"
-                )
-            )
+        stripped = keep_last_only(composer.steps, rules.reasoning)
+        _note_stripped(composer, stripped, "the policy keeps the last reasoning only")
     if rules.reasoning.bound:
         prefix = (
             prefix.fork()
@@ -299,6 +295,13 @@ def _finish(
     )
 
 
+def _note_stripped(composer: Composer, indexes: list[int], decision: str) -> None:
+    for index in indexes:
+        step = composer.steps[index]
+        calls = step.calls if type(step) is ModelStep else ()
+        composer.notes.append(Note("reasoning_dropped", composer.current, decision=decision, calls=calls))
+
+
 def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
     """Drop thoughts whose seal was made under another prefix, and all before them."""
     steps = composer.steps
@@ -315,10 +318,8 @@ def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
         return
     if any(thinks(step) for step in steps[:first]):
         raise _ReachesBack
-    for _ in strip(steps, range(broken + 1), composer.rules.reasoning):
-        composer.notes.append(
-            Note("reasoning_dropped", composer.current, decision="its seal was made under another prefix")
-        )
+    stripped = strip(steps, range(broken + 1), composer.rules.reasoning)
+    _note_stripped(composer, stripped, "its seal was made under another prefix")
     if resume is not None:
         before = resume.composer.steps
         strip(before, range(min(broken + 1, len(before))), composer.rules.reasoning)
