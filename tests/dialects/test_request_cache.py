@@ -46,6 +46,20 @@ def test_a_request_says_the_same_whatever_was_sent_before_it(name: str, data: st
         assert encoded == alone
 
 
+@pytest.mark.parametrize("name", WIRES)
+def test_notes_that_lead_a_history_are_sent_once(name: str) -> None:
+    dialect, rules = DIALECTS[name], TARGETS[name]
+    note = Message("user", (Text("Be quick."),), instruction=True)
+    prefix = EncodedPrefix()
+    conversation = Conversation((note,))
+    for _ in range(3):
+        transcript = render(conversation, None, rules)
+        encoded, prefix = encode_after(prefix, dialect, transcript, TOOLS, Options(model="m"), UNKNOWN)
+        assert encoded == dialect.encode_request(transcript, TOOLS, Options(model="m"), UNKNOWN)
+        assert encoded.body.count(b"Be quick.") == 1
+        conversation = conversation.append(Message("model", (Text("yes"),)), Message("user", (Text("so"),)))
+
+
 def test_another_system_prompt_or_card_starts_afresh() -> None:
     dialect, rules = DIALECTS["mistral"], TARGETS["mistral"]
     conversation = _example()

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from laws.digest import on_the_wire
 from laws.legality import complaints
-from segue.conversation.blocks import Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message, model, tool, user
 from segue.transcript.adopt import adopt
 from segue.transcript.composer import BLANK, CONTINUE, OPENING
@@ -35,6 +35,12 @@ def test_a_model_may_not_speak_first_where_the_target_wants_a_user() -> None:
     assert transcript.steps[0] == UserStep((Text(OPENING),))
     assert kinds_of(transcript) == ["opened"]
     assert kinds_of(said(model("hello"), user("a"), rules=CHAT)) == []
+
+
+def test_a_system_note_is_no_user_where_the_target_wants_a_user_first() -> None:
+    transcript = said(instruction("note"), model("hello"), user("a"), rules=TARGETS["deepseek"])
+    assert transcript.steps[1] == UserStep((Text(OPENING),))
+    assert "opened" in kinds_of(transcript)
 
 
 def test_a_model_may_not_have_the_last_word_where_the_target_wants_a_user() -> None:
@@ -76,6 +82,17 @@ def test_an_instruction_stays_in_place_or_becomes_user_text() -> None:
     folded = said(user("a"), model("b"), instruction("note"), user("c"), rules=ANTHROPIC)
     assert folded.steps[2] == UserStep((Text("<system>"), Text("note"), Text("</system>"), Text("c")))
     assert kinds_of(folded) == ["instruction_folded"]
+
+
+def test_a_system_note_is_text_and_its_media_is_the_users() -> None:
+    image = Media("image", "image/png", "aGVsbG8=")
+    note = Message("user", (image, Text("note")), instruction=True)
+    for dialect in ("openai_chat", "kimi", "openai_responses"):
+        transcript = said(user("a"), note, user("c"), rules=TARGETS[dialect])
+        assert transcript.steps[1:3] == (UserStep((Text("note"),), instruction=True), UserStep((image,)))
+        assert kinds_of(transcript) == ["instruction_folded"]
+        alone = Message("user", (image,), instruction=True)
+        assert said(user("a"), alone, rules=TARGETS[dialect]).steps[1:] == (UserStep((image,)),)
 
 
 def test_blank_texts_are_left_out_or_replaced_where_the_target_refuses_them() -> None:

@@ -14,6 +14,7 @@ from msgspec import Raw, Struct, structs
 from segue.conversation.blocks import Origin, Text
 from segue.conversation.options import Options
 from segue.dialects.card import ModelCard
+from segue.dialects.request_messages import is_leading_note
 from segue.transcript.steps import ModelStep, Step
 
 if TYPE_CHECKING:
@@ -87,9 +88,13 @@ def _depends_on_earlier(transcript: Transcript, done: int) -> bool:
 
 
 def _cut(transcript: Transcript, done: int) -> int:
-    """Up to where the steps may be kept: before the last model's step, behind which the next request may differ."""
+    """Up to where the steps may be kept: before the last model's step, behind which the next request may differ.
+
+    Notes that lead the steps are no part of it by themselves: what follows decides how they are sent.
+    """
     steps = transcript.steps
-    return next((at for at in range(len(steps) - 1, done, -1) if type(steps[at]) is ModelStep), done)
+    cut = next((at for at in range(len(steps) - 1, done, -1) if type(steps[at]) is ModelStep), done)
+    return done if all(is_leading_note(step) for step in steps[:cut]) else cut
 
 
 def _joined(pieces: tuple[bytes, ...], body: bytes, messages_field: str) -> bytes:

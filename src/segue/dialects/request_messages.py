@@ -10,10 +10,10 @@ from segue.dialects.errors import unencodable
 from segue.transcript.steps import UserStep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from segue.conversation.blocks import Block
-    from segue.transcript.steps import Completion, ModelStep, Transcript
+    from segue.transcript.steps import Completion, ModelStep, Step, Transcript
 
 M = TypeVar("M")
 
@@ -44,6 +44,32 @@ def encode_steps(
         else:
             messages.append(encode_user(step, index))
     return messages
+
+
+def leading_system(transcript: Transcript) -> tuple[str, int]:
+    """The system prompt with the notes that lead the steps, and how many those are: what `take_system` reads back."""
+    steps = transcript.steps
+    leading = 0
+    while leading < len(steps) - 1 and is_leading_note(steps[leading]):
+        leading += 1
+    notes = [
+        join_texts([block.text for block in step.blocks if type(block) is Text]) for step in steps[:leading]
+    ]
+    return "\n\n".join(filter(None, (transcript.system, *notes))), leading
+
+
+def is_leading_note(step: Step) -> bool:
+    """Whether a step can be part of the system prompt, if it stands in front of all others."""
+    return type(step) is UserStep and step.instruction and all(type(block) is Text for block in step.blocks)
+
+
+def join_texts(texts: Iterable[str]) -> str:
+    """Several texts as one, with a blank line where nothing else keeps them apart."""
+    joined = ""
+    for text in texts:
+        apart = not joined or joined[-1].isspace() or text[:1].isspace()
+        joined = f"{joined}{text}" if apart else f"{joined}\n\n{text}"
+    return joined
 
 
 def completion_text(done: Completion, wire: str, index: int) -> str:

@@ -123,6 +123,11 @@ class Composer:
             self._note("instruction_folded", message)
             blocks = [Text("<system>"), *blocks, Text("</system>")]
             instruction = False
+        elif instruction and (media := [block for block in blocks if type(block) is Media]):
+            self._note("instruction_folded", message, decision="its media is sent as the user's")
+            if texts := tuple(block for block in blocks if type(block) is Text):
+                self.push_user(texts, instruction=True)
+            blocks, instruction = [*media], False
         self.push_user(tuple(blocks), instruction=instruction)
 
     def push_user(self, blocks: tuple[Text | Media, ...], *, instruction: bool = False) -> None:
@@ -191,7 +196,7 @@ class Composer:
         if type(last) is ModelStep and not self.last_calls:
             self.steps[-1] = ModelStep((*last.blocks, *blocks))
         else:
-            if last is None and self.rules.opens_with_user:
+            if self.rules.opens_with_user and all(_is_note(step) for step in self.steps):
                 self._open()
             self.steps.append(ModelStep(blocks))
         self.last_calls = calls
@@ -376,6 +381,11 @@ class Composer:
         decision: str = "",
     ) -> None:
         self.notes.append(Note(kind, message, block, call, decision=decision))
+
+
+def _is_note(step: Step) -> bool:
+    """Whether it is the operator's: notes that lead all steps are part of the system prompt."""
+    return type(step) is UserStep and step.instruction
 
 
 def _message(note: Note) -> int:

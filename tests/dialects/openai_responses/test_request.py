@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -82,8 +82,6 @@ def test_a_request_we_sent_is_read_and_sent_again_the_same(data: st.DataObject) 
     offered = data.draw(tools)
     policy = Policy(tool_names=tuple(spec.name for spec in offered))
     first = render(data.draw(conversations(rules)), None, rules, policy)
-    # Notes of the operator that lead a history are its system prompt.
-    assume(not (type(first.steps[0]) is UserStep and first.steps[0].instruction))
     asked = structs.replace(data.draw(options), model=name)
     sent = DIALECT.encode_request(first, offered, asked, card)
     read = DIALECT.decode_request(json.loads(sent.body))
@@ -126,6 +124,16 @@ def test_items_follow_as_every_server_takes_them_and_have_no_ids() -> None:
 def test_a_note_in_mid_conversation_is_the_developers() -> None:
     body, _ = ask(user("?"), Message("user", (Text("Be quick."),), instruction=True))
     assert body["input"][1] == {"type": "message", "role": "developer", "content": "Be quick."}
+
+
+def test_notes_that_lead_the_messages_are_part_of_the_instructions() -> None:
+    notes = [Message("user", (Text(text),), instruction=True) for text in ("Be quick.", "Be kind.")]
+    body, _ = ask(*notes, user("?"), system="Be brief.")
+    assert body["instructions"] == "Be brief.\n\nBe quick.\n\nBe kind."
+    assert body["input"] == [{"type": "message", "role": "user", "content": "?"}]
+    read = DIALECT.decode_request(body)
+    assert (read.system, len(read.messages)) == (body["instructions"], 1)
+    assert ask(*notes)[0]["input"] == [{"type": "message", "role": "developer", "content": "Be kind."}]
 
 
 def test_media_is_shown_to_the_model_by_user_and_tool() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -19,7 +19,7 @@ from segue.dialects.openai_chat.read_messages import read_message
 from segue.dialects.openai_chat.read_settings import read_options, read_tools
 from segue.dialects.openai_chat.reply import read_details
 from segue.dialects.openai_chat.settings import SettingsEncoder
-from segue.dialects.request_messages import check_target, take_system
+from segue.dialects.request_messages import check_target, join_texts, leading_system, take_system
 from segue.transcript import fast_paths
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, Transcript, UserStep
@@ -61,8 +61,8 @@ def _encode_messages(variant: Variant, transcript: Transcript, after: int) -> li
     messages: list[WireMessage] = []
     first = after
     if not after:
-        system, first = _leading_system(transcript)
-        if system or first == len(steps):
+        system, first = leading_system(transcript)
+        if system:
             messages.append(wire.SystemMessage(system))
     for index in range(first, len(steps)):
         step = steps[index]
@@ -71,37 +71,22 @@ def _encode_messages(variant: Variant, transcript: Transcript, after: int) -> li
         elif type(step) is UserStep:
             blocks = step.blocks
             if step.instruction:
-                messages.append(wire.SystemMessage(_texts(step)))
-                blocks = tuple(block for block in blocks if type(block) is Media)
-            if len(blocks) == 1 and type(only := blocks[0]) is Text:
+                messages.append(wire.SystemMessage(join_texts(_texts(blocks))))
+            elif len(blocks) == 1 and type(only := blocks[0]) is Text:
                 messages.append(wire.UserMessage(only.text))
-            elif blocks:
+            else:
                 messages.append(wire.UserMessage(_content(variant, blocks, index)))
     return messages
 
 
-def _leading_system(transcript: Transcript) -> tuple[str, int]:
-    """The system prompt with the instructions that follow it, and how many steps those are."""
-    parts = [transcript.system]
-    for step in transcript.steps:
-        if type(step) is not UserStep or not step.instruction or not _is_text(step.blocks):
-            break
-        parts.append(_texts(step))
-    return "\n\n".join(filter(None, parts)), len(parts) - 1
-
-
-def _texts(step: UserStep) -> str:
-    return _joined([block.text for block in step.blocks if type(block) is Text])
-
-
-def _is_text(blocks: Sequence[object]) -> bool:
-    return all(type(block) is Text for block in blocks)
+def _texts(blocks: Iterable[Text | Media]) -> list[str]:
+    return [block.text for block in blocks if type(block) is Text and block.text]
 
 
 def _content(variant: Variant, blocks: tuple[Text | Media, ...], index: int) -> str | list[Mapping[str, Any]]:
-    texts = [block.text for block in blocks if type(block) is Text and block.text]
-    if _is_text(blocks) and (len(texts) < 2 or not variant.text_parts):
-        return _joined(texts)
+    texts = _texts(blocks)
+    if all(type(block) is Text for block in blocks) and (len(texts) < 2 or not variant.text_parts):
+        return join_texts(texts)
     return [
         {"type": "text", "text": block.text} if type(block) is Text else _shown(block, index)
         for block in blocks
@@ -161,16 +146,7 @@ def _encode_texts(variant: Variant, texts: list[str]) -> str | list[Mapping[str,
     parts = [text for text in texts if text]
     if len(parts) > 1 and variant.text_parts:
         return [{"type": "text", "text": text} for text in parts]
-    return _joined(parts)
-
-
-def _joined(texts: list[str]) -> str:
-    """Several texts as one, with a blank line where nothing else keeps them apart."""
-    joined = ""
-    for text in texts:
-        apart = not joined or joined[-1].isspace() or text[:1].isspace()
-        joined = f"{joined}{text}" if apart else f"{joined}\n\n{text}"
-    return joined
+    return join_texts(parts)
 
 
 def _encode_thoughts(

@@ -17,7 +17,7 @@ from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.settings import decode_options, encode_settings
 from segue.dialects.openai_responses.tools import decode_tools
 from segue.dialects.request_fields import items, record, text, unknown, wrong_type
-from segue.dialects.request_messages import check_target, take_system
+from segue.dialects.request_messages import check_target, leading_system, take_system
 from segue.dialects.seal_makers import seal_origin
 from segue.errors import TranscriptError
 from segue.transcript.rules import media_type
@@ -57,7 +57,8 @@ def encode_request(
 def _encode_items(transcript: Transcript, after: int) -> list[wire.Item]:
     encoded: list[wire.Item] = []
     opaque = OpaqueBlockFilter()
-    for index, step in enumerate(transcript.steps[after:], after):
+    first = max(after, leading_system(transcript)[1])
+    for index, step in enumerate(transcript.steps[first:], first):
         if type(step) is ModelStep:
             _encode_model(step, index, opaque, encoded)
         elif type(step) is UserStep:

@@ -15,6 +15,7 @@ from segue.dialects.card import UNKNOWN
 from segue.dialects.openai_responses.tools import NAME, encode_custom, in_namespaces, plain_function
 from segue.dialects.own_fields import own
 from segue.dialects.request_fields import flag, number, record, text, whole
+from segue.dialects.request_messages import leading_system
 from segue.dialects.request_settings import RequestSettings
 from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import is_strict
@@ -57,8 +58,9 @@ class _Settings(RequestSettings):
         self.body["model"] = options.model or transcript.target.model
         if options.stream:
             self.body["stream"] = True
-        if transcript.system:
-            self.body["instructions"] = transcript.system
+        system, _ = leading_system(transcript)
+        if system:
+            self.body["instructions"] = system
 
     def state(self) -> None:
         """We keep the conversation, not the provider: every item is sent, and seals must come back (RESP-40)."""
