@@ -9,7 +9,7 @@ import pytest
 
 from segue.chat.chat import Chat
 from segue.chat.compaction.trigger import CompactionSettings
-from segue.conversation.events import Finished, TextDelta
+from segue.conversation.events import ArgumentsDelta, CallStarted, Finished, TextDelta
 from segue.errors import (
     ContextLengthError,
     CredentialsError,
@@ -19,7 +19,16 @@ from segue.errors import (
     TransportError,
     UsageError,
 )
-from segue.events import ChatEvent, Compaction, Finish, Retrying, Switch, ToolCallResult, Warned
+from segue.events import (
+    ChatEvent,
+    Compaction,
+    Finish,
+    Retrying,
+    Switch,
+    ToolCallResult,
+    TurnComplete,
+    Warned,
+)
 from segue.providers.adapter import ChatRequest
 from segue.providers.capabilities import Capabilities
 from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
@@ -28,7 +37,7 @@ from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
 from segue.routing.route import Route
-from segue.sessions.entries import Compacted, Switched, UserSaid
+from segue.sessions.entries import Compacted, Switched, TurnEnded, TurnResumed, UserSaid
 
 
 def look() -> str:
@@ -216,11 +225,101 @@ def test_nothing_goes_elsewhere_once_something_was_shown() -> None:
 def test_nothing_goes_elsewhere_once_a_call_of_the_turn_has_run() -> None:
     async def main() -> None:
         pair = Pair([calls(("look", {})), [OverloadError("busy", status=529)]], [says("later")])
-        async with pair.chat(pair.router("failover")) as chat:
+        async with pair.chat(pair.router("failover"), continue_turns=False) as chat:
             answer = await chat.send("go")
             assert answer.finish == "error"
             assert pair.b.requests == []
             assert chat.ledger["c0"].status == "complete"
+
+    asyncio.run(main())
+
+
+@pytest.mark.requirement("REQ-915-002", "REQ-915-043")
+def test_a_turn_that_fails_after_its_calls_have_run_ends_and_is_continued_by_the_next_member() -> None:
+    async def main() -> None:
+        error = OverloadError("busy", status=529)
+        pair = Pair([calls(("look", {})), [error]], [calls(("look", {})), says("done")])
+        async with pair.chat(pair.router("failover")) as chat:
+            events = await hear(chat, "go")
+            assert [event.type for event in events] == [
+                "tool_call_start",
+                "tool_call_result",
+                "turn_complete",
+                "switch",
+                "tool_call_start",
+                "tool_call_result",
+                "turn_complete",
+                "text",
+                "turn_complete",
+                "finish",
+            ]
+            (switch,) = [event for event in events if type(event) is Switch]
+            assert (switch.previous, switch.model, switch.reason, switch.error) == (
+                "a/m",
+                "b/m",
+                "failover",
+                error,
+            )
+            numbers = [event.number for event in events if type(event) is TurnComplete]
+            assert numbers == [1, 2, 3]
+            answer = chat.answer
+            assert answer is not None
+            assert (answer.text, answer.finish, answer.error, answer.model) == (
+                "done",
+                "complete",
+                None,
+                "b/m",
+            )
+            # The first turn has an end of its own before anything goes elsewhere, and no call runs twice.
+            entries = [record.entry for record in await chat.journal.store.read(chat.id)]
+            ends = [entry.finish for entry in entries if isinstance(entry, TurnEnded)]
+            assert ends == ["error", "complete"]
+            failed = next(place for place, entry in enumerate(entries) if isinstance(entry, TurnEnded))
+            assert [type(entry) for entry in entries[failed + 1 : failed + 3]] == [Switched, TurnResumed]
+            assert len(pair.b.requests) == 2
+            assert list(chat.ledger) == ["c0", "c1"]
+            # The member that answered is preferred, and one undo takes back what one prompt brought.
+            await chat.undo()
+            assert chat.conversation.messages == ()
+
+    asyncio.run(main())
+
+
+@pytest.mark.requirement("REQ-915-002")
+@pytest.mark.parametrize(
+    "last",
+    [
+        [TextDelta(0, "well,"), OverloadError("busy", status=529)],
+        [CallStarted(0, "x", "look"), ArgumentsDelta(0, "{}"), OverloadError("busy", status=529)],
+        [UsageError("our own mistake")],
+    ],
+)
+def test_a_turn_is_not_continued_elsewhere_after_part_of_a_reply_or_for_our_own_mistakes(
+    last: list[ScriptLine],
+) -> None:
+    async def main() -> None:
+        pair = Pair([calls(("look", {})), last], [says("never")])
+        async with pair.chat(pair.router("failover")) as chat:
+            answer = await chat.send("go")
+            assert answer.finish == "error"
+            assert pair.b.requests == []
+
+    asyncio.run(main())
+
+
+def test_a_turn_is_continued_as_often_as_there_are_members_and_exchanges_and_no_more() -> None:
+    async def main() -> None:
+        busy: list[ScriptLine] = [OverloadError("busy", status=529)]
+        pair = Pair([calls(("look", {})), busy, busy], [calls(("look", {})), busy, busy])
+        async with pair.chat(pair.router("failover")) as chat:
+            answer = await chat.send("go")
+            assert answer.finish == "error"
+            assert (len(pair.a.requests), len(pair.b.requests)) == (2, 2)
+        pair = Pair([calls(("look", {})), busy], [calls(("look", {})), says("never")])
+        async with pair.chat(pair.router("failover"), max_turns=2) as chat:
+            answer = await chat.send("go")
+            assert (answer.finish, answer.exchanges) == ("max_turns", 2)
+            assert len(pair.b.requests) == 1
 
     asyncio.run(main())
 

@@ -74,6 +74,7 @@ class Chat:
         approval: Approves | None = None,
         policy: Policy = Policy(),  # noqa: B008 - a frozen value
         compaction: CompactionSettings = CompactionSettings(),  # noqa: B008 - a frozen value
+        continue_turns: bool = True,
         title: str = "",
         directory: str = "",
         parent: Link | None = None,
@@ -82,8 +83,9 @@ class Chat:
         """`session`: resume that one, or begin it under this id. Without a `store` it ends with the process.
 
         `max_turns`: exchanges with the model within one turn, where no `budget` is given. `approval`: who may call
-        what; without it functions that were written for this chat may run, and tools that read. `take_over`: also if
-        another process has the session.
+        what; without it functions that were written for this chat may run, and tools that read. `continue_turns`: the next
+        member of a router continues a turn that fails after calls have run. `take_over`: also if another process has the
+        session.
         """
         settings = ChatSettings(
             system=encodable(system),
@@ -95,6 +97,7 @@ class Chat:
             approval=approval,
             policy=policy,
             compaction=compaction,
+            continue_turns=continue_turns,
             title=encodable(title),
             directory=directory,
             parent=parent,

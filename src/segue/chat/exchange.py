@@ -16,6 +16,7 @@ from segue.conversation.blocks import Reasoning, Text, ToolCall
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.dialects.errors import TOOLS_UNSUPPORTED
+from segue.errors import ContextLengthError
 from segue.events import Repaired, Retrying, Switch, Warned
 from segue.providers.models.prices import cost_of
 from segue.routing.member_facts import provider_of
@@ -39,7 +40,14 @@ class Exchanges:
     """All exchanges of one turn."""
 
     def __init__(
-        self, session: ChatSession, routing: Routing, *, emit: Emit, abort: asyncio.Event, bill: Bill
+        self,
+        session: ChatSession,
+        routing: Routing,
+        *,
+        emit: Emit,
+        abort: asyncio.Event,
+        bill: Bill,
+        continued: bool = False,
     ) -> None:
         self.error: SegueError | None = None
         self.ran = False
@@ -50,16 +58,23 @@ class Exchanges:
         self._emit = emit
         self._abort = abort
         self._bill = bill
-        self._asked = False
+        self._asked = continued
+        """Whether the next request must be checked against the window: the first one was before the turn was routed."""
+        self._torn = False
+        """Whether the last reply was shown in part, or has calls that were closed."""
         self._shrunk = False
         self._corrections = 0
 
-    def report_route(self, previous: str) -> None:
-        """Report who answers, where the router chose another member than before, and who could not."""
+    def report_route(self, previous: str, cause: SegueError | None = None) -> None:
+        """Report who answers, where the router chose another member than before, and who could not.
+
+        `cause`: the error of the turn that this one continues.
+        """
         self._report_skipped()
         route, members = self.routing.route, self._session.router.routes
         if previous != route.name and any(member.name == previous for member in members):
-            self._emit(Switch(previous, route.name, "routed", self._session.losses(route)))
+            reason = "routed" if cause is None else "failover"
+            self._emit(Switch(previous, route.name, reason, self._session.losses(route), cause))
 
     async def ask(self) -> Reply:
         """A reply, complete or cut off, as it now stands in the conversation."""
@@ -67,8 +82,13 @@ class Exchanges:
         self._shrunk = False
         while True:
             route = self.routing.route
-            if self._asked:  # the first request was checked before the turn was routed
-                await session.compactor.fit_request(route, self._emit, self._abort)
+            if self._asked:
+                try:
+                    await session.compactor.fit_request(route, self._emit, self._abort)
+                except ContextLengthError as error:
+                    if await self._try_again(error, shown=False):
+                        continue
+                    raise (self.error or error) from error
             self._asked = True
             request = structs.replace(session.request(route), session=session.journal.session)
             attempt = Attempt(self._emit, self._abort, self._report_repairs)
@@ -78,8 +98,13 @@ class Exchanges:
                 await self._count_lost(reply, route)
                 continue
             kept = await self._keep(reply, attempt, request)
+            self._torn = shown or bool(kept.message.blocks)
             if reply.finish != "stop" or attempt.misread is None or not await self._correct(attempt.misread):
                 return kept
+
+    def continuation(self) -> Routing | None:
+        """Where a turn that has failed can be continued: elsewhere, and only if its last reply left nothing behind."""
+        return None if self._torn or self._abort.is_set() else self.routing.continuation()
 
     async def _correct(self, misread: ParsedReply) -> bool:
         """Ask a model that writes its calls as text to use the right format; not for ever."""

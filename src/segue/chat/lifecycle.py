@@ -61,6 +61,7 @@ class ChatSettings(Struct, frozen=True, kw_only=True):
     approval: Approves | None = None
     policy: Policy = Policy()
     compaction: CompactionSettings = CompactionSettings()
+    continue_turns: bool = True
     title: str = ""
     directory: str = ""
     parent: Link | None = None

@@ -24,7 +24,15 @@ from segue.errors import SegueError
 from segue.events import Compaction, Error, ToolCallResult, TurnComplete, Warned
 from segue.limits import MAX_EXCHANGES
 from segue.providers.models.prices import Bill
-from segue.sessions.entries import Entry, NoteAdded, TurnEnded, TurnFinish, TurnResumed, UserSaid
+from segue.sessions.entries import (
+    Entry,
+    NoteAdded,
+    Switched,
+    TurnEnded,
+    TurnFinish,
+    TurnResumed,
+    UserSaid,
+)
 from segue.sessions.recovery import closing_entries
 
 if TYPE_CHECKING:
@@ -78,8 +86,9 @@ _CUT: Mapping[FinishReason, Reason] = {
 """Replies that broke off. Their last call may be half of what was meant, so none of them runs."""
 
 
-def take_turn(max_exchanges: int = MAX_EXCHANGES) -> Intents:
-    for number in range(1, max_exchanges + 1):
+def take_turn(max_exchanges: int = MAX_EXCHANGES, *, done: int = 0) -> Intents:
+    """`done`: exchanges that the turn has had before, which this one continues."""
+    for number in range(done + 1, max_exchanges + 1):
         reply = yield Ask(number)
         assert type(reply) is Reply  # noqa: S101 - what was asked for
         calls = reply.message.calls
@@ -192,20 +201,38 @@ class Turn:
     # What it does
 
     async def run(self, message: Message | None) -> None:
-        """Everything up to `answer`, whatever happens; all events but `Finish`. None: resume the last turn."""
+        """Everything up to `answer`, whatever happens; all events but `Finish`. None: resume the last turn.
+
+        A turn that fails where another member of its router may succeed is continued there, as a turn of its own.
+        """
+        finish, error = await self._run_one(message)
+        while error is not None and (routing := self._continuation()) is not None:
+            finish, error = await self._run_one(None, routing, error)
+        if error is not None:
+            self.emit(Error(error))
+        self.answer = self._answer(finish, error)
+
+    async def _run_one(
+        self, message: Message | None, routing: Routing | None = None, cause: SegueError | None = None
+    ) -> tuple[TurnFinish, SegueError | None]:
         finish: TurnFinish = "error"
         error: SegueError | None = None
         try:
-            finish = await self._take(message)
+            finish = await self._take(message, routing, cause)
             error = None if self._exchanges is None else self._exchanges.error
         except SegueError as caught:
             error = caught
         except Exception as caught:  # whatever happens in a turn, the chat stays usable
             error = unexpected(caught)
-        finish, error = await self._end(finish, error)
-        if error is not None:
-            self.emit(Error(error))
-        self.answer = self._answer(finish, error)
+        return await self._end(finish, error)
+
+    def _continuation(self) -> Routing | None:
+        if not self._session.settings.continue_turns or self._exchanges is None:
+            return None
+        routing = self._exchanges.continuation()
+        if routing is not None:
+            self._number = max(0, self._number - 1)  # the exchange that failed is made again
+        return routing
 
     def emit(self, event: ChatEvent) -> None:
         # What tools and summaries cost is part of the turn's price.
@@ -213,12 +240,16 @@ class Turn:
             self._bill.add(event.usage, event.cost)
         self._listener(event)
 
-    async def _take(self, message: Message | None) -> TurnFinish:
+    async def _take(
+        self, message: Message | None, routing: Routing | None, cause: SegueError | None
+    ) -> TurnFinish:
+        """`routing` and `cause`: where to continue a turn that has failed, and why it has."""
         session = self._session
         journal = session.journal
         await journal.close_turn()
+        continued = routing is not None
         try:
-            routing = await self._open_routing(message)
+            routing = routing or await self._open_routing(message)
         except SegueError:
             if not self.abort.is_set():
                 raise
@@ -227,11 +258,16 @@ class Turn:
                 await journal.append(UserSaid(message))
             return "cancelled"
         previous = journal.state.model
-        await journal.append(*self._first_entries(message, routing.route.name))
-        exchanges = Exchanges(session, routing, emit=self.emit, abort=self.abort, bill=self._bill)
+        name = routing.route.name
+        if continued:
+            await journal.append(Switched(previous=previous, model=name, reason="failover"))
+        await journal.append(*self._first_entries(message, name))
+        exchanges = Exchanges(
+            session, routing, emit=self.emit, abort=self.abort, bill=self._bill, continued=continued
+        )
         self._exchanges = exchanges
-        exchanges.report_route(previous)
-        finish = await drive(take_turn(session.settings.budget.max_turns), self._perform)
+        exchanges.report_route(previous, cause)
+        finish = await drive(take_turn(session.settings.budget.max_turns, done=self._number), self._perform)
         if exchanges.error is None:
             session.compactor.summariser = exchanges.routing.route
         return finish

@@ -52,7 +52,12 @@ def parser() -> argparse.ArgumentParser:
 def _add_model(group: Any) -> None:
     group.add_argument("-m", "--model", default="", help="provider/model, an alias or a profile")
     group.add_argument("--provider", default="", help="the provider, if -m names only a model")
-    group.add_argument("--fallback", default="", metavar="A,B", help="models to use if the first one fails")
+    group.add_argument(
+        "--fallback",
+        default="",
+        metavar="A,B",
+        help="models to use if the first one fails, also between the tool calls of a turn",
+    )
     group.add_argument("--effort", choices=EFFORTS, help="reasoning effort")
 
 

@@ -192,6 +192,7 @@ class Runtime:
             budget=self.budget,
             approval=self.approval,
             compaction=CompactionSettings(share=self.config.limits.compact_at),
+            continue_turns=self.config.continue_turns,
             directory=str(self.directory),
             take_over=self._arguments.take_over,
         )

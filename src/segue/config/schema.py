@@ -194,6 +194,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     system: str = ""
     """The system prompt."""
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    continue_turns: bool = True
+    """Whether the next model of a profile or of --fallback continues a turn that fails after tools have run."""
     providers: dict[str, dict[str, Any]] = {}
     """By name. The keys of each are those of `ProviderConfig`."""
     profiles: dict[str, ProfileSettings] = {}

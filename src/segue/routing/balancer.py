@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.usage import Usage
     from segue.routing.members import Member, SkipKind, SkipReason
+    from segue.routing.retry import Recovery
     from segue.routing.route import Route
     from segue.routing.router import Facts
     from segue.routing.statistics import MemberStatistics
@@ -99,8 +100,12 @@ class Balancer:
             first = [member for member in free if prefer and member.known and member.known.name == prefer]
             # The policy is not asked: a turn that continues is no new one to distribute.
             candidates = [*first, *(m for m in free if m not in first)] if first else self.order(free)
-            self._opened += 1
-            return TurnRouting(self, candidates, skips, self._opened)
+            return TurnRouting(self, candidates, skips, self.next_ordinal())
+
+    def next_ordinal(self) -> int:
+        """The number of a turn that begins."""
+        self._opened += 1
+        return self._opened
 
     def statistics(self) -> tuple[MemberStatistics, ...]:
         with self.lock:
@@ -177,6 +182,8 @@ class TurnRouting:
         self._attempts = 0
         self._waited = 0.0
         self._settled = False
+        self._elsewhere: Recovery | None = None
+        """What the next member must offer to continue this turn; None while no member should."""
         self.member.begin_turn(balancer.now())
 
     @property
@@ -201,6 +208,7 @@ class TurnRouting:
                     return Retry(pause)
             member.rest_after(error, now)
             if stays or recovery == "give_up":
+                self._elsewhere = recovery if recovery != "give_up" else None
                 return GiveUp(error)
             return self._next_member(error, now)
 
@@ -209,19 +217,37 @@ class TurnRouting:
         return pause_before(self._attempts, error, self._waited, balancer.retry, balancer.random)
 
     def _next_member(self, error: SegueError, now: float) -> NextStep:
-        need = Need() if recovery_for(error) != "larger_member" else Need(tokens=self._outgrown())
+        member = self._take_waiting(recovery_for(error), now)
+        if member is None:
+            self._balancer.exhausted(self)
+            return GiveUp(self._balancer.all_failed(self, error, now))
+        self.member, self.route = member, member.route
+        self._attempts, self._waited = 0, 0.0
+        member.begin_turn(now)
+        return GoTo(self.route)
+
+    def _take_waiting(self, recovery: Recovery, now: float) -> Member | None:
+        need = Need() if recovery != "larger_member" else Need(tokens=self._outgrown())
         while self._waiting:
             member = self._waiting.pop(0)
             # Other sessions may have found it failing since this turn began.
             reason = member.skip_reason(need, self._balancer.facts, now)
             if reason is None or reason.kind == "locked_out":
-                self.member, self.route = member, member.route
-                self._attempts, self._waited = 0, 0.0
-                member.begin_turn(now)
-                return GoTo(self.route)
+                return member
             self.skips.append((member, reason))
-        self._balancer.exhausted(self)
-        return GiveUp(self._balancer.all_failed(self, error, now))
+        return None
+
+    def continuation(self) -> TurnRouting | None:
+        with self._balancer.lock:
+            if self._elsewhere is None:
+                return None
+            member = self._take_waiting(self._elsewhere, self._balancer.now())
+            if member is None:
+                return None
+            candidates = [member, *self._waiting]
+            following = TurnRouting(self._balancer, candidates, self.skips, self._balancer.next_ordinal())
+            following.failures.update(self.failures)
+            return following
 
     def _outgrown(self) -> int | None:
         """Tokens that the conversation has at least, after the present member found it too long."""

@@ -103,6 +103,10 @@ class Routing(Protocol):
         """An exchange succeeded: from now on the turn stays where it is."""
         ...
 
+    def continuation(self) -> Routing | None:
+        """The way of a new turn that continues this one, which has failed, at the next member; None if there is none."""
+        ...
+
     def aborted(self) -> None:
         """The user stopped an exchange: nobody's failure."""
         ...
