@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check coverage laws opinions crash bench toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws opinions crash bench toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -22,16 +22,25 @@ chat: $(SYNCED)  ## talk to a small model in this very process: no key, no serve
 	$(BIN)/segue models pull embedded/smollm2
 	$(BIN)/segue -m embedded/smollm2
 
-test: check      ## all of check, and all tests
+test: $(SYNCED)  ## all of check, and all tests
+	$(MAKE) --no-print-directory --jobs 2 --output-sync check
 	$(BIN)/pytest -q -n 3
 
-check: $(SYNCED) ## lint, types, import contracts, generated documents
+check: lint types typing documents ## lint, types, import contracts, generated documents
+
+lint: $(SYNCED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+
+types: $(SYNCED)
 	$(BIN)/mypy
+
+typing: $(SYNCED) # the public names, as users' type checkers see them
 	$(BIN)/mypy --config-file tests/typing/mypy.ini tests/typing
 	$(BIN)/pyright --project tests/typing --pythonpath $(BIN)/python
-	$(BIN)/lint-imports --no-cache
+
+documents: $(SYNCED)
 	$(BIN)/python -m scripts.schema
 	$(BIN)/python -m scripts.requirements
 	$(BIN)/python -m scripts.cli_schemas

@@ -46,6 +46,7 @@ from segue.sessions.entries import ModelReplied, TurnEnded, UserSaid
 from segue.sessions.stores.memory import MemoryStore
 from segue.tools.definition import Context, Output
 from segue.tools.scheduler import Scheduler
+from strategies.examples import AT_LEAST_100
 
 
 def weather(city: str) -> str:
@@ -155,6 +156,7 @@ _EVENTS = st.lists(
 )
 
 
+@AT_LEAST_100
 @pytest.mark.requirement("Property 4")
 @given(events=_EVENTS)
 def test_events_are_passed_on_in_the_order_and_with_the_content_that_the_provider_gave_them(

@@ -19,6 +19,7 @@ from segue.sessions.entries import CallBegun, Record, TurnEnded, TurnResumed
 from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.leases.owners import this_process
 from segue.sessions.stores.memory import MemoryStore
+from strategies.examples import AT_LEAST_100
 
 
 def answer(request: ChatRequest) -> list[ScriptLine]:
@@ -57,6 +58,7 @@ def whole_turn() -> list[Record]:
 RECORDS = whole_turn()
 
 
+@AT_LEAST_100
 @pytest.mark.requirement("Property 27")
 @given(kept=st.integers(2, len(RECORDS) - 1))
 def test_after_a_crash_anywhere_a_turn_goes_on_to_its_end_and_repeats_nothing_that_had_begun(

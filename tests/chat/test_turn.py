@@ -13,6 +13,7 @@ from segue.chat.turn import Ask, Intent, Outcome, RunTools, drive, take_turn
 from segue.conversation.blocks import Block, Reason, Text, ToolCall, ToolResult
 from segue.conversation.events import FinishReason, Reply
 from segue.conversation.message import Message
+from strategies.examples import AT_LEAST_100
 
 
 def reply(*ids: str, finish: FinishReason = "stop", text: str = "") -> Reply:
@@ -49,6 +50,7 @@ def test_all_calls_of_a_reply_are_one_intent_and_their_results_lead_to_the_next_
     assert finish == "complete"
 
 
+@AT_LEAST_100
 @pytest.mark.requirement("Property 9")
 @given(limit=st.integers(1, 20))
 def test_a_turn_that_would_go_on_for_ever_ends_once_at_its_limit(limit: int) -> None:

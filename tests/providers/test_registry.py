@@ -20,6 +20,7 @@ from segue.providers.embedded import EmbeddedProvider
 from segue.providers.provider import Provider
 from segue.providers.registry import KnownProviders, ProviderRegistry, default_registry
 from segue.providers.scripted import ScriptedProvider
+from strategies.examples import AT_LEAST_100
 
 names = st.text(min_size=1, max_size=12).filter(lambda name: name.strip())
 
@@ -28,6 +29,7 @@ def known(environ: dict[str, str] | None = None, **settings: Any) -> KnownProvid
     return default_registry(environ=environ or {}, keyring=False, **settings)
 
 
+@AT_LEAST_100
 @pytest.mark.requirement("Property 1")
 @given(st.lists(names, unique=True))
 def test_a_registered_provider_is_found_by_its_name(all_names: list[str]) -> None:
@@ -40,6 +42,7 @@ def test_a_registered_provider_is_found_by_its_name(all_names: list[str]) -> Non
         assert name in registry
 
 
+@AT_LEAST_100
 @pytest.mark.requirement("Property 2")
 @given(st.lists(names, unique=True, min_size=1), st.data())
 def test_the_default_is_found_with_and_without_asking_for_it(
@@ -53,6 +56,7 @@ def test_the_default_is_found_with_and_without_asking_for_it(
     assert registry.get_default() is registry.get() is registry.get(chosen)
 
 
+@AT_LEAST_100
 @pytest.mark.requirement("Property 3")
 @given(st.lists(st.tuples(names, st.sampled_from(["register", "replace", "unregister"])), max_size=20))
 def test_the_list_is_exact(steps: list[tuple[str, str]]) -> None:

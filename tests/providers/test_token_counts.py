@@ -23,6 +23,7 @@ from segue.providers.capabilities import Capabilities, ModelInfo
 from segue.providers.scripted import ScriptedProvider, says
 from segue.providers.token_counts import LimitCheck, TokenCounter, characters_of, fallback_tokens
 from segue.routing.route import Route
+from strategies.examples import AT_LEAST_100
 from strategies.histories import conversations
 
 UNKNOWN = "a-model-that-nobody-knows"
@@ -45,6 +46,7 @@ def estimate(provider: ProviderAdapter, request: ChatRequest) -> int:
     return asyncio.run(TokenCounter(provider).estimate_tokens(request))
 
 
+@AT_LEAST_100
 @given(conversation=conversations(DIALECTS["openai_chat"].rules))
 @pytest.mark.requirement("Property 22")
 def test_an_estimate_is_a_positive_whole_number(conversation: Conversation) -> None:
@@ -53,6 +55,7 @@ def test_an_estimate_is_a_positive_whole_number(conversation: Conversation) -> N
     assert tokens >= 1
 
 
+@AT_LEAST_100
 @given(counted=st.integers(1, 10**9))
 @pytest.mark.requirement("Property 23")
 def test_the_providers_own_counter_is_preferred(counted: int) -> None:
@@ -66,6 +69,7 @@ def test_a_counter_that_fails_does_not_keep_anyone_from_asking() -> None:
     assert estimate(ScriptedProvider(tokens=fail), saying("four", "four")) == 2
 
 
+@AT_LEAST_100
 @given(texts=st.lists(st.text(), min_size=1), system=st.text())
 @pytest.mark.requirement("Property 24")
 def test_otherwise_four_characters_of_all_texts_together_are_a_token(texts: list[str], system: str) -> None:
@@ -73,6 +77,7 @@ def test_otherwise_four_characters_of_all_texts_together_are_a_token(texts: list
     assert estimate(Silent(), saying(*texts, system=system)) == max(1, math.ceil(characters / 4))
 
 
+@AT_LEAST_100
 @given(text=st.text())
 @pytest.mark.requirement("Property 24")
 def test_the_rule_of_thumb_gives_nothing_for_nothing(text: str) -> None:
@@ -100,6 +105,7 @@ def test_from_nine_tenths_of_the_limit_on_there_is_a_warning(tokens: int, status
     assert check.limit == 1000
 
 
+@AT_LEAST_100
 @given(limit=st.integers(1, 10**7), tokens=st.integers(0, 2 * 10**7), threshold=st.floats(0.01, 1.0))
 @pytest.mark.requirement("Property 25")
 def test_the_threshold_can_be_set(limit: int, tokens: int, threshold: float) -> None:
@@ -119,6 +125,7 @@ def test_a_request_above_the_limit_is_refused_before_anything_is_sent() -> None:
     assert provider.requests == []
 
 
+@AT_LEAST_100
 @given(limit=st.integers(1, 10**6), tokens=st.integers(1, 2 * 10**6))
 @pytest.mark.requirement("Property 26")
 def test_exactly_what_is_above_the_limit_is_refused(limit: int, tokens: int) -> None:

@@ -33,6 +33,7 @@ from segue.transcript.render import _as_a_whole, render
 from segue.transcript.rules import Rules
 from segue.transcript.steps import ModelStep, UserStep
 from segue.transcript.value_text import text_of
+from strategies.examples import AT_LEAST_100
 from strategies.histories import CYCLE, Told, conversations, messages, whole_conversations
 from strategies.targets import TARGETS, Replay, for_every_target
 from transcript.readers import calls_of, completions_of, every_target, kinds_of, said
@@ -221,6 +222,7 @@ def test_crowded_histories_render_the_same_with_a_ledger_rebuilt_from_them(data:
         )
 
 
+@AT_LEAST_100
 @requirement("Property 12")
 @given(data=st.data())
 @for_every_target

@@ -27,6 +27,7 @@ from segue.transcript.adopt import adopt
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from segue.transcript.steps import ModelStep, Transcript, UserStep
+from strategies.examples import AT_LEAST_100
 from strategies.histories import conversations
 from strategies.settings import READ, options, tools
 
@@ -77,6 +78,7 @@ LOOP = (
 )
 
 
+@AT_LEAST_100
 @requirement("Scenario: Chat Completion with Tools", "Property 13")
 @given(data=st.data())
 def test_no_history_and_no_options_make_the_provider_complain(data: st.DataObject) -> None:

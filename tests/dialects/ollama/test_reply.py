@@ -25,6 +25,7 @@ from segue.errors import (
     QuotaError,
     RateLimitError,
 )
+from strategies.examples import AT_LEAST_100
 from strategies.replies import cuts, in_portions
 
 HERE = Origin("ollama", model="qwen3:8b")
@@ -69,6 +70,7 @@ def heard(*portions: bytes) -> list[Event]:
     return [event for portion in portions for event in decoder.feed(portion)] + decoder.close()
 
 
+@AT_LEAST_100
 @given(sizes=cuts)
 @pytest.mark.requirement("Property 15")
 def test_a_stream_cut_anywhere_is_the_same_reply(sizes: list[int]) -> None:

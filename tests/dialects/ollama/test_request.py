@@ -20,6 +20,7 @@ from segue.errors import TranscriptError
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from segue.transcript.steps import ModelStep, Transcript, UserStep
+from strategies.examples import AT_LEAST_100
 from strategies.histories import conversations
 
 TARGET = DIALECT.rules.at(model="qwen3:8b")
@@ -248,6 +249,7 @@ def test_its_own_marks_are_recognised() -> None:
     assert DIALECT.recognises({"messages": [{"role": "user", "content": []}]}) == 0
 
 
+@AT_LEAST_100
 @given(data=st.data())
 @pytest.mark.requirement("Property 14")
 def test_no_history_makes_the_strict_emulator_complain(data: st.DataObject) -> None:

@@ -26,6 +26,7 @@ from segue.transcript.adopt import adopt
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from segue.transcript.steps import ModelStep, Transcript, UserStep
+from strategies.examples import AT_LEAST_100
 from strategies.histories import conversations
 from strategies.settings import CLOSED, READ, options, tools
 
@@ -58,6 +59,7 @@ def call(name: str, native_id: str) -> ToolCall:
     return ToolCall("", name, {"city": name}, native_id=native_id)
 
 
+@AT_LEAST_100
 @requirement("Scenario: Chat Completion with Tools", "Property 13")
 @given(data=st.data())
 def test_no_history_and_no_options_make_the_provider_complain(data: st.DataObject) -> None:

@@ -43,6 +43,7 @@ from segue.transcript.text_tools.history import PAIRING_ONLY
 from segue.transcript.text_tools.react import REACT, correction, format_observation, format_tools
 from segue.transcript.text_tools.react_scanner import ReActScanner, parse_react
 from segue.transcript.text_tools.reader import TextToolReader
+from strategies.examples import AT_LEAST_100
 from strategies.histories import conversations, whole_conversations
 from strategies.replies import arguments
 from strategies.targets import Replay, for_every_target
@@ -152,6 +153,7 @@ def test_an_input_is_read_however_it_is_laid_out(written: str) -> None:
         assert parsed.action_input == {"path": "a", "n": [1, 2]}
 
 
+@AT_LEAST_100
 @requirement("Property 18", "Property 19", "Property 21")
 @given(
     st.lists(st.text("abc .,*✓", min_size=1, max_size=12), max_size=3),
@@ -213,6 +215,7 @@ def test_other_faults_are_explained_too() -> None:
     assert len(correction(long)) < 1000
 
 
+@AT_LEAST_100
 @requirement("Property 19")
 @given(st.text(max_size=30))
 def test_only_json_objects_become_arguments(written: str) -> None:
@@ -356,6 +359,7 @@ def test_a_failure_passes_and_calls_nothing() -> None:
 # What models are told
 
 
+@AT_LEAST_100
 @requirement("Property 17")
 @given(
     st.lists(
@@ -379,6 +383,7 @@ def test_the_instructions_name_every_tool_what_it_does_and_what_it_takes(tools: 
         assert word in told
 
 
+@AT_LEAST_100
 @requirement("Property 20")
 @given(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5))
 def test_an_observation_is_the_result_in_json(result: Any) -> None:

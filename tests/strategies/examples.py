@@ -1,0 +1,8 @@
+"""How many examples a property test runs where the profile alone would run too few."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+AT_LEAST_100 = settings(max_examples=max(100, settings.default.max_examples if settings.default else 100))
+"""For the numbered properties of the requirements: a hundred examples each, also in the everyday run."""
