@@ -1,0 +1,116 @@
+"""`segue run`: starts a program that talks to the gateway, and the gateway too if none is running."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess  # the user's own program
+import sys
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from segue.cli.command_table import add_set
+from segue.cli.display.terminal import print_status
+from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+DESCRIPTION = """Starts a program pointed at the gateway, with the words after its name. If no gateway answers, one is started for as
+long as the program runs. For example: segue run -m openai/gpt-4.1 claude -p "What does this project do?" """
+
+_START_SECONDS = 30.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-m", "--model", default="", metavar="NAME", help="the model that it asks for")
+    parser.add_argument("--url", default="", help="of the gateway; default: from the settings")
+    add_set(parser)
+    parser.add_argument("client", metavar="CLIENT", help="segue env lists them")
+    parser.add_argument("words", metavar="…", nargs="...", help="words for the program")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from segue.cli import clients  # noqa: PLC0415
+    from segue.config.layers import load_settings  # noqa: PLC0415
+
+    client = clients.find_client(arguments.client)
+    program = shutil.which(client.command) if client.command else None
+    if program is None:
+        raise UsageError(
+            f"{client.title} is not installed." if client.command else f"{client.title} cannot be started.",
+            code="client_missing",
+            hint=f"Show its variables: segue env {arguments.client}",
+        )
+    config = load_settings(sets=arguments.sets).config
+    model = clients.model_for(client, arguments.model, config)
+    key = clients.key_of(config)
+    url = arguments.url.rstrip("/") or clients.gateway_url(config)
+    with _gateway_at(url, arguments.sets, given=bool(arguments.url)) as running:
+        pointer = clients.Pointer(running, key, model)
+        command = [program, *clients.arguments_of(client, pointer), *arguments.words]
+        return _run(command, {**os.environ, **clients.environment_of(client, pointer)})
+
+
+def _run(command: list[str], environment: dict[str, str]) -> int:
+    process = subprocess.Popen(command, env=environment)  # noqa: S603 - the user's own program
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # from now on Ctrl-C is for the program
+    try:
+        return process.wait()
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+@contextmanager
+def _gateway_at(url: str, sets: list[str], *, given: bool) -> Iterator[str]:
+    """The address of the gateway that runs there, else of one of our own."""
+    if _answers(url):
+        yield url
+        return
+    if given:
+        raise UsageError(f"No gateway answers at {url}.", code="no_gateway", hint="Start it: segue serve")
+    words = [word for assignment in sets for word in ("--set", assignment)]
+    process = subprocess.Popen(  # noqa: S603 - this very program
+        [sys.executable, "-m", "segue", "serve", "--port", "0", "--log", "off", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield _address(process)
+    finally:
+        process.terminate()
+        process.wait(_START_SECONDS)
+
+
+def _address(process: subprocess.Popen[str]) -> str:
+    """What the gateway announces; what it reports later goes where our own reports go."""
+    import threading  # noqa: PLC0415
+
+    lines: list[str] = []
+    assert process.stderr is not None  # noqa: S101 - it is a pipe
+    for line in process.stderr:
+        if line.startswith("Serving at "):
+            threading.Thread(target=_pass_on, args=(process,), daemon=True).start()
+            return line.split()[2].rstrip(".")
+        lines.append(line)
+    raise UsageError(
+        "The gateway did not start:\n" + "".join(lines).strip(), code="no_gateway", hint="Try: segue serve"
+    )
+
+
+def _pass_on(process: subprocess.Popen[str]) -> None:
+    for line in process.stderr or ():
+        print_status(line.rstrip())
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=2) as answer:  # noqa: S310 - the user's own gateway
+            return bool(answer.status == 200)
+    except (OSError, ValueError):
+        return False

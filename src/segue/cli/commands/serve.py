@@ -1,0 +1,170 @@
+"""`segue serve`: the gateway. Any client talks to any model through it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING, Any
+
+from segue.cli.command_table import add_set
+from segue.cli.display.terminal import print_status
+from segue.cli.exit_codes import Exit
+from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from segue.config.schema import Config, GatewaySettings
+    from segue.gateway.server import GatewayApp
+
+DESCRIPTION = """Serves every provider API at once: point the base URL of a client, agent or SDK at it, and any model answers.
+SIGTERM lets running replies end, SIGHUP reads the settings anew. Point a client at it: segue env CLIENT"""
+
+KEY_VARIABLE = "SEGUE_GATEWAY_KEY"
+"""The key of a caller without a section in the settings: one variable is enough for a container."""
+_OWN_NAMES = frozenset({"127.0.0.1", "localhost", "::1", "0.0.0.0"})  # noqa: S104 - a name in an address
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", help="default: gateway.host, 127.0.0.1")
+    parser.add_argument("--port", type=int, help="default: gateway.port, 8484; 0: any free port")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes; default: gateway.workers, 1")
+    parser.add_argument("--log", choices=("text", "json", "off"), help="one line for each request")
+    parser.add_argument("--tls-certificate", metavar="FILE", help="serve https with this certificate (PEM)")
+    parser.add_argument("--tls-key", metavar="FILE", help="the key of the certificate")
+    parser.add_argument("--fd", type=int, help="serve on this open socket: for workers and service managers")
+    add_set(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from segue.gateway.server import address_of, is_loopback, open_listener  # noqa: PLC0415 - loads the server
+
+    sets = [*arguments.sets, *_sets_of(arguments)]
+    config = _load(sets)
+    settings = config.gateway
+    if not is_loopback(settings.host) and not settings.callers:
+        raise UsageError(
+            f"The gateway would serve {settings.host} to everybody who can reach it, with your keys.",
+            code="caller_key_needed",
+            hint=f"Make a caller's key: segue gateway key NAME. Or set {KEY_VARIABLE}. Or serve only this machine: "
+            "--host 127.0.0.1",
+        )
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
+    if arguments.fd is not None:
+        with socket.socket(fileno=arguments.fd) as listener:
+            _serve(config, listener, sets)
+        return Exit.OK
+    with open_listener(settings.host, settings.port) as listener:
+        _refuse_loop(config, listener)
+        print_status(f"Serving at {address_of(listener, settings)}. Stop with Ctrl-C.")
+        if settings.workers == 1:
+            _serve(config, listener, sets)
+            return Exit.OK
+        return _supervise(settings, listener, sets)
+
+
+def _refuse_loop(config: Config, listener: socket.socket) -> None:
+    """Refuse a provider whose address is the gateway's own, such as after eval "$(segue env …)" in the same shell."""
+    from urllib.parse import urlsplit  # noqa: PLC0415
+
+    from segue.providers.addresses import addresses  # noqa: PLC0415
+
+    given = {f"providers.{name}.base_url": table.get("base_url") for name, table in config.providers.items()}
+    for address in addresses().providers.values():
+        given |= {name: os.environ.get(name) for name in address.base_url_env}
+    for place, url in given.items():
+        parts = urlsplit(str(url or ""))
+        if parts.port == listener.getsockname()[1] and parts.hostname in _OWN_NAMES:
+            raise UsageError(
+                f"{place} is {url}: the gateway would send requests to itself.",
+                code="gateway_loop",
+                hint=f"Unset {place} where the gateway is started, or choose another --port.",
+            )
+
+
+def _supervise(settings: GatewaySettings, listener: socket.socket, sets: list[str]) -> int:
+    if os.name != "posix":
+        raise UsageError("Several workers need a POSIX system.", code="no_workers", hint="Use --workers 1.")
+    if settings.memory.keep == "memory":
+        raise UsageError(
+            'Several workers cannot share a memory that is kept in a process (gateway.memory.keep = "memory").',
+            code="config",
+            hint='Set gateway.memory.keep = "sqlite", or use --workers 1.',
+        )
+    from segue.gateway.workers import supervise  # noqa: PLC0415
+
+    words = [word for assignment in sets for word in ("--set", assignment)]
+    return supervise(listener, ["serve", *words], count=settings.workers, drain=settings.limits.drain)
+
+
+def _serve(config: Config, listener: socket.socket, sets: list[str]) -> None:
+    import asyncio  # noqa: PLC0415
+
+    from segue.gateway.server import serve  # noqa: PLC0415
+
+    async def main() -> None:
+        await serve(config.gateway, listener, _open(config), lambda: _open_anew(sets))
+
+    asyncio.run(main())
+
+
+def _open_anew(sets: list[str]) -> tuple[GatewaySettings, GatewayApp]:
+    config = _load(sets)
+    return config.gateway, _open(config)
+
+
+def _open(config: Config) -> GatewayApp:
+    from segue.config.resources import open_providers  # noqa: PLC0415
+    from segue.gateway.access_log import log_writer  # noqa: PLC0415
+    from segue.gateway.app import Gateway  # noqa: PLC0415
+    from segue.gateway.control import open_control  # noqa: PLC0415
+    from segue.gateway.memory.files import open_memory  # noqa: PLC0415
+
+    providers = open_providers(config)
+    memory = open_memory(config.gateway.memory)
+    return Gateway(
+        config,
+        providers,
+        memory,
+        control=open_control(config, providers, memory.store),
+        on_report=log_writer(config.gateway.log),
+    )
+
+
+def _load(sets: list[str]) -> Config:
+    """The settings, with the caller whose key is in the environment. Names that lead nowhere are reported now."""
+    from msgspec import structs  # noqa: PLC0415
+
+    from segue.config.layers import config_error, load_settings  # noqa: PLC0415
+    from segue.config.model_names import reference_faults  # noqa: PLC0415
+    from segue.config.schema import CallerSettings  # noqa: PLC0415
+
+    loaded = load_settings(sets=sets)
+    faults = reference_faults(loaded)
+    gateway = loaded.config.gateway
+    faults += [
+        f"{loaded.origin(('gateway', 'callers', name, 'key_env'))}: the variable {caller.key_env} is not set."
+        for name, caller in gateway.callers.items()
+        if caller.key_env and not os.environ.get(caller.key_env)
+    ]
+    if faults:
+        raise config_error(faults)
+    if os.environ.get(KEY_VARIABLE):
+        callers = {"default": CallerSettings(key_env=KEY_VARIABLE), **gateway.callers}
+        gateway = structs.replace(gateway, callers=callers)
+    return structs.replace(loaded.config, gateway=gateway)
+
+
+def _sets_of(arguments: argparse.Namespace) -> list[str]:
+    """The flags as settings: they hold over the files, also when the settings are read anew."""
+    given: dict[str, Any] = {
+        "host": arguments.host,
+        "port": arguments.port,
+        "workers": arguments.workers,
+        "log": arguments.log,
+        "tls_certificate": arguments.tls_certificate,
+        "tls_key": arguments.tls_key,
+    }
+    return [f"gateway.{name}={value}" for name, value in given.items() if value is not None]

@@ -1,0 +1,130 @@
+"""The conversations of a gateway, for commands: in its memory on this machine, or over HTTP elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
+
+import msgspec
+
+from segue.config.layers import load_settings
+from segue.config.resources import open_providers
+from segue.errors import TransportError, UsageError
+from segue.gateway.control import CONVERSATIONS, check_model
+from segue.gateway.memory.files import open_memory
+from segue.gateway.memory.store import ConversationInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from segue.config.schema import Config
+    from segue.gateway.memory.store import GatewayStore
+
+LAST = "last"
+_SECONDS = 10.0
+
+
+class GatewayControl(Protocol):
+    """What commands can do with a gateway."""
+
+    def conversations(self, limit: int) -> Sequence[ConversationInfo]: ...
+
+    def switch(self, conversation: str, model: str) -> ConversationInfo:
+        """`last` names the conversation used last; an empty model takes a switch back."""
+
+
+@contextmanager
+def open_gateway_control(url: str, sets: Sequence[str]) -> Iterator[GatewayControl]:
+    """Its memory is used directly where it is a file on this machine: also while no gateway runs."""
+    config = load_settings(sets=sets).config
+    if url or config.gateway.memory.keep == "memory":
+        yield _Remote(url or f"http://{config.gateway.host}:{config.gateway.port}")
+        return
+    with asyncio.Runner() as runner:
+        store = open_memory(config.gateway.memory).store
+        try:
+            yield _Local(config, store, runner)
+        finally:
+            runner.run(store.close())
+
+
+class _Local:
+    def __init__(self, config: Config, store: GatewayStore, runner: asyncio.Runner) -> None:
+        self._config = config
+        self._store = store
+        self._run = runner.run
+
+    def conversations(self, limit: int) -> Sequence[ConversationInfo]:
+        return self._run(self._store.conversations(limit))
+
+    def switch(self, conversation: str, model: str) -> ConversationInfo:
+        check_model(model, self._config, open_providers(self._config))
+        found = _named(conversation, self.conversations(1)) or conversation
+        if not self._run(self._store.switch(found, model)):
+            raise _unknown(conversation)
+        info = self._run(self._store.conversation(found))
+        if info is None:
+            raise _unknown(conversation)
+        return info
+
+
+class _Remote:
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+
+    def conversations(self, limit: int) -> Sequence[ConversationInfo]:
+        answer = self._ask(f"{CONVERSATIONS}?limit={limit}")
+        return msgspec.convert(answer["conversations"], list[ConversationInfo])
+
+    def switch(self, conversation: str, model: str) -> ConversationInfo:
+        found = _named(conversation, self.conversations(1) if conversation == LAST else ()) or conversation
+        answer = self._ask(f"{CONVERSATIONS}/{quote(found, safe='')}/switch", {"model": model})
+        return msgspec.convert(answer, ConversationInfo)
+
+    def _ask(self, path: str, body: object = None) -> Any:
+        headers = {"content-type": "application/json"}
+        if key := os.environ.get("SEGUE_GATEWAY_KEY", ""):
+            headers["authorization"] = f"Bearer {key}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._url + path, data, headers)  # noqa: S310 - the user's own gateway
+        try:
+            with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            raise _refusal(error) from error
+        except (OSError, ValueError) as error:
+            raise TransportError(
+                f"The gateway at {self._url} does not answer: {error}.",
+                hint="Start it: segue serve. Or name another: --url",
+            ) from error
+
+
+def _refusal(error: urllib.error.HTTPError) -> UsageError:
+    try:
+        told = json.loads(error.read())["error"]
+        message = str(told["message"])
+    except (ValueError, KeyError, TypeError):
+        message = f"The gateway refused with status {error.code}."
+    return UsageError(message, code="gateway_refused", hint="List the conversations: segue gateway ps")
+
+
+def _named(conversation: str, last: Sequence[ConversationInfo]) -> str:
+    if conversation != LAST:
+        return ""
+    if not last:
+        raise _unknown(conversation)
+    return last[0].id
+
+
+def _unknown(conversation: str) -> UsageError:
+    return UsageError(
+        f'There is no conversation "{conversation}".',
+        code="unknown_conversation",
+        hint="List them: segue gateway ps",
+    )

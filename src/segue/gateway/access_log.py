@@ -1,0 +1,62 @@
+"""One line for each request of the gateway: who, what, how long, how it ended. Never any content, query or key."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segue.gateway.report import RequestReport
+
+LogForm: TypeAlias = Literal["text", "json", "off"]
+_CONTROL: Final = dict.fromkeys([*range(32), 127], "?")
+
+
+def json_line(report: RequestReport, now: float) -> str:
+    """What is empty is omitted."""
+    fields: dict[str, Any] = {"time": round(now, 3)}
+    for name, value in msgspec.to_builtins(report).items():
+        kept = round(value, 4) if isinstance(value, float) else value
+        if kept not in (None, "", 0, {}, False):
+            fields[name] = kept
+    return msgspec.json.encode(fields).decode()
+
+
+def text_line(report: RequestReport, now: float) -> str:
+    clock = time.strftime("%H:%M:%S", time.localtime(now))
+    first = report.first_content
+    facts = [
+        f"{clock} {report.status or '---'} {report.method} {report.path}",
+        " → ".join(name for name in (report.asked, report.route) if name),
+        f"{report.seconds:.2f} s" + (f", first content {first:.2f} s" if first is not None else ""),
+        f"caller {report.caller}" if report.caller else "",
+        f"conversation {report.conversation}" if report.conversation else "",
+        _counts("repairs", report.repairs),
+        _counts("losses", report.losses),
+        f"failovers {report.failovers}" if report.failovers else "",
+        f"error {report.error}" if report.error else "",
+        "client gone" if report.client_gone else "",
+        report.request_id,
+    ]
+    return "  ".join(fact for fact in facts if fact).translate(_CONTROL)
+
+
+def _counts(title: str, counts: dict[str, int]) -> str:
+    return f"{title} {', '.join(f'{kind} {count}' for kind, count in counts.items())}" if counts else ""
+
+
+def log_writer(form: LogForm) -> Callable[[RequestReport], None] | None:
+    """Writes to the standard error; None if the log is off."""
+    if form == "off":
+        return None
+    line = json_line if form == "json" else text_line
+
+    def write(report: RequestReport) -> None:
+        sys.stderr.write(line(report, time.time()) + "\n")
+
+    return write

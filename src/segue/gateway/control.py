@@ -1,0 +1,97 @@
+"""The operator's part of the gateway: which conversations run, and a change of model for one of them.
+
+GET  /segue/v1/conversations                    those used last come first
+GET  /segue/v1/conversations/{id}
+POST /segue/v1/conversations/{id}/switch        {"model": "provider/model"}; an empty name takes it back
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from segue.config.model_names import resolve_model
+from segue.config.resources import require_provider
+from segue.errors import InvalidRequestError, UsageError
+from segue.gateway.web import JSON_TYPE, WebRequest, WebResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from segue.config.schema import Config
+    from segue.gateway.memory.store import ConversationInfo, GatewayStore
+    from segue.providers.registry import KnownProviders
+
+CONVERSATIONS: Final = "/segue/v1/conversations"
+_ONE: Final = re.compile(rf"{CONVERSATIONS}/([^/]+)(/switch)?")
+_MOST: Final = 1000
+
+
+class _SwitchRequest(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
+
+
+def check_model(name: str, config: Config, providers: KnownProviders) -> None:
+    """Raises UsageError if the name leads nowhere. An empty one takes a switch back."""
+    if name:
+        for route in resolve_model(name, config).routes:
+            require_provider(route.provider, providers)
+
+
+def open_control(
+    config: Config, providers: KnownProviders, store: GatewayStore
+) -> Callable[[WebRequest, str], Awaitable[WebResponse | None]]:
+    """Answers an operator's request; None if it has no such path. A caller sees and switches its own conversations."""
+
+    async def control(request: WebRequest, caller: str) -> WebResponse | None:
+        if request.path == CONVERSATIONS and request.method == "GET":
+            shown = await store.conversations(_limit(request))
+            return _json({"conversations": [info for info in shown if info.caller == caller]})
+        found = _ONE.fullmatch(request.path)
+        if found is None or request.method != ("POST" if found[2] else "GET"):
+            return None
+        info = await store.conversation(found[1])
+        if info is None or info.caller != caller:
+            raise _unknown(found[1])
+        if found[2]:
+            model = _model_in(request)
+            try:
+                check_model(model, config, providers)
+            except UsageError as error:
+                raise InvalidRequestError(
+                    error.message, code=error.code, path="model", status=400, hint=error.hint
+                ) from error
+            await store.switch(info.id, model)
+            info = await store.conversation(info.id)
+        return _json(info)
+
+    return control
+
+
+def _model_in(request: WebRequest) -> str:
+    try:
+        return msgspec.json.decode(request.body, type=_SwitchRequest).model
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidRequestError(
+            'The body must be {"model": "provider/model"}.', code="bad_switch", status=400
+        ) from error
+
+
+def _limit(request: WebRequest) -> int:
+    asked = request.query.get("limit", "")
+    return min(max(int(asked[:9]), 1), _MOST) if asked.isascii() and asked.isdigit() else 50
+
+
+def _unknown(conversation: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f'There is no conversation "{conversation}".',
+        code="unknown_conversation",
+        status=404,
+        hint="List them: segue gateway ps",
+    )
+
+
+def _json(content: ConversationInfo | dict[str, list[ConversationInfo]] | None) -> WebResponse:
+    return WebResponse(headers={"content-type": JSON_TYPE}, body=msgspec.json.encode(content))

@@ -1,0 +1,266 @@
+"""The gateway from the command line: serve, ps, switch, key, env, run. Real processes, emulated providers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.cli_runs import Cloud, Here, Home
+from segue.cli.clients import known_clients
+from segue.cli.exit_codes import Exit
+
+CONFIG = """
+[gateway]
+port = 0
+log = "json"
+models = { "claude-*" = "openai/gpt-4.1" }
+"""
+
+
+class Gateway:
+    def __init__(self, home: Home, *words: str, **environment: str) -> None:
+        self.process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-m", "segue", "serve", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=home.project,
+            env=home.full(**environment),
+        )
+        assert self.process.stderr is not None
+        first = self.process.stderr.readline()
+        assert first.startswith("Serving at "), first + self.process.stderr.read()
+        self.url = first.split()[2].rstrip(".")
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr or ()))
+        self._reader.start()
+
+    def ask(self, path: str, body: Any = None, **headers: str) -> tuple[int, Any, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"content-type": "application/json", **headers}
+        request = urllib.request.Request(self.url + path, data, headers)  # noqa: S310 - loopback
+        try:
+            with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310
+                return reply.status, json.loads(reply.read() or b"null"), reply.headers
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read()), error.headers
+
+    def chat(self, model: str, text: str = "Hello", **headers: str) -> tuple[int, Any, Any]:
+        messages = [{"role": "user", "content": text}]
+        return self.ask("/v1/messages", {"model": model, "max_tokens": 100, "messages": messages}, **headers)
+
+    def wait_for(self, words: str) -> str:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            for line in list(self.lines):
+                if words in line:
+                    return line
+            time.sleep(0.02)
+        raise AssertionError(f"no line with {words} in {self.lines}")
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        code = self.process.wait(20)
+        self._reader.join(5)
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+        return code
+
+
+Starter = Callable[..., Gateway]
+
+
+@pytest.fixture
+def start(cloud: Cloud) -> Iterator[Starter]:
+    started: list[Gateway] = []
+
+    def start_one(*words: str, **environment: str) -> Gateway:
+        started.append(Gateway(cloud.home, *words, **environment))
+        return started[-1]
+
+    yield start_one
+    for gateway in started:
+        if gateway.process.stdout and not gateway.process.stdout.closed:
+            gateway.stop()
+
+
+def test_an_agent_is_switched_while_it_runs(cloud: Cloud, start: Starter, asked: Here) -> None:
+    cloud.home.configure(CONFIG)
+    gateway = start()
+    session = {"x-claude-code-session-id": "s-1", "user-agent": "claude-cli/2.1", "x-api-key": "sk-mine-123"}
+    status, reply, headers = gateway.chat("claude-opus-5-5", **session)
+    assert (status, reply["model"]) == (200, "claude-opus-5-5")
+    assert headers["x-segue-route"] == "openai/gpt-4.1"
+    gateway.wait_for("claude-opus-5-5")
+    listed = json.loads(asked("gateway", "ps", "--json").out)
+    assert [(info["client"], info["asked"], info["route"]) for info in listed] == [
+        ("claude-cli/2.1", "claude-opus-5-5", "openai/gpt-4.1")
+    ]
+    assert "claude-cli/2.1" in asked("gateway").out
+    done = asked("switch", "last", "anthropic/claude-sonnet-4-6")
+    assert done.code == Exit.OK
+    assert "anthropic/claude-sonnet-4-6 answers from the next turn on" in done.err
+    status, reply, headers = gateway.chat("claude-opus-5-5", "And now?", **session)
+    assert headers["x-segue-route"] == "anthropic/claude-sonnet-4-6"
+    assert reply["model"] == "claude-opus-5-5"
+    assert asked("switch", listed[0]["id"], "--back", "--url", gateway.url).code == Exit.OK
+    assert gateway.chat("claude-opus-5-5", "Then?", **session)[2]["x-segue-route"] == "openai/gpt-4.1"
+    for words in (("switch", "nobody", "openai/gpt-4.1"), ("switch", "last", "nobody/x"), ("switch", "last")):
+        assert asked(*words).code != Exit.OK
+        assert asked(*words, "--url", gateway.url).code != Exit.OK
+    assert gateway.stop() == 0
+    log = "".join(gateway.lines)
+    assert "sk-mine-123" not in log
+    assert "And now?" not in log
+    assert json.loads(gateway.lines[0])["route"] == "openai/gpt-4.1"
+
+
+def test_other_machines_are_served_only_with_a_key(cloud: Cloud, start: Starter, asked: Here) -> None:
+    cloud.home.configure('[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\n')
+    refused = asked("serve", "--host", "0.0.0.0")  # noqa: S104
+    assert refused.code == Exit.USAGE
+    assert "segue gateway key NAME" in refused.err
+    made = asked("gateway", "key", "alice")
+    key = made.out.strip()
+    assert hashlib.sha256(key.encode()).hexdigest() in made.err
+    cloud.home.configure(
+        '[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\n'
+        f'[gateway.callers.alice]\nkey_sha256 = "{hashlib.sha256(key.encode()).hexdigest()}"\n'
+    )
+    gateway = start("--host", "0.0.0.0", "--log", "off", SEGUE_GATEWAY_KEY="key-of-bob")  # noqa: S104
+    gateway.url = gateway.url.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+    status, reply, headers = gateway.chat("x")
+    assert (status, reply["error"]["type"]) == (401, "authentication_error")
+    assert headers["x-should-retry"] == "false"
+    assert gateway.chat("x", **{"x-api-key": "wrong"})[0] == 401
+    assert gateway.chat("x", **{"x-api-key": key})[0] == 200
+    assert gateway.chat("x", authorization="Bearer key-of-bob")[0] == 200
+    shown = gateway.ask("/segue/v1/conversations", authorization=f"Bearer {key}")[1]["conversations"]
+    assert {info["caller"] for info in shown} == {"alice"}
+    assert gateway.ask("/segue/v1/conversations")[0] == 401
+    assert gateway.ask("/v1/models")[0] == 401
+    gateway.stop()
+    assert gateway.lines == []
+
+
+def test_settings_are_read_anew_and_mistakes_keep_the_old_ones(cloud: Cloud, start: Starter) -> None:
+    cloud.home.configure('[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\nlog = "off"\n')
+    gateway = start()
+    assert gateway.chat("x")[2]["x-segue-route"] == "openai/gpt-4.1"
+    cloud.home.configure('[gateway]\nport = 0\nmodel = "anthropic/claude-sonnet-4-6"\nlog = "text"\n')
+    gateway.process.send_signal(signal.SIGHUP)
+    gateway.wait_for("read anew")
+    assert gateway.chat("x")[2]["x-segue-route"] == "anthropic/claude-sonnet-4-6"
+    assert "x → anthropic/claude-sonnet-4-6" in gateway.wait_for("200 POST /v1/messages")
+    cloud.home.configure('[gateway]\nmodle = "x"\n')
+    gateway.process.send_signal(signal.SIGHUP)
+    gateway.wait_for("the old ones hold")
+    gateway.wait_for('Unknown key "gateway.modle"')
+    assert gateway.chat("x")[0] == 200
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds processes as Linux lists them")
+def test_a_worker_that_dies_is_replaced_and_all_find_what_one_remembers(cloud: Cloud, start: Starter) -> None:
+    cloud.home.configure('[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\nlog = "json"\n')
+    gateway = start("--workers", "2")
+    children = _children(gateway.process.pid)
+    for _ in range(4):
+        assert gateway.chat("x", **{"x-claude-code-session-id": "s"})[0] == 200
+    os.kill(children[0], signal.SIGKILL)
+    gateway.wait_for("is replaced")
+    assert gateway.chat("x", **{"x-claude-code-session-id": "s"})[0] == 200
+    assert children[0] not in _children(gateway.process.pid)
+    assert gateway.stop() == 0
+
+
+def _children(pid: int) -> list[int]:
+    """Both workers, once they are there."""
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if len(found) == 2:
+            return [int(child) for child in found]
+        time.sleep(0.05)
+    raise AssertionError("no two workers")
+
+
+def test_what_cannot_be_served_is_refused_before_the_start(
+    home: Home, segue: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.configure('[gateway]\nport = 0\nmodels = { "claude-*" = "nobody" }\n')
+    assert "is not an alias, a profile or provider/model" in segue("serve").err
+    home.configure('[gateway.callers.a]\nkey_env = "NOT_SET_ANYWHERE"\n')
+    assert "the variable NOT_SET_ANYWHERE is not set" in segue("serve").err
+    home.configure('[gateway]\nport = 8497\n[providers.openai]\nbase_url = "http://localhost:8497/v1"\n')
+    looped = segue("serve")
+    assert looped.code == Exit.USAGE
+    assert "would send requests to itself" in looped.err
+    home.configure("[gateway]\nport = 8497\n")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:8497")
+    assert "Unset ANTHROPIC_BASE_URL" in segue("serve").err
+    monkeypatch.delenv("ANTHROPIC_BASE_URL")
+    assert "needs a certificate and its key" in segue("serve", "--tls-key", "x.pem").err
+
+
+def test_env_prints_what_points_each_program_at_the_gateway(home: Home, segue: Here) -> None:
+    listed = segue("env").out
+    for name in known_clients():
+        assert f"{name} " in listed
+        printed = segue("env", name, "-m", "some/model")
+        assert printed.code == Exit.OK, printed.err
+        assert "http://127.0.0.1:8484" in printed.out or name == "llm"
+        assert not {"{url}", "{key}", "{model}"} & set(printed.out.split('"'))
+    shell = segue("env", "claude", "--url", "http://gw:1/", "-m", "some/model").out
+    done = subprocess.run(  # noqa: S602 - what we print is for a shell
+        shell + 'printf "%s %s %s" "$ANTHROPIC_BASE_URL" "$ANTHROPIC_AUTH_TOKEN" "$ANTHROPIC_MODEL"',
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "http://gw:1 segue some/model"
+    home.configure(f'[gateway.callers.me]\nkey_sha256 = "{"a" * 64}"\n')
+    assert 'ANTHROPIC_AUTH_TOKEN="$SEGUE_GATEWAY_KEY"' in segue("env", "claude").out
+    assert 'Did you mean "claude"?' in segue("env", "clade").err
+    assert "needs the name of a model" in segue("env", "opencode").err
+
+
+PROGRAM = """#!/bin/sh
+echo "args: $*"
+curl -s "$ANTHROPIC_BASE_URL/v1/messages" -H "authorization: Bearer $ANTHROPIC_AUTH_TOKEN" \
+  -H "anthropic-version: 2023-06-01" -H "content-type: application/json" \
+  -d '{"model": "claude-x", "max_tokens": 50, "messages": [{"role": "user", "content": "Hello"}]}'
+exit 7
+"""
+
+
+def test_run_starts_a_program_and_a_gateway_for_it(cloud: Cloud, asked: Here, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    cloud.home.configure('[gateway]\nport = 1\nmodel = "openai/gpt-4.1"\n')
+    path = f"{program.parent}:{os.environ['PATH']}"
+    done = cloud.home.run("run", "claude", "-p", "--verbose", "x y", PATH=path)
+    assert done.code == 7
+    assert "args: -p --verbose x y" in done.out
+    assert '"model":"claude-x"' in done.out
+    assert "You said: Hello" in done.out
+    assert asked("run", "--url", "http://127.0.0.1:9", "claude").code != Exit.OK
+    assert "cannot be started" in asked("run", "openai").err
