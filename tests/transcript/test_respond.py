@@ -233,7 +233,7 @@ def test_media_are_described_where_a_reply_cannot_hold_them() -> None:
     made = responder("anthropic")
     assert (
         fold(answered(made, events), Origin()).message.text
-        == "[image, image/png, 3 bytes: this API cannot carry it]"
+        == "\n[image, image/png, 3 bytes: this API cannot carry it]\n"
     )
     assert made.repairs[0].lossy
     assert reply_for("openai_responses", events).message.blocks == (Media("image", "image/png", "AAAA"),)

@@ -25,6 +25,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.ids import mint
 from segue.errors import ProtocolError, ProviderError, SegueError
+from segue.transcript.media import describe_in_reply
 from segue.transcript.minted_ids import MintedIds
 from segue.transcript.projection import NameProjection
 from segue.transcript.repairs import Kind, Repair
@@ -76,15 +77,14 @@ class Responder:
         self.repairs: list[Repair] = []
         self.ids: dict[str, CallIds] = {}
         """The id of each call at the client → its other ids."""
+        self._request = request
         self._client = client = request.wire
         self._maker = maker
         self._native = home and maker.dialect == client.dialect
-        self._model = request.model
         self._minting = MintedIds(client.rules.ids, request.nonce, request.used_ids)
-        self._names = request.names
         self._tools = tuple(tool for tool in request.tools if tool.kind == "custom" or tool.namespace)
-        offered = tuple(tool.name for tool in request.tools)
-        self._legal_names = NameProjection(client.rules.names, offered)
+        self._offered = tuple(tool.name for tool in request.tools)
+        self._legal_names = NameProjection(client.rules.names, self._offered)
         self._minted = request.minted
         plain = self._native or (client.plain_reasoning and reasoning != "hide")
         self._capsule = None if plain or reasoning != "show" or client.capsule is None else capsule
@@ -97,7 +97,7 @@ class Responder:
         self._lacks_thought: Literal["none", "calls", "all"] = (
             "none" if self._native else client.rules.reasoning.required
         )
-        self._started = self._over = self._finished = False
+        self._started = self._over = self._finished = self._has_content = False
         self._next = 0
         self._kind: Literal["", "text", "blank", "reasoning"] = ""
         """The block that is open, with the provider's index and the client's."""
@@ -162,7 +162,9 @@ class Responder:
 
     def _start(self, event: Event) -> ReplyStarted:
         own = event.id if type(event) is ReplyStarted and self._native else ""
-        return ReplyStarted(self._minting.reply_id(own, self._client.reply_prefix), self._model, self._tools)
+        return ReplyStarted(
+            self._minting.reply_id(own, self._client.reply_prefix), self._request.model, self._tools
+        )
 
     # Texts, thoughts, media
 
@@ -170,7 +172,7 @@ class Responder:
         if not text:
             return
         if index in self._hidden:
-            self._describe(index)
+            self._describe(self._hidden[index])
         blank = not self._blank_text and text.isspace()
         if (self._kind, self._inner) == ("blank", index):
             self._pieces.append(text)
@@ -200,28 +202,27 @@ class Responder:
                 return
             self._begin("reasoning", index, events)
             self._pieces = []
-        self._pieces.append(text)
+        self._pieces.append(text)  # of a capsule; without one the next thought does not come here
         events.append(ReasoningDelta(self._outer, text))
 
     def _add_media(self, index: int, media: Media, events: list[Event]) -> None:
         self._end_block(events)
+        self._has_content |= bool(self._client.media) or not self._native
         mime = media_type(media)
         allowed = self._client.media
         if self._native or (media.data and (mime in allowed or f"{mime.partition('/')[0]}/*" in allowed)):
             events.append(MediaArrived(self._new(), media))
             return
         if not self._is_late(index, "media_described"):
-            extent = f"{len(media.data) * 3 // 4} bytes" if media.data else "given by address"
             self._repair("media_described", index, "the client's wire has no place for it")
-            events.append(
-                TextDelta(self._new(), f"[{media.kind}, {mime}, {extent}: this API cannot carry it]")
-            )
+            events.append(TextDelta(self._new(), describe_in_reply(media)))
 
     def _begin(self, kind: Literal["text", "reasoning"], index: int, events: list[Event]) -> None:
         if kind == "reasoning":
             self._lacks_thought = "none"
         elif self._lacks_thought == "all":
             self._fill_thought(events)
+        self._has_content |= kind == "text"
         self._kind, self._inner = kind, index
         self._outer = self._outers[index] = self._new()
         if kind == "text":
@@ -252,9 +253,8 @@ class Responder:
 
     def _fill_thought(self, events: list[Event]) -> None:
         self._lacks_thought = "none"
-        filler = self._client.rules.reasoning.filler
         self._repair("reasoning_filled", self._next)
-        events.append(ReasoningDelta(self._new(), filler))
+        events.append(ReasoningDelta(self._new(), self._client.rules.reasoning.filler))
 
     # Seals
 
@@ -269,6 +269,7 @@ class Responder:
             else:
                 call.seal = seal
         elif self._native:
+            self._has_content = True
             if index not in self._outers:
                 self._end_block(events)
                 self._begin("reasoning" if seal.block == "reasoning" else "text", index, events)
@@ -278,9 +279,8 @@ class Responder:
         else:
             self._hide(index, "seal_dropped", "another maker's")
 
-    def _describe(self, index: int) -> None:
+    def _describe(self, at: int) -> None:
         """The words that follow an item of the maker's own stand for it."""
-        at = self._hidden[index]
         if self.repairs[at].kind == "item_dropped":
             self.repairs[at] = structs.replace(self.repairs[at], decision="described in words")
 
@@ -325,11 +325,12 @@ class Responder:
         self._end_block(events)
         if self._lacks_thought != "none":
             self._fill_thought(events)
-        name = self._names.get(call.name, call.name)
-        if not (self._native or name in self._legal_names.names or self._legal_names.accepts(name)):
+        name = self._request.names.get(call.name, call.name)
+        if name not in self._offered and not self._legal_names.accepts(name):
             name = self._legal_names.project(name)
             self._repair_call("name_replaced", call)
         first = not self.ids
+        self._has_content = True
         call.index = self._new()
         call.sent, kept = self._minting.call_id(call.native if self._native else "", name)
         self.ids[call.sent] = CallIds(call.native, call.canonical)
@@ -356,7 +357,8 @@ class Responder:
         if reason in ("stop", "tool_calls"):
             reason = "tool_calls" if self._calls else "stop"
         failure = self._settle_arguments(reason, events)
-        if not self._native and (reason == "error" or (reason == "cancelled" and not self._client.cancelled)):
+        own_word = self._native and raw
+        if (reason == "error" and not own_word) or (reason == "cancelled" and not self._client.cancelled):
             failure = ProviderError(
                 f'The provider ended its reply with "{raw or reason}".', code=raw or reason
             )
@@ -364,7 +366,7 @@ class Responder:
             self._over = True
             events.append(Failed(failure))
             return
-        if not (self._next or self._client.empty or self._native):
+        if not (self._has_content or self._client.empty):
             self._repair("reply_filled", 0)
             events.append(TextDelta(self._new(), EMPTY))
         self._finished = True
@@ -394,5 +396,5 @@ class Responder:
         self.repairs.append(Repair(kind, self._client.dialect, f"reply.blocks[{index}]", decision=why))
 
     def _repair_call(self, kind: Kind, call: ReplyCall) -> None:
-        emitted = (call.sent,) if call.sent else ()
-        self.repairs.append(Repair(kind, self._client.dialect, "reply", (call.canonical,), emitted))
+        ids = (call.canonical,), ((call.sent,) if call.sent else ())
+        self.repairs.append(Repair(kind, self._client.dialect, "reply", *ids))

@@ -122,6 +122,6 @@ def client_of(rules: Rules) -> ClientWire:
         rules=rules,
         reply_prefix="chatcmpl-",
         plain_reasoning=True,
-        media=frozenset({"image/*"}),
+        media=frozenset({"image/*"} if rules in (OPENAI_CHAT, OPENROUTER) else ()),
         empty=rules.blank_text,
     )
