@@ -23,7 +23,7 @@ from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.names import ModelNames
 from segue.gateway.report import RequestReport
 from segue.gateway.services import ClientServices
-from segue.gateway.turns import read_json, read_turn
+from segue.gateway.turns import model_of, read_json, read_turn
 from segue.gateway.web import (
     ClientGoneError,
     ResponseWriter,
@@ -263,6 +263,7 @@ class Gateway:
             prepared,
             caller=caller,
             memory=self.memory,
+            native_model=self.names.native(model_of(door, fields)),
             changed=prepared is not fields,
         )
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id

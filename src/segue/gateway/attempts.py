@@ -176,14 +176,9 @@ class ForwardedAttempt:
     async def pieces(self) -> AsyncGenerator[Piece, None]:
         turn = self._turn
         server = turn.dialect.server
-        sent = {
-            name: value
-            for name, value in turn.request.headers.items()
-            if name.startswith(server.forwarded_headers)
-        }
         try:
             async with self._forward.send(
-                self._model, self._body, stream=turn.stream, headers=sent
+                self._model, self._body, stream=turn.stream, headers=forwarded_headers(turn)
             ) as answer:
                 self.headers = {
                     name: value
@@ -222,3 +217,9 @@ class ForwardedAttempt:
     def keep_ids(self, reply: Reply) -> None:
         """The provider's own ids are the client's too."""
         self._ids = {call.native_id: call.id for call in reply.message.calls if call.native_id}
+
+
+def forwarded_headers(turn: ClientTurn) -> dict[str, str]:
+    """The client's headers that belong to its wire, for a provider of the same one."""
+    prefixes = turn.dialect.server.forwarded_headers
+    return {name: value for name, value in turn.request.headers.items() if name.startswith(prefixes)}

@@ -59,6 +59,8 @@ def for_client(error: SegueError) -> SegueError:
             return error
 
 
+WOULD_LOSE = "would_lose"
+"""The code of the error for a client that refuses losses."""
 CALLER = "unknown_caller"
 """The code of the error for a client without a key that is known here."""
 
@@ -95,7 +97,7 @@ def strict_error(losses: list[Repair], route: Route) -> InvalidRequestError:
     """The client refuses losses, and this route would get less."""
     return InvalidRequestError(
         f"{route.name} would not get all of this conversation: {counts_of(losses)}.",
-        code="would_lose",
+        code=WOULD_LOSE,
         status=422,
         hint="Without x-segue-strict the request is sent all the same.",
     )

@@ -16,8 +16,9 @@ from msgspec import structs
 from segue.conversation.events import Event, Failed, Finished, ReplyStarted, UsageReported, fold
 from segue.errors import InvalidRequestError, ProtocolError, SegueError
 from segue.gateway.attempts import ForwardedAttempt
-from segue.gateway.client_errors import counts_of, error_response, for_client
+from segue.gateway.client_errors import WOULD_LOSE, counts_of, error_response, for_client
 from segue.gateway.memory.replies import RememberedReply
+from segue.gateway.turns import plain_turn
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.routing.router import GiveUp, Retry
 
@@ -102,7 +103,12 @@ class Exchange:
         """None if a reply was written, be it whole or broken off; else why there is none."""
         while True:
             route = routing.route
-            error = await self._try(route, routing)
+            error = await self._try(route, routing, self._turn)
+            if error is not None and _is_refusal(error) and not self._writer.started:
+                # A history from elsewhere may hold what this account or model cannot take: once more without it.
+                plain = plain_turn(self._turn, planned=self._report.forwarded)
+                if plain is not None and await self._try(route, routing, plain) is None:
+                    error = None
             if error is None:
                 return None
             step = routing.failed(error, shown=self._writer.started, ran=False)
@@ -116,14 +122,14 @@ class Exchange:
                 case _:
                     self._report.failovers += 1
 
-    async def _try(self, route: Route, routing: Routing) -> SegueError | None:
+    async def _try(self, route: Route, routing: Routing, turn: ClientTurn) -> SegueError | None:
         self._report.attempts += 1
         self._report.route = route.name
         self._held, self._events, self._first_content = [], [], None
         self._started = monotonic()
         try:
             with self._members.slot(route.name):
-                attempt = self._members.attempt(self._turn, route)
+                attempt = self._members.attempt(turn, route)
                 self._report.forwarded = attempt.forwarded
                 error = await self._read(attempt, routing)
         except SegueError as refused:
@@ -293,6 +299,11 @@ def _counted(repairs: tuple[Repair, ...] | list[Repair]) -> dict[str, int]:
     for repair in repairs:
         counts[repair.kind] = counts.get(repair.kind, 0) + 1
     return counts
+
+
+def _is_refusal(error: SegueError) -> bool:
+    """Whether the provider did not accept the request as it is."""
+    return isinstance(error, InvalidRequestError) and error.status in (400, 422) and error.code != WOULD_LOSE
 
 
 def _may_go_elsewhere(error: SegueError) -> bool:

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from segue.conversation.options import Options
 from segue.errors import OverloadError, SegueError
-from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt
+from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import strict_error
 from segue.gateway.model_field import renamed
 from segue.providers.adapter import ChatRequest
@@ -96,6 +96,7 @@ class Members:
             tools=turn.tools,
             options=route.options_over(options),
             session=session,
+            headers=forwarded_headers(turn) if wire == turn.dialect.name else {},
         )
 
     def _forwarded(
@@ -150,8 +151,8 @@ def _all_made_by(turn: ClientTurn, target: Origin) -> bool:
     return True
 
 
-_HARMLESS = frozenset({"schema_reduced", "choice_weakened", "option_not_sent"})
-"""What we would change of tools and options; a client that names the provider's own model knows it better."""
+_HARMLESS = frozenset({"schema_reduced", "choice_weakened", "option_not_sent", "instruction_folded"})
+"""What we would change by what we know of the model; a client that names the provider's own model may know better."""
 
 
 def _is_unchanged(sent: RequestSent, *, same_model: bool) -> bool:

@@ -45,6 +45,14 @@ class ModelNames:
                 self._meant[asked] = meant
         return self._opened(meant)
 
+    def native(self, asked: str) -> str:
+        """The model's name at the provider that the client was made for; empty if it asks for a name of ours."""
+        name = asked.removeprefix("models/")
+        if name in self._config.aliases or name in self._config.profiles:
+            return ""
+        choice = self._choice(name) if name not in self._config.gateway.models else None
+        return name if choice is None else choice.routes[0].model
+
     def single(self, route: str) -> Router:
         """The router of one provider/model, by the name of a route."""
         return self._opened(route)

@@ -85,7 +85,8 @@ class ClientServices:
         fields = read_json(request.body)
         field = server.model_field
         body = {**server.chat_request(fields), **({field: fields[field]} if field in fields else {})}
-        turn = await read_turn(door, request, body, caller=caller, memory=self._memory)
+        native = self._names.native(model_of(door, body))
+        turn = await read_turn(door, request, body, caller=caller, memory=self._memory, native_model=native)
         router = self._names.router(turn.asked)
         names = [route.name for route in router.routes]
         last = turn.bound or turn.last_route
@@ -135,7 +136,8 @@ class ClientServices:
                 hint="Name it: ?wire=anthropic.",
             )
         door = Door(dialect=DIALECTS[proper_name(wire)], operation="chat", params=dict(request.query))
-        turn = await read_turn(door, request, fields, caller=caller, memory=self._memory)
+        native = self._names.native(model_of(door, fields))
+        turn = await read_turn(door, request, fields, caller=caller, memory=self._memory, native_model=native)
         to = request.query.get("to") or turn.asked
         explained = [self._explained(turn, route) for route in self._names.router(to).routes]
         return _json(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Struct, structs
 
-from segue.conversation.blocks import Media, Reasoning, ToolResult
+from segue.conversation.blocks import Media, Reasoning, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
@@ -25,6 +25,7 @@ from segue.transcript.repairs import Repair
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segue.conversation.blocks import Block
     from segue.dialects.dialect import Dialect
     from segue.gateway.memory.memory import Memory
 
@@ -134,11 +135,17 @@ async def read_turn(
     *,
     caller: str,
     memory: Memory,
+    native_model: str = "",
     changed: bool = False,
 ) -> ClientTurn:
-    """Raises TranscriptError with a path where it is no request of this wire."""
+    """Raises TranscriptError with a path where it is no request of this wire.
+
+    `native_model`: the name of the model at the client's own provider; empty if that is not known.
+    """
     dialect = door.dialect
-    decoded = dialect.decode_request(fields)
+    field = dialect.server.model_field
+    # Who made the replies that we did not see is known as far as the client's name for the model is a real one.
+    decoded = dialect.decode_request({**fields, field: native_model} if field else fields)
     adoption = adopt(_without_capsules(decoded.messages), system=decoded.system, dialect=dialect.name)
     messages = adoption.conversation.messages
     originals = await recall_originals(memory, caller, messages)
@@ -163,6 +170,43 @@ async def read_turn(
         ),
         bound=originals.last.route if continues and originals.last is not None else "",
     )
+
+
+def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
+    """The turn without what only its own provider, account and model may know; None if that would change nothing.
+
+    For a second try after a refusal: seals that we did not see being made, and fields of the wire's own. `planned`: the
+    first try sent the client's own bytes, so planning them is a change too.
+    """
+    messages = tuple(_without_unknown_seals(message) for message in turn.conversation.messages)
+    options = structs.replace(turn.options, extra=None, own=None)
+    same = all(one is other for one, other in zip(messages, turn.conversation.messages, strict=True))
+    if same and options == turn.options and not planned:
+        return None
+    prefixes = turn.dialect.server.forwarded_headers
+    headers = {name: value for name, value in turn.request.headers.items() if not name.startswith(prefixes)}
+    return structs.replace(
+        turn,
+        request=structs.replace(turn.request, headers=headers),
+        conversation=structs.replace(turn.conversation, messages=messages),
+        options=options,
+        changed=True,
+    )
+
+
+def _without_unknown_seals(message: Message) -> Message:
+    def is_unknown(block: Block) -> bool:
+        seal = getattr(block, "seal", None)
+        return seal is not None and not seal.origin.provider
+
+    if message.speaker != "model" or not any(is_unknown(block) for block in message.blocks):
+        return message
+    blocks = [
+        structs.replace(block, seal=None) if type(block) is ToolCall and is_unknown(block) else block
+        for block in message.blocks
+        if type(block) is ToolCall or not is_unknown(block)
+    ]
+    return structs.replace(message, blocks=tuple(blocks))
 
 
 def _without_capsules(messages: Sequence[Message]) -> Sequence[Message]:

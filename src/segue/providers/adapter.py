@@ -6,6 +6,7 @@ A `ProviderAdapter` needs a `name` and a `chat_stream`; what it can do besides c
 from __future__ import annotations
 
 from asyncio import Event as Abort
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 from msgspec import Struct
@@ -37,6 +38,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
     session: str = ""
     """Requests of one session may reuse what was rendered and encoded for the previous one."""
+    headers: Mapping[str, str] = {}
+    """Sent beside the provider's own: those of a client on the same wire."""
     abort: Abort | None = None
     """Set it, and the stream ends with one `Finished("cancelled")`."""
 

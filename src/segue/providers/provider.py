@@ -154,7 +154,9 @@ class Provider(ProviderAdapter):
         decoder = endpoint.dialect.new_decoder()
         async with AsyncExitStack() as opened:
             answer = await waiting.for_(
-                opened.enter_async_context(endpoint.ask("POST", path, written.sent.body))
+                opened.enter_async_context(
+                    endpoint.ask("POST", path, written.sent.body, headers=request.headers)
+                )
             )
             portions = answer.portions()
             silent, gaps = True, 0
