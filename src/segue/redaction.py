@@ -21,7 +21,8 @@ _KEY_IN_TEXT: Final = re.compile(
     r"[^\s\"'&,]+?(?=[.]?(?:[\s\"'&,]|$))"
     r"|(?<![A-Za-z0-9])(?:sk|gsk|xai|hf|nvapi|csk|pplx|tgp)[-_][\w*-]{8,}"
     r"|(?<![\w-])(?:pk|rk|key)[-_][\w*-]{12,}"
-    r"|AIza[\w-]{8,}|eyJ[\w-]{8,}\.[\w.-]+"
+    # Only where a word begins: else a long row of such letters would be searched from each of them to its end.
+    r"|AIza[\w-]{8,}|(?<![\w-])eyJ[\w-]{8,}\.[\w.-]+"
 )
 _SECRET_SETTINGS: Final = frozenset({"api_key", "key", "token", "password", "secret"})
 _SECRET_TABLES: Final = frozenset({"headers", "env"})

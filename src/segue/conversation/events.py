@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.conversation.blocks import Block, Media, Origin, Reasoning, Seal, Text, ToolCall
+from segue.conversation.json_safe import is_too_deep
 from segue.conversation.message import Message
 from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
@@ -230,11 +231,12 @@ class _Unfinished:
 
 
 def parse_arguments(raw: str) -> dict[str, object] | None:
-    """The arguments as an object; None if the text is not one. An empty text is an empty object."""
+    """The arguments as an object; None if the text is not one, or nests deeper than JSON is written here. An empty text
+    is an empty object."""
     if not raw or raw.isspace():
         return {}
     try:
         parsed = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
-    return parsed if isinstance(parsed, dict) else None
+    return parsed if isinstance(parsed, dict) and not is_too_deep(raw, parsed) else None

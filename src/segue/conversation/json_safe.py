@@ -19,6 +19,20 @@ MAX_BITS = 10_000
 """Of an integer: Python itself refuses to write much longer ones in decimals."""
 
 
+def is_too_deep(text: str, value: Any) -> bool:
+    """Whether a value read from this text nests deeper than `MAX_DEPTH`: much that walks through values would fail."""
+    if text.count("{") + text.count("[") <= MAX_DEPTH:
+        return False
+    waiting = [(value, 1)]
+    while waiting:
+        held, depth = waiting.pop()
+        if depth > MAX_DEPTH:
+            return True
+        inner = held.values() if type(held) is dict else held
+        waiting.extend((one, depth + 1) for one in inner if type(one) in (dict, list))
+    return False
+
+
 def is_encodable(text: str) -> bool:
     """Whether a text can be written as UTF-8 at all: lone surrogates cannot."""
     if text.isascii():

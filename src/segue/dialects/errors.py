@@ -52,6 +52,9 @@ _REQUEST_IDS = ("request-id", "x-request-id", "x-trace-id", "apim-request-id", "
 _USER = re.compile(r"//[^/]*@")
 _QUERY = re.compile(r"[?#].*", re.DOTALL)
 _MAX_LOCATION = 300
+MAX_MESSAGE = 8_000
+"""Characters of a message that are looked at and kept."""
+_MAX_CODE = 200
 _MAX_BODY = 65_536
 """Bytes of a body that an error holds."""
 _WAIT = re.compile(r"try again in ((?:[\d.]{1,12}(?:ms|h|m|s))+)", re.IGNORECASE)
@@ -90,8 +93,8 @@ class FailedResponse(Struct, frozen=True):
         if self.status is not None and 300 <= self.status < 400:
             return self._redirect()
         return kind(
-            redact_text(message) or excerpt(self.body, self.status),
-            code=redact_text(code) if isinstance(code, str) else "",
+            redact_text(message[:MAX_MESSAGE]) or excerpt(self.body, self.status),
+            code=redact_text(code[:_MAX_CODE]) if isinstance(code, str) else "",
             path=path if isinstance(path, str) else "",
             status=self.status,
             request_id=request_id if isinstance(request_id, str) and request_id else self.request_id,

@@ -14,7 +14,7 @@ from segue.errors import UsageError
 from segue.providers.addresses import Address, AuthStyle, complete_url, find_address
 from segue.providers.auth import Secret
 from segue.providers.capabilities import ConfigProblem
-from segue.transports.transport import Timeouts
+from segue.transports.transport import ReplyLimits, Timeouts
 
 _OWN: Final = "openai-compatible"
 """The dialect of an unknown provider that has a base URL and names no dialect."""
@@ -46,6 +46,8 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dialect: str = ""
     auth: AuthStyle | None = None
     timeouts: Timeouts = Timeouts()
+    limits: ReplyLimits = ReplyLimits()
+    """What the server may send."""
     model: str = ""
     embedding_model: str = ""
     threads: int | None = None
@@ -87,8 +89,8 @@ def read_provider_config(name: str, table: Mapping[str, Any]) -> tuple[ProviderC
     for key, value in table.items():
         if key not in types:
             problems.append(_unknown(name, key, types))
-        elif key == "timeouts" and isinstance(value, Mapping):
-            sound[key] = _read_timeouts(name, value, problems)
+        elif key in _TABLES and isinstance(value, Mapping):
+            sound[key] = _read_table(name, key, value, problems)
         else:
             try:
                 sound[key] = _read(types[key], value)
@@ -125,7 +127,7 @@ def check_config(
         variables = " or ".join(address.base_url_env)
         hint = f"Set base_url{f', or the variable {variables}' if variables else ''}."
         problems.append(_problem(name, "base_url", "", f"{address.title} has no address of its own.", hint))
-    return [*problems, *_check_keys(name, config), *_check_timeouts(name, config)]
+    return [*problems, *_check_keys(name, config), *_check_limits(name, config)]
 
 
 def _check_use(name: str, config: ProviderConfig) -> list[ConfigProblem]:
@@ -174,8 +176,8 @@ def _check_keys(name: str, config: ProviderConfig) -> list[ConfigProblem]:
     )
 
 
-def _check_timeouts(name: str, config: ProviderConfig) -> list[ConfigProblem]:
-    return [
+def _check_limits(name: str, config: ProviderConfig) -> list[ConfigProblem]:
+    short = [
         _problem(
             name,
             f"timeouts.{field}",
@@ -186,6 +188,12 @@ def _check_timeouts(name: str, config: ProviderConfig) -> list[ConfigProblem]:
         for field, value in structs.asdict(config.timeouts).items()
         if value is not None and value <= 0
     ]
+    small = [
+        _problem(name, f"limits.{field}", str(value), "A limit must be above 0.", "Give a number above 0.")
+        for field, value in structs.asdict(config.limits).items()
+        if value <= 0
+    ]
+    return short + small
 
 
 def address_of(name: str, config: ProviderConfig) -> Address | None:
@@ -231,19 +239,26 @@ def _read(wanted: Any, value: Any) -> Any:
     return msgspec.convert(value, wanted, strict=True)
 
 
-def _read_timeouts(name: str, table: Mapping[str, Any], problems: list[ConfigProblem]) -> Timeouts:
-    fields = {field.name: field.type for field in msgspec.structs.fields(Timeouts)}
-    sound: dict[str, float | None] = {}
-    for key, value in table.items():
-        place = f"timeouts.{key}"
+_TABLES: Final[Mapping[str, type[Timeouts | ReplyLimits]]] = {"timeouts": Timeouts, "limits": ReplyLimits}
+
+
+def _read_table(
+    name: str, table: str, values: Mapping[str, Any], problems: list[ConfigProblem]
+) -> Timeouts | ReplyLimits:
+    kind = _TABLES[table]
+    fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    sound: dict[str, Any] = {}
+    for key, value in values.items():
+        place = f"{table}.{key}"
         if key not in fields:
-            problems.append(_unknown(name, place, {f"timeouts.{known}": None for known in fields}))
+            problems.append(_unknown(name, place, {f"{table}.{known}": None for known in fields}))
             continue
         try:
-            sound[key] = msgspec.convert(value, float | None)
+            sound[key] = msgspec.convert(value, fields[key])
         except msgspec.ValidationError as error:
-            problems.append(_problem(name, place, value, f"{_plain(error)}.", "Give seconds."))
-    return Timeouts(**sound)
+            hint = "Give seconds." if kind is Timeouts else "Give a whole number."
+            problems.append(_problem(name, place, value, f"{_plain(error)}.", hint))
+    return kind(**sound)
 
 
 def _unknown(name: str, key: str, known: Mapping[str, Any]) -> ConfigProblem:

@@ -14,7 +14,8 @@ from msgspec import Struct, structs
 from segue.dialects.dialect import Dialect
 from segue.errors import ProtocolError, ProviderError, SegueError
 from segue.redaction import redact_values
-from segue.transports.transport import Timeouts, Transport, WireRequest, WireResponse
+from segue.transports.reply_meter import MeteredResponse
+from segue.transports.transport import ReplyLimits, Timeouts, Transport, WireRequest, WireResponse
 
 
 async def _ready() -> None:
@@ -34,6 +35,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """Awaited before `headers` is called: a key may come from a command or from the system's store."""
     transport: Transport
     timeouts: Timeouts = Timeouts()
+    limits: ReplyLimits = ReplyLimits()
     query: Mapping[str, str] = {}
     """Added to every address, for instance an API version."""
 
@@ -59,9 +61,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             body=body,
             timeouts=timeouts or self.timeouts,
         )
-        async with self.transport(request) as answer:
+        async with self.transport(request) as response:
+            answer = MeteredResponse(response, request.place, self.limits, request.timeouts)
             if not 200 <= answer.status < 300:
-                error = self.dialect.decode_error(answer.status, answer.headers, await answer.read())
+                error = self.dialect.decode_error(answer.status, answer.headers, await answer.read_error())
                 if error.retry_after is None:
                     error.retry_after = _seconds_until(answer.headers.get("retry-after", ""))
                 self.redact(error)
@@ -77,7 +80,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             received = await answer.read()
         try:
             return msgspec.json.decode(received or b"null")
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ProtocolError(
                 f"{self.provider} answered {method} {path} with something that is not JSON: {error}.",
                 code="not_json",

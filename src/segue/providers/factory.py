@@ -55,6 +55,7 @@ def connect(
         headers=lambda: {**place.headers, **key.headers(), **always},
         transport=transport or default_transport(),
         timeouts=config.timeouts,
+        limits=config.limits,
         query={
             **place.query,
             **config.query,

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 REST_SECONDS: Final = 0.2
 """How long to read on after the end of the reply, so that its connection can be used again."""
+EVENTS_AT_ONCE: Final = 100
 _ANY: Final = "default"
 """The name of a model where none is named; in the cards, the first model of a server."""
 _LOG: Final = logging.getLogger(__name__)
@@ -159,16 +160,21 @@ class Provider(ProviderAdapter):
                 )
             )
             portions = answer.portions()
-            silent, gaps = True, 0
+            silent, gaps, calls = True, 0, 0
             while (portion := await waiting.for_(anext(portions, None))) is not None:
                 silent = silent and not portion
                 events = decoder.feed(portion)
                 if len(decoder.unread) > gaps:
                     _check_unread(self.name, decoder.unread[gaps:], endpoint.dialect.call_marks)
                     gaps = len(decoder.unread)
-                for event in _with_own_names(events, written.tool_names):
+                for number, event in enumerate(_with_own_names(events, written.tool_names), 1):
                     if isinstance(event, Finished):
                         await _rest(portions)
+                    calls += type(event) is CallStarted
+                    if calls > endpoint.limits.calls:
+                        raise _too_many_calls(self.name, endpoint.limits.calls)
+                    if number % EVENTS_AT_ONCE == 0:
+                        await asyncio.sleep(0)  # others need the loop too
                     yield _with_request_id(event, answer.headers)
         if silent:
             raise ProtocolError(
@@ -340,6 +346,14 @@ async def _rest(portions: AsyncIterator[bytes]) -> None:
 
 def _as_asked(request: ChatRequest, _: ModelCard) -> Options:
     return request.options
+
+
+def _too_many_calls(name: str, most: int) -> ProtocolError:
+    return ProtocolError(
+        f"The reply of {name} has more than {most} tool calls.",
+        code="too_many_calls",
+        hint=f"Ask again, or allow more: providers.{name}.limits.calls.",
+    )
 
 
 def _endless(name: str) -> ProtocolError:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from segue.conversation.json_safe import encodable, is_json_safe, json_safe
+from segue.conversation.json_safe import MAX_DEPTH, encodable, is_json_safe, json_safe
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -65,6 +65,8 @@ def _unreadable(call: ToolCall, spec: ToolSpec) -> str:
             msgspec.json.decode(call.raw)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
             return f"The arguments are not JSON ({error}). They were: {_short(call.raw)}\n{again}"
+        if call.raw.lstrip().startswith("{"):
+            return f"The arguments nest too deeply: more than {MAX_DEPTH} levels. {again}"
     kinds = {str: "a text", list: "a list", bool: "true or false", int: "a number", float: "a number"}
     return f"The arguments are {kinds.get(type(call.arguments), 'null')}, not an object. {again}"
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from segue.errors import TransportError, UsageError
+from segue.transports.compression import Inflation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -122,7 +123,8 @@ class HttpTransport:
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=certificates or True),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"user-agent": "segue"},
+            headers={"user-agent": "segue", "accept-encoding": "gzip, deflate"},
+            auto_decompress=False,  # it would inflate whatever arrives at once, a thousandfold
             trace_configs=[_trace()],
         )
         try:
@@ -186,10 +188,14 @@ class _HttpAnswer:
         self.headers = {name.lower(): value for name, value in response.headers.items()}
         self._response = response
         self._waits = waits
+        self._encoding = self.headers.get("content-encoding", "")
 
     async def portions(self) -> AsyncIterator[bytes]:
+        body = Inflation(self._encoding, self._waits.place)
         while portion := await self._more():
-            yield portion
+            for piece in body.feed(portion):
+                yield piece
+        body.close()
 
     async def read(self) -> bytes:
         return b"".join([portion async for portion in self.portions()])

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol, final
 
 from msgspec import Struct
 
+from segue.limits import ERROR_BYTES, LINE_BYTES, REPLY_BYTES, REPLY_CALLS
+
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
@@ -23,8 +25,22 @@ class Timeouts(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     first_byte: float | None = 300.0
     """From the request being sent to the first byte of the answer: a model may think for long."""
     idle: float | None = 120.0
-    """Between two portions of an answer."""
+    """Between two portions of an answer; comments in a stream are silence too."""
     total: float | None = None
+
+
+@final
+class ReplyLimits(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a server may send. Beyond it the answer is ended with an error, and what came until then is kept."""
+
+    body_bytes: int = REPLY_BYTES
+    """After decompression."""
+    line_bytes: int = LINE_BYTES
+    """Of one line of a stream."""
+    error_bytes: int = ERROR_BYTES
+    """Of an error's body; the rest is not read."""
+    calls: int = REPLY_CALLS
+    """Tool calls in one reply."""
 
 
 @final

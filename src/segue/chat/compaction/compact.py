@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, final
 from msgspec import Struct
 
 from segue.chat.compaction.summary import request_for_summary
-from segue.chat.compaction.truncation import cut, elide, shorten_newest, truncate
+from segue.chat.compaction.truncation import cut, elide, shorten_newest, shorten_replies, truncate
 from segue.chat.compaction.units import last_prompt, units_of, with_ledger_results
 from segue.conversation.message import Conversation
 from segue.errors import UsageError
@@ -111,8 +111,8 @@ async def compact(
     if not exactly or strategy == "truncate":
         if not fits(shorter):
             shorter, done = truncate(shorter, fits), "truncate"
-        if not fits(shorter):
-            shorter = shorten_newest(shorter, fits)
+        for shorten in (shorten_newest, shorten_replies):
+            shorter = shorter if fits(shorter) else shorten(shorter, fits)
     after = count(shorter)
     if after >= before:
         return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from segue.chat.compaction.units import last_prompt, units_of
-from segue.conversation.blocks import Block, Text, ToolResult, is_real
+from segue.conversation.blocks import Block, Reasoning, Text, ToolResult, is_real
 from segue.conversation.ids import next_ordinal
 from segue.conversation.message import Conversation, Message
 from segue.transcript.value_text import text_of
@@ -23,6 +23,8 @@ DROPPED_NOTE = "[Earlier messages were left out here to save space.]"
 LONG = 400
 """Characters from which on a result is worth dropping."""
 _EXCERPT = 160
+LONG_REPLY = 4_000
+"""Characters from which on a text of the model is worth shortening, where nothing else helps."""
 
 
 def truncate(
@@ -120,6 +122,46 @@ def _text_of(conversation: Conversation, place: tuple[int, int]) -> str:
 
 def _result_text(result: ToolResult) -> str:
     return result.error if result.error is not None else text_of(result.output)
+
+
+def shorten_replies(conversation: Conversation, fits: Callable[[Conversation], bool]) -> Conversation:
+    """Keep only start and end of what a model wrote at great length, the longest texts first, as few as will do."""
+    messages = conversation.messages
+    texts = [
+        (len(block.text), place, position)
+        for place, message in enumerate(messages)
+        if message.speaker == "model"
+        for position, block in enumerate(message.blocks)
+        if isinstance(block, Text | Reasoning) and len(block.text) > LONG_REPLY
+    ]
+    order = [(place, position) for _, place, position in sorted(texts, reverse=True)]
+
+    def without(count: int) -> Conversation:
+        chosen = set(order[:count])
+        changed = tuple(
+            structs.replace(
+                message,
+                blocks=tuple(
+                    _ends_of(block)
+                    if isinstance(block, Text | Reasoning) and (place, position) in chosen
+                    else block
+                    for position, block in enumerate(message.blocks)
+                ),
+            )
+            if any(where == place for where, _ in chosen)
+            else message
+            for place, message in enumerate(messages)
+        )
+        return structs.replace(conversation, messages=changed)
+
+    return _longest(without, len(order), fits)
+
+
+def _ends_of(block: Text | Reasoning) -> Text | Reasoning:
+    """What is left has no seal: that is for the whole."""
+    text, half = block.text, LONG_REPLY // 4
+    note = f"\n[{len(text) - 2 * half} characters were left out here to save space.]\n"
+    return structs.replace(block, text=f"{text[:half]}{note}{text[-half:]}", seal=None)
 
 
 def _is_long(result: ToolResult) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from segue.dialects.errors import (
+    MAX_MESSAGE,
     STATUSES,
     TOOLS_UNSUPPORTED,
     FailedResponse,
@@ -235,14 +236,15 @@ def _status(fields: Mapping[str, Any]) -> int:
 
 
 def _text(value: Any) -> str:
+    """The start of a text: patterns are searched in it, and a server may send megabytes."""
     if isinstance(value, str):
-        return value
+        return value[:MAX_MESSAGE]
     if not value:
         return ""
     try:
-        return msgspec.json.encode(value).decode()
+        return msgspec.json.encode(value)[:MAX_MESSAGE].decode("utf-8", "ignore")
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return str(value)
+        return str(value)[:MAX_MESSAGE]
 
 
 def _classify(variant: Variant, fields: _ErrorFields, status: int | None) -> ErrorClass:

@@ -1,0 +1,140 @@
+"""An answer that is held to its limits: bytes of its body and of one line, and silence, in which comments count for nothing.
+
+It stands between a transport and whoever reads, so that every transport is held to the same.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, final
+
+from segue.errors import ProtocolError, TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from segue.transports.transport import ReplyLimits, Timeouts, WireResponse
+
+_NOT_CONTENT = b":\n\r"
+
+
+@final
+class MeteredResponse:
+    """The answer of another transport, of which no more than allowed is read."""
+
+    def __init__(self, response: WireResponse, place: str, limits: ReplyLimits, timeouts: Timeouts) -> None:
+        self._response = response
+        self._place = place
+        self._limits = limits
+        self._timeouts = timeouts
+
+    @property
+    def status(self) -> int:
+        return self._response.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._response.headers
+
+    async def portions(self) -> AsyncIterator[bytes]:
+        """Raises ProtocolError `reply_too_large` or `line_too_long`, and TransportError as the transport does."""
+        lines = _Lines()
+        size, silent_since, content = 0, monotonic(), False
+        async for portion in self._response.portions():
+            size += len(portion)
+            if size > self._limits.body_bytes:
+                raise self._too_large(self._limits.body_bytes)
+            if lines.take(portion):
+                silent_since, content = monotonic(), True
+            else:
+                self._check_silence(monotonic() - silent_since, begun=content)
+            if lines.longest > self._limits.line_bytes:
+                raise ProtocolError(
+                    f"{self._place} sent a line of more than {_amount(self._limits.line_bytes)}.",
+                    code="line_too_long",
+                    hint="Use another provider, or allow more: limits.line_bytes of the provider.",
+                )
+            yield portion
+
+    async def read(self) -> bytes:
+        """Raises ProtocolError `reply_too_large`."""
+        data, whole = await self._read_up_to(self._limits.body_bytes)
+        if not whole:
+            raise self._too_large(self._limits.body_bytes)
+        return data
+
+    async def read_error(self) -> bytes:
+        """The start of an error's body: what explains it is there."""
+        return (await self._read_up_to(self._limits.error_bytes))[0]
+
+    async def _read_up_to(self, most: int) -> tuple[bytes, bool]:
+        """The body, and whether it is all of it."""
+        pieces, size = [], 0
+        async for portion in self._response.portions():
+            pieces.append(portion[: most - size])
+            size += len(portion)
+            if size > most:
+                return b"".join(pieces), False
+        return b"".join(pieces), True
+
+    def _check_silence(self, seconds: float, *, begun: bool) -> None:
+        what = "idle" if begun else "first_byte"
+        limit = self._timeouts.idle if begun else self._timeouts.first_byte
+        if limit is not None and seconds > limit:
+            raise TransportError(
+                f"{self._place} sent nothing but comments for {limit:g} s.",
+                code=f"{what}_timeout",
+                hint=f"Try again, or allow more time: timeouts.{what}.",
+            )
+
+    def _too_large(self, most: int) -> ProtocolError:
+        return ProtocolError(
+            f"The answer of {self._place} is larger than {_amount(most)}.",
+            code="reply_too_large",
+            hint="Use another provider, or allow more: limits.body_bytes of the provider.",
+        )
+
+
+class _Lines:
+    """Where in its lines a stream is, wherever it is cut."""
+
+    def __init__(self) -> None:
+        self.longest = 0
+        """Bytes of the longest line in the last portion, with what came of it before."""
+        self._size = 0
+        self._in_comment = False
+
+    def take(self, portion: bytes) -> bool:
+        """Whether the portion holds anything but comments and blank lines."""
+        content = self._has_content(portion)
+        end = portion.rfind(b"\n")
+        if end < 0:
+            self._size += len(portion)
+            self.longest = self._size
+        else:
+            self.longest = max(self._size + portion.find(b"\n"), len(portion) - end)
+            self._size = len(portion) - end - 1
+        return content
+
+    def _has_content(self, portion: bytes) -> bool:
+        first = portion[:1]
+        if first and first not in _NOT_CONTENT and not self._in_comment:
+            self._in_comment = self._size_after(portion) and portion.rpartition(b"\n")[2].startswith(b":")
+            return True
+        begins_line = self._size == 0
+        *lines, rest = portion.replace(b"\r", b"\n").split(b"\n")
+        content = False
+        for number, line in enumerate((*lines, rest)):
+            continued = number == 0 and not begins_line
+            is_comment = self._in_comment if continued else line.startswith(b":")
+            content = content or (bool(line) and not is_comment)
+            self._in_comment = is_comment and number == len(lines)
+        return content
+
+    def _size_after(self, portion: bytes) -> bool:
+        """Whether a line begins in the portion that does not end in it."""
+        return 0 <= portion.rfind(b"\n") < len(portion) - 1
+
+
+def _amount(size: int) -> str:
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size} bytes"
