@@ -37,17 +37,29 @@ from segue.dialects.plan import Plan, PlanState, plan
 from segue.dialects.registry import DIALECTS
 from segue.transcript.adopt import adopt
 from segue.transcript.render import render
+from segue.transcript.steps import Transcript
 
 TARGETS = ("openai_chat", "openai_responses", "anthropic", "gemini", "mistral", "ollama", "kimi")
 TOOLS = (ToolSpec("search_files", "Search.", {"type": "object", "properties": {"path": {"type": "string"}}}),)
 CHUNKS = 2_000
+TRANSLATIONS = (
+    ("anthropic", "openai_chat"),
+    ("anthropic", "anthropic"),
+    ("anthropic", "gemini"),
+    ("gemini", "openai_chat"),
+    ("gemini", "anthropic"),
+    ("openai_chat", "anthropic"),
+    ("openai_responses", "anthropic"),
+)
+THINKING = ("anthropic", "gemini", "openai_responses")
+"""Dialects whose histories hold sealed thoughts."""
 
 Row: TypeAlias = tuple[str, float, str]
 """What was measured, the ratio, and what it is a ratio of."""
 
 
 def run() -> list[Row]:
-    rows = [*_requests(10_000), *_next_requests(10_000), *_servers(10_000), *_streams()]
+    rows = [*_requests(10_000), *_next_requests(10_000), *_servers(10_000), *_translations(400), *_streams()]
     rows += [*_whole_chats(400), *_litellm_rows(10_000), *_pydantic_ai_rows(10_000)]
     for name, ratio, note in rows:
         print(f"{name:<48}{ratio:>9.2f} {note}")
@@ -56,6 +68,10 @@ def run() -> list[Row]:
 
 def _encoded(dialect: Dialect, conversation: Conversation) -> bytes:
     return _planned(dialect, conversation).body
+
+
+def _encode_alone(dialect: Dialect, transcript: Transcript) -> bytes:
+    return dialect.encode_request(transcript, TOOLS, Options(model="m"), UNKNOWN).body
 
 
 def _requests(size: int) -> list[Row]:
@@ -69,7 +85,7 @@ def _requests(size: int) -> list[Row]:
             {
                 "floor": partial(msgspec.json.Encoder().encode, payload),
                 "ours": partial(_encoded, dialect, conversation),
-                "encode": partial(dialect.encode_request, transcript, TOOLS, Options(model="m"), UNKNOWN),
+                "encode": partial(_encode_alone, dialect, transcript),
             },
             rounds=9,
         )
@@ -96,6 +112,34 @@ def _servers(size: int) -> list[Row]:
 def _taken_in(dialect: Dialect, body: bytes) -> object:
     decoded = dialect.decode_request(msgspec.json.decode(body))
     return adopt(decoded.messages, system=decoded.system, dialect=dialect.name)
+
+
+def _translations(size: int) -> list[Row]:
+    """A request of one wire made one of another, from nothing: the first sight of a conversation by a gateway."""
+    rows = []
+    for source, to in TRANSLATIONS:
+        origin = Origin(source, model="m")
+        conversation = agent_like(size, origin=origin, thoughts=source in THINKING)
+        body = _encoded(DIALECTS[source], conversation)
+        taken = interleaved(
+            {
+                "floor": partial(_passed_through, body),
+                "ours": partial(_carried_over, body, DIALECTS[source], DIALECTS[to]),
+            },
+            rounds=25,
+        )
+        rows.append((f"translate {source} to {to}", taken["ours"] / taken["floor"], "× parsing and encoding"))
+    return rows
+
+
+def _passed_through(body: bytes) -> bytes:
+    return msgspec.json.encode(msgspec.json.decode(body))
+
+
+def _carried_over(body: bytes, source: Dialect, to: Dialect) -> bytes:
+    decoded = source.decode_request(msgspec.json.decode(body))
+    adopted = adopt(decoded.messages, system=decoded.system, dialect=source.name)
+    return _planned(to, adopted.conversation).body
 
 
 def _reply() -> list[Event]:

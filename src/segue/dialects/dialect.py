@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, final
 
+import msgspec
 from msgspec import Struct
 
 from segue.conversation.events import Event, Reply
@@ -25,13 +26,19 @@ if TYPE_CHECKING:
     from segue.dialects.card import ModelCard
     from segue.transcript.steps import Transcript
 
+_ENCODER = msgspec.json.Encoder()
+
 
 @final
 class EncodedRequest(Struct, frozen=True):
-    """A request body, and what of tools and options could not be sent to the target."""
+    """The fields of a request body, and what of tools and options could not be sent to the target."""
 
-    body: bytes
+    fields: dict[str, Any]
     repairs: tuple[Repair, ...] = ()
+
+    @property
+    def body(self) -> bytes:
+        return _ENCODER.encode(self.fields)
 
 
 @final

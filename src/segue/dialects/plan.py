@@ -49,12 +49,15 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Of the transcript, of tools and of options: also settings that the target does not know."""
     origin: Origin
     """Who writes the reply."""
-    made_under: str
-    """Fingerprint that the seals of the reply are bound to; empty where they are not."""
     names: dict[str, str]
     """The target's name of a tool → the conversation's, for every tool that was renamed."""
     transcript: Transcript
     state: PlanState
+
+    @property
+    def made_under(self) -> str:
+        """Fingerprint that the seals of the reply are bound to; empty where they are not."""
+        return self.transcript.fingerprint
 
 
 def plan(
@@ -76,7 +79,7 @@ def plan(
     rules = fit_rules(structs.replace(dialect.rules, target=target), card)
     before = previous.transcript if previous is not None else None
     transcript = render(conversation, ledger, rules, _with_tools(policy, tools), previous=before)
-    encoded, prefix = encode_after(
+    encoded = encode_after(
         previous.encoded if previous is not None else EncodedPrefix(),
         dialect,
         transcript,
@@ -88,10 +91,9 @@ def plan(
         body=encoded.body,
         repairs=(*transcript.repairs, *encoded.repairs),
         origin=target,
-        made_under=transcript.fingerprint,
         names={wire: name for name, wire in transcript.names.items() if wire != name},
         transcript=transcript,
-        state=PlanState(transcript, prefix),
+        state=PlanState(transcript, encoded.prefix),
     )
 
 

@@ -1,40 +1,54 @@
 """Requests of one conversation, one after another: what was encoded once is not encoded again.
 
-Steps are frozen and a render that continues an earlier one keeps them, so the bytes of all but the last few can be
-kept too. The next request costs the encoding of what is new and one join of bytes.
+Steps are frozen and a render that continues an earlier one keeps them, so the bytes of their messages can be kept too.
+The next request costs the encoding of what is new and one join of bytes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import Struct
 
 from segue.conversation.blocks import Origin, Text
 from segue.conversation.options import Options
 from segue.dialects.card import ModelCard
 from segue.dialects.request_messages import is_leading_note
+from segue.transcript.repairs import Repair
 from segue.transcript.steps import ModelStep, Step
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from segue.conversation.tools import ToolSpec
-    from segue.dialects.dialect import Dialect, EncodedRequest
+    from segue.dialects.dialect import Dialect
     from segue.transcript.steps import Transcript
 
-_FIELDS = msgspec.json.Decoder(dict[str, Raw])
+_ENCODER = msgspec.json.Encoder()
 
 
 @final
 class EncodedPrefix(Struct, frozen=True, eq=False):
-    """The first steps of a transcript and the bytes of their messages."""
+    """The steps of a transcript and the bytes of their messages."""
 
     steps: tuple[Step, ...] = ()
     pieces: tuple[bytes, ...] = ()
-    """JSON without the brackets around it; all but the first begin with a comma."""
+    """Messages as JSON, some in each, with commas between them."""
+    ends: tuple[tuple[int, int], ...] = ()
+    """Where a longer transcript may continue: after so many steps, which are so many pieces. The longest is last."""
     system: str = ""
     target: Origin | None = None
     card: ModelCard | None = None
+
+
+@final
+class EncodedBody(Struct, frozen=True):
+    """The bytes of a request, what of tools and options could not be sent, and what the next one begins with."""
+
+    body: bytes
+    repairs: tuple[Repair, ...]
+    prefix: EncodedPrefix
 
 
 def encode_after(
@@ -44,72 +58,95 @@ def encode_after(
     tools: tuple[ToolSpec, ...],
     options: Options,
     card: ModelCard,
-) -> tuple[EncodedRequest, EncodedPrefix]:
-    """The request as `encode_request` would encode it, and the prefix for the next one."""
-    if not _fits(prefix, transcript, card):
-        prefix = EncodedPrefix()
-    done = len(prefix.steps)
-    if _depends_on_earlier(transcript, done):
-        return dialect.encode_request(transcript, tools, options, card), EncodedPrefix()
-    cut = _cut(transcript, done)
-    if cut > done:
-        part = structs.replace(transcript, steps=transcript.steps[:cut])
-        # Messages are encoded alike whatever goes beside them, and without that it costs less.
-        middle = dialect.encode_request(part, (), Options(model=options.model), card, after=done)
-        messages = _without_brackets(_FIELDS.decode(middle.body)[dialect.messages_field])
-        pieces = prefix.pieces
-        if messages:
-            pieces = (*pieces, b"," + messages if pieces else messages)
-        prefix = EncodedPrefix(part.steps, pieces, transcript.system, transcript.target, card)
-    encoded = dialect.encode_request(transcript, tools, options, card, after=cut)
-    if cut:
-        body = _joined(prefix.pieces, encoded.body, dialect.messages_field)
-        encoded = structs.replace(encoded, body=body)
-    return encoded, prefix
-
-
-def _fits(prefix: EncodedPrefix, transcript: Transcript, card: ModelCard) -> bool:
-    """Whether its steps would be encoded just so again."""
-    return (
-        transcript.steps[: len(prefix.steps)] == prefix.steps
-        and transcript.system == prefix.system
-        and transcript.target == prefix.target
-        and card == prefix.card
+) -> EncodedBody:
+    """The request as `encode_request` would encode it."""
+    steps, count = _known(prefix, transcript, card)
+    if _depends_on_earlier(transcript, steps):
+        whole = dialect.encode_request(transcript, tools, options, card)
+        return EncodedBody(whole.body, whole.repairs, EncodedPrefix())
+    encoded = dialect.encode_request(transcript, tools, options, card, after=steps)
+    new = encoded.fields[dialect.messages_field]
+    pieces = [*prefix.pieces[:count]]
+    ends = [end for end in prefix.ends if end[0] <= steps]
+    if not steps and (cut := _last_reply(transcript)):
+        # The last step may still grow, and then the next request begins before the reply that it belongs to.
+        last = dialect.encode_request(transcript, (), Options(model=options.model), card, after=cut)
+        at = len(new) - len(last.fields[dialect.messages_field])
+        pieces += _encoded(new[:at])
+        ends.append((cut, len(pieces)))
+        new = new[at:]
+    pieces += _encoded(new)
+    ends.append((len(transcript.steps), len(pieces)))
+    kept = EncodedPrefix(
+        transcript.steps,
+        tuple(pieces),
+        tuple(ends[-_KEPT_ENDS:]),
+        transcript.system,
+        transcript.target,
+        card,
     )
+    return EncodedBody(_joined(encoded.fields, dialect.messages_field, pieces), encoded.repairs, kept)
+
+
+def _encoded(messages: list[Any]) -> Iterator[bytes]:
+    """Their JSON in pieces that are small enough to be allocated cheaply, and not too many to be joined quickly."""
+    for start in range(0, len(messages), _IN_A_PIECE):
+        yield _ENCODER.encode(messages[start : start + _IN_A_PIECE])[1:-1]
+
+
+_IN_A_PIECE = 16
+_KEPT_ENDS = 4
+"""Of the ends of earlier requests: one is enough unless a conversation is cut back."""
+
+
+def _known(prefix: EncodedPrefix, transcript: Transcript, card: ModelCard) -> tuple[int, int]:
+    """How many of the steps were encoded before, just as they would be now, and as how many pieces."""
+    steps = transcript.steps
+    if (
+        transcript.system == prefix.system
+        and transcript.target == prefix.target
+        and (card is prefix.card or card == prefix.card)
+    ):
+        for end, count in reversed(prefix.ends):
+            # A message begins where a model's step does; before any other it might be continued.
+            if (
+                end < len(steps)
+                and type(steps[end]) is ModelStep
+                # What follows notes that lead the steps decides how they are sent.
+                and not all(is_leading_note(step) for step in steps[:end])
+                and steps[:end] == (prefix.steps if end == len(prefix.steps) else prefix.steps[:end])
+            ):
+                return end, count
+    return 0, 0
 
 
 def _depends_on_earlier(transcript: Transcript, done: int) -> bool:
-    """Whether a new step holds a text with a seal: whether that goes back depends on those before it."""
-    return any(
-        type(block) is Text and block.seal is not None
-        for step in transcript.steps[done:]
-        for block in step.blocks
-    )
+    """Whether a new step holds a block of the provider's own: whether that goes back depends on those before it."""
+    for step in transcript.steps[done:]:
+        for block in step.blocks:
+            if type(block) is Text and block.seal is not None and block.seal.kind == "encrypted":
+                return True
+    return False
 
 
-def _cut(transcript: Transcript, done: int) -> int:
-    """Up to where the steps may be kept: before the last model's step, behind which the next request may differ.
-
-    Notes that lead the steps are no part of it by themselves: what follows decides how they are sent.
-    """
+def _last_reply(transcript: Transcript) -> int:
+    """Where the last step of a model is; 0 if there is none behind the first."""
     steps = transcript.steps
-    cut = next((at for at in range(len(steps) - 1, done, -1) if type(steps[at]) is ModelStep), done)
-    return done if all(is_leading_note(step) for step in steps[:cut]) else cut
+    return next((at for at in range(len(steps) - 1, 0, -1) if type(steps[at]) is ModelStep), 0)
 
 
-def _joined(pieces: tuple[bytes, ...], body: bytes, messages_field: str) -> bytes:
-    """The body with all messages, not only the last."""
-    joined: list[bytes] = [b"{"]
-    for name, value in _FIELDS.decode(body).items():
-        joined += (b"" if len(joined) == 1 else b",", msgspec.json.encode(name), b":")
+def _joined(fields: dict[str, Any], messages_field: str, pieces: list[bytes]) -> bytes:
+    """The body in one join: a request is large, and a copy of it costs as much as encoding it."""
+    joined: list[bytes] = []
+    for name, value in fields.items():
+        joined += (b"," if joined else b"{", _ENCODER.encode(name), b":")
         if name != messages_field:
-            joined.append(bytes(value))
+            joined.append(_ENCODER.encode(value))
             continue
-        last = _without_brackets(value)
-        joined += (b"[", *pieces, b"," if pieces and last else b"", last, b"]")
+        before = b"["
+        for piece in pieces:
+            joined += (before, piece)
+            before = b","
+        joined.append(b"]" if pieces else b"[]")
     joined.append(b"}")
     return b"".join(joined)
-
-
-def _without_brackets(messages: Raw) -> bytes:
-    return bytes(messages)[1:-1]

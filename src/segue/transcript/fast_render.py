@@ -1,4 +1,4 @@
-"""The fast path of `render` (see fast_paths): plain text of one speaker, or a reply with all its calls answered next.
+"""The fast path of `render` (see fast_paths): what one speaker wrote, or a reply with all its calls answered next.
 
 Most of any history is clean, and composing it without drafts is several times as fast. The loops below are written out
 for that reason alone.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from segue.conversation.blocks import Text, ToolCall, ToolResult
+from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import is_encodable
+from segue.transcript.drafts import Note
 from segue.transcript.pairing import same_outcome
+from segue.transcript.reasoning import drop_reason, opens
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, StepBlock
-from segue.transcript.value_text import OBJECT
+from segue.transcript.value_text import arguments_of, text_form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from segue.conversation.interaction import Interaction
     from segue.conversation.message import Message
     from segue.transcript.composer import Composer
+    from segue.transcript.repairs import Kind
 
 
 def compose_message(composer: Composer, message: Message, start: int) -> bool:
@@ -30,14 +31,20 @@ def compose_message(composer: Composer, message: Message, start: int) -> bool:
     speaker = message.speaker
     if speaker == "tool" or (speaker == "user" and message.instruction):
         return False
-    texts = _plain_texts(message.blocks)
-    if texts is None:
+    if speaker == "user":
+        texts = _plain_texts(message.blocks)
+        if texts is None:
+            return False
+        composer.current = start
+        composer.push_user(tuple(texts))
+        return True
+    dropped: list[tuple[Kind, str]] = []
+    blocks = _own_blocks(composer, message, message.blocks, dropped)
+    if not blocks or all(type(block) is Reasoning for block in blocks):
         return False
     composer.current = start
-    if speaker == "user":
-        composer.push_user(tuple(texts))
-    else:
-        composer.push_model(start, [*texts], 0)
+    _report(composer, start, blocks, dropped)
+    composer.push_model(start, blocks, 0)
     return True
 
 
@@ -45,61 +52,122 @@ def _plain_texts(blocks: tuple[Block, ...]) -> list[Text] | None:
     """The blocks if there are any and all are texts without a seal, with something in them."""
     texts: list[Text] = []
     for block in blocks:
-        if type(block) is not Text or block.seal is not None:
-            return None
-        text = block.text
-        if not text or text.isspace() or not (text.isascii() or is_encodable(text)):
+        if type(block) is not Text or block.seal is not None or not _is_plain(block.text):
             return None
         texts.append(block)
     return texts or None
 
 
+def _is_plain(text: str) -> bool:
+    return bool(text) and not text.isspace() and (text.isascii() or is_encodable(text))
+
+
+def _own_blocks(
+    composer: Composer, message: Message, blocks: tuple[Block, ...], dropped: list[tuple[Kind, str]]
+) -> list[StepBlock] | None:
+    """A model's texts and thoughts as they are sent; None if there is anything else. Adds what was `dropped`, and why."""
+    composed: list[StepBlock] = []
+    thinks: bool | None = None
+    for block in blocks:
+        if type(block) is Text:
+            shown = block
+            if block.seal is not None:
+                if opens(block.seal, composer.rules) and is_encodable(block.text):
+                    composed.append(block)
+                    continue
+                dropped.append(("seal_dropped", ""))
+                shown = Text(block.text)
+            if not _is_plain(block.text):
+                return None
+            composed.append(shown)
+        elif type(block) is Reasoning:
+            if thinks is None:
+                ground = _ground(blocks, composer, message)
+                thinks = not ground
+                if ground:
+                    dropped.append(("reasoning_dropped", ground))
+            if thinks:
+                if block.seal is not None and not opens(block.seal, composer.rules):
+                    return None
+                composed.append(block)
+        else:
+            return None
+    return composed
+
+
+def _report(composer: Composer, start: int, blocks: list[StepBlock], dropped: list[tuple[Kind, str]]) -> None:
+    """Note what was dropped of a message whose own blocks come first and whose calls follow."""
+    calls = tuple([block for block in blocks if type(block) is AnsweredCall]) if dropped else ()
+    for kind, decision in dropped:
+        concerned = calls if kind == "reasoning_dropped" else ()
+        composer.notes.append(Note(kind, start, decision=decision, calls=concerned))
+    if not composer.has_thoughts:
+        composer.has_thoughts = any(type(block) is Reasoning for block in blocks)
+
+
+def _ground(blocks: tuple[Block, ...], composer: Composer, message: Message) -> str:
+    """Why the thoughts of a message are not sent: all of them are or none."""
+    for block in blocks:
+        if type(block) is Reasoning:
+            ground = drop_reason(block, message.origin, composer.rules, composer.policy)
+            if ground:
+                return ground
+    return ""
+
+
 def compose_exchange(composer: Composer, message: Message, answer: Message, start: int) -> bool:
-    """Compose a model's texts and calls with one real text result for each, in order; whether that is what it was."""
+    """Compose a model's texts and calls with one real result for each, in order; whether that is what it was."""
     blocks, results = message.blocks, answer.blocks
     first = len(blocks) - len(results)
     if first < 0 or not results:
         return False
-    composed: list[StepBlock] = []
-    if first:
-        texts = _plain_texts(blocks[:first])
-        if texts is None:
-            return False
-        composed += texts
-    pairs = _pairs(composer, blocks, results, first)
-    if pairs is None:
+    dropped: list[tuple[Kind, str]] = []
+    composed = _own_blocks(composer, message, blocks[:first], dropped)
+    pairs = _pairs(composer, blocks, results, first) if composed is not None else None
+    if composed is None or pairs is None:
         return False
     composer.current = start
+    notes, composer.notes = composer.notes, []
     own = composer.issued_by_target(message.origin)
-    names, stand_in = composer.names.names, composer.stand_in
-    for at, (call, output) in enumerate(pairs, first):
-        if call.name not in names:
+    stand_in = composer.stand_in
+    for at, (call, arguments, output) in enumerate(pairs, first):
+        if call.name not in composer.names.names:
             composer.names.project(call.name)
         native_id = call.native_id if own else ""
         wire_id = composer.ids.project(call.id, call.name, native_id)
-        answered = AnsweredCall(wire_id, call.name, call.raw, Completion(output), call.id, stand_in)
+        seal = call.seal if call.seal is None or opens(call.seal, composer.rules) else None
+        answered = AnsweredCall(wire_id, call.name, arguments, Completion(output), call.id, seal or stand_in)
         if native_id and wire_id != native_id:
             composer.note_other_id(native_id, answered, start, at)
-        if stand_in is not None:
+        if seal is not call.seal:
+            composer.notes.append(Note("seal_dropped", start, at, answered))
+        if stand_in is not None and seal is None:
             composer.report_stand_in(start, answered)
-            stand_in = None  # one for the first call of a step
+        stand_in = None  # one for the first call of a step
         composed.append(answered)
-    if composer.last_calls and not composer.rules.calls_per_step:
-        if composer.fills:
-            composed.insert(0, composer.fill(start, composed))
-        composer.steps.append(ModelStep(tuple(composed)))
-        composer.last_calls = len(pairs)
-    else:
-        composer.push_model(start, composed, len(pairs))
+    about_calls, composer.notes = composer.notes, notes
+    _report(composer, start, composed, dropped)
+    composer.notes += about_calls
+    _push(composer, start, composed, len(pairs))
     return True
+
+
+def _push(composer: Composer, start: int, composed: list[StepBlock], calls: int) -> None:
+    if not composer.last_calls or composer.rules.calls_per_step:
+        composer.push_model(start, composed, calls)
+        return
+    if composer.fills and not any(type(block) is Reasoning for block in composed):
+        composed.insert(0, composer.fill(start, composed))
+    composer.steps.append(ModelStep(tuple(composed)))
+    composer.last_calls = calls
 
 
 def _pairs(
     composer: Composer, blocks: tuple[Block, ...], results: tuple[Block, ...], first: int
-) -> list[tuple[ToolCall, str]] | None:
-    """The calls from `first` on with the text of their results, if all of them can be sent as they are."""
+) -> list[tuple[ToolCall, str, str]] | None:
+    """The calls from `first` on with the text of arguments and result, if all of them can be sent as they are."""
     names, ledger = composer.names.names, composer.ledger
-    pairs: list[tuple[ToolCall, str]] = []
+    pairs: list[tuple[ToolCall, str, str]] = []
     at = first
     for result in results:
         call = blocks[at]
@@ -109,7 +177,6 @@ def _pairs(
             or type(result) is not ToolResult
             or call.id != result.call_id
             or not call.id
-            or call.seal is not None
             or call.reconstructed
             or (names.get(call.name) != call.name and not composer.names.keeps(call.name))
             or result.error is not None
@@ -118,19 +185,16 @@ def _pairs(
         ):
             return None
         output = result.output
-        if (
-            type(output) is not str
-            or not output
-            or output.isspace()
-            or not (output.isascii() or is_encodable(output))
-            or (ledger is not None and _knows_better(ledger, call, result))
-        ):
+        if type(output) is not str:
+            output, exact = text_form(output)
+            if not exact:
+                return None
+        if not _is_plain(output) or (ledger is not None and _knows_better(ledger, call, result)):
             return None
-        try:
-            OBJECT.decode(call.raw)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        arguments, change = arguments_of(call)
+        if change:
             return None
-        pairs.append((call, output))
+        pairs.append((call, arguments, output))
     return pairs
 
 

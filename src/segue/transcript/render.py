@@ -131,6 +131,11 @@ class _Resume:
         self.prefix: Prefix | None = None
         self.writes = composer.ledger.writes if isinstance(composer.ledger, Ledger) else 0
 
+    def keep(self, prefix: Prefix) -> None:
+        """Remember the fingerprint of all steps but the last, which may still grow."""
+        if prefix.length == len(self.composer.steps) - 1:
+            self.prefix = prefix.fork()
+
     def fits(self, conversation: Conversation, ledger: Mapping[str, Interaction] | None) -> bool:
         """Whether all that was composed so far would be composed again."""
         start, before = self.start, self.composer.ledger
@@ -309,8 +314,8 @@ def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
     first = prefix.length
     broken = -1
     for index in range(first, len(steps)):
-        if resume is not None and index == len(resume.composer.steps) - 1:
-            resume.prefix = prefix.fork()  # the last step may still grow, so it is not counted in
+        if resume is not None:
+            resume.keep(prefix)
         if thinks(steps[index]) and prefix.breaks(steps[index], touched=index >= untouched):
             broken = index
         prefix.add(steps[index])

@@ -88,6 +88,8 @@ class Transcript(Struct, frozen=True):
         if self.prefix is None:
             return ""
         for step in self.steps[self.prefix.length :]:
+            if self.resume is not None:
+                self.resume.keep(self.prefix)
             self.prefix.add(step)
         return str(self.prefix.fingerprint)
 

@@ -49,7 +49,7 @@ def encode_request(
     check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
     settings["messages"] = _encode_messages(transcript, after)
-    return EncodedRequest(wire.ENCODER.encode(settings), tuple(repairs))
+    return EncodedRequest(settings, tuple(repairs))
 
 
 def _encode_messages(transcript: Transcript, after: int) -> list[wire.WireMessage]:

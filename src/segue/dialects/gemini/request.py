@@ -56,7 +56,7 @@ def encode_request(
     if transcript.system:  # GEM-40
         body["systemInstruction"] = {"parts": [{"text": transcript.system}]}
     body["contents"] = _encode_contents(transcript, after, ids=card.call_ids)
-    return EncodedRequest(wire.ENCODER.encode({**body, **settings}), tuple(repairs))
+    return EncodedRequest({**body, **settings}, tuple(repairs))
 
 
 def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[wire.Turn]:

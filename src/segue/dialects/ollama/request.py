@@ -51,7 +51,7 @@ def encode_request(
         "messages": encode_steps(transcript, after, WIRE, _encode_system, _encode_user, _encode_model),
         **settings,
     }
-    return EncodedRequest(wire.ENCODER.encode(body), tuple(repairs))
+    return EncodedRequest(body, tuple(repairs))
 
 
 def _encode_system(text: str) -> WireMessage:

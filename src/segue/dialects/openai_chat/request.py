@@ -53,7 +53,7 @@ def encode_request(
         "messages": _encode_messages(variant, transcript, after),
         **settings.body,
     }
-    return EncodedRequest(_ENCODER.encode(body), tuple(settings.repairs))
+    return EncodedRequest(body, tuple(settings.repairs))
 
 
 def _encode_messages(variant: Variant, transcript: Transcript, after: int) -> list[WireMessage]:

@@ -51,7 +51,7 @@ def encode_request(
     check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
     settings["input"] = _encode_items(transcript, after)
-    return EncodedRequest(wire.ENCODER.encode(settings), tuple(repairs))
+    return EncodedRequest(settings, tuple(repairs))
 
 
 def _encode_items(transcript: Transcript, after: int) -> list[wire.Item]:
