@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws opinions crash bench toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws opinions crash chaos clients bench toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -60,6 +60,12 @@ opinions: $(SYNCED) ## the chat templates of local servers render what we send; 
 
 crash: $(SYNCED) ## kill chats at 200 random moments, and go on with each
 	$(BIN)/python -m scripts.crash --kills 200
+
+chaos: $(SYNCED) ## kill the gateway at 100 random moments of an agent's work; each next request succeeds
+	$(BIN)/python -m scripts.gateway_crash --kills 100
+
+clients: $(SYNCED) ## real agents and frameworks through the gateway (fetches 1.5 GB once into ~/.cache/segue-clients)
+	$(BIN)/python -m scripts.clients --write
 
 toolbench: $(SYNCED) ## 20 prompts for a real model with tools (fetches 1.1 GB once, takes minutes)
 	$(BIN)/segue models pull embedded/qwen2.5-coder-1.5b

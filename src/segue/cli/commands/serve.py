@@ -116,6 +116,8 @@ def _open_anew(sets: list[str]) -> tuple[GatewaySettings, GatewayApp]:
 
 
 def _open(config: Config) -> GatewayApp:
+    import aiohttp  # noqa: F401, PLC0415 - loaded now, so that the first request need not wait for it
+
     from segue.config.resources import open_providers  # noqa: PLC0415
     from segue.gateway.access_log import log_writer  # noqa: PLC0415
     from segue.gateway.app import Gateway  # noqa: PLC0415

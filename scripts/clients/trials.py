@@ -1,0 +1,149 @@
+"""What each client has to do: a tool turn on every provider family, and a journey through several models and home."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from scripts.clients.note_model import PROMPT, WORD
+from scripts.clients.programs import OWN, Program, Turn
+from scripts.clients.stage import FAMILIES, PROVIDER_KEY, Stage
+from segue.cli.clients import NO_KEY, Pointer
+
+TURN_SECONDS = 90
+MOST_REQUESTS = 14
+"""Of one turn: more is a loop."""
+JOURNEY = (
+    "anthropic/claude-sonnet-4-6",
+    "gemini/gemini-3.5-flash",
+    "openai/gpt-5.5",
+    "anthropic/claude-sonnet-4-6",
+)
+"""The routes of four turns of one session: three that seal their thoughts, and the first again."""
+
+
+class Outcome(Struct, frozen=True):
+    """What one turn came to."""
+
+    answered: bool
+    """The answer holds what only the tool could know."""
+    requests: int
+    refusals: tuple[str, ...] = ()
+    seconds: float = 0.0
+    output: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.answered and not self.refusals and self.requests <= MOST_REQUESTS
+
+    def why(self) -> str:
+        if self.passed:
+            return "passed"
+        reasons = [*self.refusals]
+        reasons += [f"{self.requests} requests"] if self.requests > MOST_REQUESTS else []
+        reasons += [f"no answer: {self.output[-400:]}"] if not self.answered else []
+        return "; ".join(reasons)
+
+
+def take_turn(program: Program, turn: Turn, stage: Stage) -> Outcome:
+    since, began = stage.asked, time.monotonic()
+    start = program.start(turn)
+    environment = {**stage.environment, "HOME": str(turn.home), **start.environment}
+    environment["PATH"] = f"{Path(turn.node).parent}:{environment['PATH']}"
+    try:
+        done = subprocess.run(
+            start.command,
+            cwd=turn.work,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TURN_SECONDS,
+            check=False,
+        )
+        output = done.stdout + done.stderr
+    except subprocess.TimeoutExpired as late:
+        output = f"not ended after {TURN_SECONDS} s: {(late.stdout or b'')[-300:]!r}"
+    asked = stage.log(since)
+    refusals = tuple(
+        f"{entry.provider} {entry.rule}: {entry.message}" for entry in asked if entry.verdict == "refused"
+    )
+    answered = WORD in output if program.tools else bool(asked) and not refusals and "Error" not in output
+    return Outcome(answered, len(asked), refusals, round(time.monotonic() - began, 1), output)
+
+
+def new_turn(program: Program, stage: Stage, cache: Path, model: str, name: str) -> Turn:
+    """A turn in a home and a folder of its own: no session of another trial is found there."""
+    home, work = (
+        stage.folder / "home" / f"{program.name}-{name}",
+        stage.folder / "work" / f"{program.name}-{name}",
+    )
+    for folder in (home, work):
+        folder.mkdir(parents=True, exist_ok=True)
+    (work / "note.txt").write_text(f"{WORD}\n")
+    return Turn(cache, home, work, Pointer(stage.url, NO_KEY, model), PROMPT)
+
+
+def tool_turns(program: Program, stage: Stage, cache: Path) -> dict[str, Outcome]:
+    """One turn on every provider family."""
+    return {
+        family: take_turn(program, new_turn(program, stage, cache, route, f"turn-{number}"), stage)
+        for number, (family, route) in enumerate(FAMILIES.items())
+    }
+
+
+class Journey(Struct, frozen=True):
+    """One session through several models, and at its client's own provider afterwards."""
+
+    turns: tuple[Outcome, ...]
+    seals: int
+    """Of the first model, in its last request."""
+    issued: int
+    """In its replies of the first turn."""
+    home: Outcome | None = None
+    """The same session, sent to the client's own provider without the gateway."""
+
+    @property
+    def passed(self) -> bool:
+        return all(turn.passed for turn in self.turns) and self.seals >= self.issued
+
+
+def journey(program: Program, stage: Stage, cache: Path) -> Journey:
+    """The client notices none of it: it asks for the same name all the time."""
+    provider, name = OWN[program.wire]
+    turn = new_turn(program, stage, cache, name, "journey")
+    stage.model.reset()
+    outcomes: list[Outcome] = []
+    issued = 0
+    for number, route in enumerate(JOURNEY):
+        if number:
+            stage.segue("switch", "last", route)
+        outcomes.append(take_turn(program, structs.replace(turn, resume=number > 0), stage))
+        if number == 0:
+            issued = stage.model.thoughts["anthropic"]
+    last = next((entry for entry in reversed(stage.api.emulator.log) if entry.provider == "anthropic"), None)
+    seals = _signatures(last.body) if last is not None else 0
+    # Signatures belong to an account: without the gateway the client uses the key that the gateway used.
+    own = Pointer(stage.api.url(provider), PROVIDER_KEY, name)
+    leaving = structs.replace(turn, resume=True, pointer=own)
+    return Journey(tuple(outcomes), seals, issued, take_turn(program, leaving, stage))
+
+
+def first_routes() -> dict[str, str]:
+    """Every client's own name leads to the first route of the journey."""
+    return {name: JOURNEY[0] for _, name in OWN.values()}
+
+
+def _signatures(body: Any) -> int:
+    """Distinct signatures of thinking in a request."""
+    found = {
+        block.get("signature")
+        for message in body.get("messages", ())
+        for block in (message["content"] if isinstance(message["content"], list) else ())
+        if block.get("type") == "thinking"
+    }
+    return len(found - {None, ""})
