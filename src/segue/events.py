@@ -29,6 +29,7 @@ __all__ = [
     "Retrying",
     "Switch",
     "TextChunk",
+    "ToolCallChunk",
     "ToolCallResult",
     "ToolCallStart",
     "ToolProgress",
@@ -63,6 +64,19 @@ class MediaChunk(_Event, frozen=True, gc=False, tag="media"):
     """An image or a sound that the model made."""
 
     media: Media
+
+
+@final
+class ToolCallChunk(_Event, frozen=True, gc=False, tag="tool_call"):
+    """More of a call that the model writes: its name when it begins, then its arguments piece by piece.
+
+    It comes where it stands in the reply. The call runs when the reply is over; `ToolCallStart` reports that.
+    """
+
+    index: int
+    """The same for all pieces of one call."""
+    name: str
+    arguments: str = ""
 
 
 @final
@@ -175,6 +189,7 @@ ChatEvent: TypeAlias = (
     TextChunk
     | ReasoningChunk
     | MediaChunk
+    | ToolCallChunk
     | ToolCallStart
     | ToolProgress
     | ToolCallResult

@@ -8,11 +8,13 @@ import pytest
 
 from segue.chat.chat import Chat
 from segue.conversation.events import Finished, TextDelta
+from segue.events import Warned
 from segue.providers.scripted import ScriptedProvider, ScriptLine, says
 from segue.routing.policies import SingleRouter
 from segue.routing.retry import RetrySettings
 from segue.routing.route import parse_route
 from segue.routing.router import MemberFacts
+from segue.sessions.entries import ModelReplied
 
 ROUTER = SingleRouter(
     parse_route("scripted/m"), lambda _: MemberFacts(), retry=RetrySettings(attempts=2, first_pause=0)
@@ -33,6 +35,21 @@ def test_a_reply_that_ends_with_a_word_for_an_error_is_an_error() -> None:
             with pytest.raises(type(chat.answer.error)):
                 chat.answer.or_raise()
             assert (await chat.send("Again?")).text == "Better."
+
+    asyncio.run(main())
+
+
+def test_a_reply_with_lines_that_could_not_be_read_is_marked_incomplete_everywhere() -> None:
+    async def main() -> None:
+        provider = ScriptedProvider([[TextDelta(0, "half of"), Finished("stop", unread=2)], says("whole")])
+        async with Chat("scripted/m", providers={"scripted": provider}) as chat:
+            events = [event async for event in chat.stream("go")]
+            assert [event.code for event in events if type(event) is Warned] == ["incomplete_reply"]
+            assert chat.answer is not None
+            assert chat.answer.incomplete
+            entries = [record.entry for record in await chat.journal.store.read(chat.id)]
+            assert [entry.unread for entry in entries if type(entry) is ModelReplied] == [2]
+            assert not (await chat.send("again")).incomplete
 
     asyncio.run(main())
 

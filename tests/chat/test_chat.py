@@ -34,6 +34,7 @@ from segue.events import (
     Finish,
     ReasoningChunk,
     TextChunk,
+    ToolCallChunk,
     ToolCallResult,
     ToolCallStart,
     TurnComplete,
@@ -132,6 +133,8 @@ def test_calls_run_after_the_stream_and_only_results_are_fed_back() -> None:
             started = time.perf_counter()
             events = await hear(chat, "go")
             assert kinds(events) == [
+                "tool_call",
+                "tool_call",
                 "text",
                 "tool_call_start",
                 "tool_call_result",
@@ -150,30 +153,74 @@ def test_calls_run_after_the_stream_and_only_results_are_fed_back() -> None:
 
 
 _EVENTS = st.lists(
-    st.builds(TextDelta, st.integers(0, 3).map(lambda n: 2 * n), st.text(min_size=1))
-    | st.builds(ReasoningDelta, st.integers(0, 3).map(lambda n: 2 * n + 1), st.text(min_size=1)),
+    st.builds(TextDelta, st.integers(0, 3).map(lambda n: 3 * n), st.text(min_size=1))
+    | st.builds(ReasoningDelta, st.integers(0, 3).map(lambda n: 3 * n + 1), st.text(min_size=1))
+    | st.builds(CallStarted, st.integers(0, 3).map(lambda n: 3 * n + 2), st.just("x"), st.just("weather"))
+    | st.builds(
+        ArgumentsDelta, st.integers(0, 3).map(lambda n: 3 * n + 2), st.sampled_from(["{", '"a"', "}"])
+    ),
     max_size=20,
+)
+_ENDS: st.SearchStrategy[ScriptLine] = st.sampled_from(
+    [Finished("stop"), Finished("length"), Finished("content_filter"), InvalidRequestError("no", status=400)]
 )
 
 
+def chunks_of(events: list[Event]) -> list[ChatEvent]:
+    """What a chat reports of a reply while it arrives."""
+    names: dict[int, str] = {}
+    chunks: list[ChatEvent] = []
+    for event in events:
+        match event:
+            case TextDelta(_, text):
+                chunks.append(TextChunk(text))
+            case ReasoningDelta(_, text):
+                chunks.append(ReasoningChunk(text))
+            case CallStarted(index, _, name):
+                names[index] = name
+                chunks.append(ToolCallChunk(index, name))
+            case ArgumentsDelta(index, text):
+                chunks.append(ToolCallChunk(index, names.get(index, ""), text))
+    return chunks
+
+
 @AT_LEAST_100
-@pytest.mark.requirement("Property 4")
-@given(events=_EVENTS)
+@pytest.mark.requirement("Property 4", "Property 28")
+@given(events=_EVENTS, end=_ENDS, late=_EVENTS)
 def test_events_are_passed_on_in_the_order_and_with_the_content_that_the_provider_gave_them(
-    events: list[Event],
+    events: list[Event], end: ScriptLine, late: list[Event]
 ) -> None:
+    """Text, reasoning and calls, all of them up to the end, and nothing that comes after it."""
+
     async def main() -> None:
-        chat, _ = chat_with([*events, Finished("stop")])
+        chat, _ = chat_with([*events, end, *late], max_turns=1, tools=[weather])
         async with chat:
-            told = [
-                event for event in await hear(chat, "go") if isinstance(event, TextChunk | ReasoningChunk)
+            told = await hear(chat, "go")
+        pieces = TextChunk | ReasoningChunk | ToolCallChunk
+        assert [event for event in told if isinstance(event, pieces)] == chunks_of(events)
+        assert [type(event) for event in told].count(Finish) == 1
+        assert type(told[-1]) is Finish
+        assert [event.error for event in told if type(event) is Error] == (
+            [end] if isinstance(end, InvalidRequestError) else []
+        )
+
+    asyncio.run(main())
+
+
+def test_long_arguments_are_reported_while_they_arrive() -> None:
+    async def main() -> None:
+        pieces: list[ScriptLine] = [ArgumentsDelta(0, '{"city": "'), Pause(0.2), ArgumentsDelta(0, 'Oslo"}')]
+        chat, _ = chat_with(
+            [CallStarted(0, "x", "weather"), *pieces, Finished("tool_calls")], says("rain"), tools=[weather]
+        )
+        async with chat:
+            seen = [
+                (time.perf_counter(), event.arguments)
+                async for event in chat.stream("go")
+                if type(event) is ToolCallChunk
             ]
-        meant: list[ChatEvent] = [
-            TextChunk(event.text) if isinstance(event, TextDelta) else ReasoningChunk(event.text)
-            for event in events
-            if isinstance(event, TextDelta | ReasoningDelta)
-        ]
-        assert told == meant
+        assert [text for _, text in seen] == ["", '{"city": "', 'Oslo"}']
+        assert seen[2][0] - seen[1][0] > 0.1
 
     asyncio.run(main())
 
@@ -366,7 +413,7 @@ def test_a_reply_that_breaks_off_after_text_was_shown_is_kept_and_never_repeated
         chat, provider = chat_with(broken, says("42"), tools=[weather])
         async with chat:
             events = await hear(chat, "go")
-            assert kinds(events) == ["text", "error", "finish"]
+            assert kinds(events) == ["text", "tool_call", "tool_call", "error", "finish"]
             said = chat.conversation.messages[-1]
             assert (said.speaker, said.text, said.calls) == ("model", "The answer is", ())
             assert len(provider.requests) == 1

@@ -127,6 +127,7 @@ def test_a_garbled_line_of_text_is_left_out_and_logged(
     with caplog.at_level(logging.WARNING, "segue"):
         events = events_of(provider_at(segue_emulator_server, place), asking(place))
     assert isinstance(events[-1], Finished)
+    assert events[-1].unread == 1
     assert "all of it." in "".join(event.text for event in events if isinstance(event, TextDelta))
     assert "could not be read" in caplog.text
 

@@ -11,6 +11,8 @@ from msgspec import structs
 
 from segue.conversation.blocks import Origin
 from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
     Event,
     Failed,
     Finished,
@@ -21,7 +23,7 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.errors import ProtocolError, SegueError
-from segue.events import MediaChunk, ReasoningChunk, TextChunk
+from segue.events import MediaChunk, ReasoningChunk, TextChunk, ToolCallChunk
 from segue.providers.adapter import RequestSent, fold_stream
 from segue.transcript.text_tools.react import REACT
 from segue.transcript.text_tools.react_scanner import ReActScanner
@@ -54,6 +56,8 @@ class Attempt:
         self._abort = abort
         self._on_sent = on_sent
         self._events: list[StreamEvent] = []
+        self._called: dict[int, str] = {}
+        """The names of the calls so far."""
         self._over = False
         self._aborted = False
         self._started = monotonic()
@@ -133,10 +137,19 @@ class Attempt:
         elif type(event) is MediaArrived:
             chunk = MediaChunk(event.media)
         else:
+            self._report_call(event)
             return
         if self.first_token is None:
             self.first_token = monotonic() - self._started
         self._emit(chunk)
+
+    def _report_call(self, event: Event) -> None:
+        """A call that is being written is no output yet: the reply may still be asked for again."""
+        if type(event) is CallStarted:
+            self._called[event.index] = event.name or self._called.get(event.index, "")
+            self._emit(ToolCallChunk(event.index, self._called[event.index]))
+        elif type(event) is ArgumentsDelta and event.text:
+            self._emit(ToolCallChunk(event.index, self._called.get(event.index, ""), event.text))
 
 
 def unexpected(error: Exception) -> SegueError:

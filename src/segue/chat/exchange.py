@@ -53,6 +53,8 @@ class Exchanges:
         self.ran = False
         """Whether a call of this turn has run: from then on it stays where it is."""
         self.latest = ModelReplied(Message("model", ()))
+        self.unread = 0
+        """Lines of replies that could not be read."""
         self._session = session
         self.routing = routing
         self._emit = emit
@@ -158,7 +160,7 @@ class Exchanges:
         message = journal.state.conversation.append(message).messages[-1]
         cost = cost_of(usage, route.provider, route.model)
         repairs = 0 if attempt.sent is None else len(attempt.sent.repairs)
-        self.latest = ModelReplied(message, reply.finish, usage, cost, repairs)
+        self.latest = ModelReplied(message, reply.finish, usage, cost, repairs, reply.unread)
         if message.blocks or usage != Usage():
             await journal.append(self.latest)
         self._bill.add(usage, cost)
@@ -168,6 +170,11 @@ class Exchanges:
             self.routing.aborted()
         elif reply.error is None:
             self.routing.answered(usage, attempt.first_token, seconds=attempt.seconds, cost=cost)
+            if reply.unread:
+                self.unread += reply.unread
+                lines = "line" if reply.unread == 1 else "lines"
+                text = f"{reply.unread} {lines} of the reply could not be read: it may be incomplete."
+                self._emit(Warned(text, "incomplete_reply"))
             if all(type(block) is Reasoning for block in message.blocks):
                 self._emit(Warned("The reply is empty.", "empty_reply"))
         return structs.replace(reply, message=message, error=self.error)

@@ -131,6 +131,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     model: str = ""
     exchanges: int = 0
     error: SegueError | None = None
+    incomplete: bool = False
+    """Whether lines of a reply could not be read, so that something of it may be missing."""
 
     def __str__(self) -> str:
         return self.text
@@ -347,4 +349,5 @@ class Turn:
             model=exchanges.routing.route.name,
             exchanges=self._number,
             error=error,
+            incomplete=exchanges.unread > 0,
         )

@@ -102,6 +102,8 @@ class Finished(Struct, frozen=True, gc=False, tag="finished"):
 
     reason: FinishReason
     raw: str = ""
+    unread: int = 0
+    """Lines of the stream that could not be read: something may be missing."""
 
 
 @final
@@ -140,6 +142,8 @@ class Reply(Struct, frozen=True):
     error: SegueError | None = None
     tools: tuple[ToolSpec, ...] = ()
     """As in `ReplyStarted`."""
+    unread: int = 0
+    """Lines of the stream that could not be read: something may be missing."""
 
 
 def fold(events: Iterable[Event], origin: Origin, *, made_under: str = "") -> Reply:
@@ -205,9 +209,19 @@ class _Folding:
             finish = self._finished.reason
         elif self._error is None:
             finish = "tool_calls" if message.calls else "stop"
-        raw = self._finished.raw if self._finished is not None else ""
+        last = self._finished or Finished("stop")
         started = self._started
-        return Reply(message, finish, self._usage, started.id, started.model, raw, self._error, started.tools)
+        return Reply(
+            message,
+            finish,
+            self._usage,
+            started.id,
+            started.model,
+            last.raw,
+            self._error,
+            started.tools,
+            last.unread,
+        )
 
 
 class _Unfinished:

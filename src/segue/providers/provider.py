@@ -175,7 +175,7 @@ class Provider(ProviderAdapter):
                         raise _too_many_calls(self.name, endpoint.limits.calls)
                     if number % EVENTS_AT_ONCE == 0:
                         await asyncio.sleep(0)  # others need the loop too
-                    yield _with_request_id(event, answer.headers)
+                    yield _completed(event, answer.headers, gaps)
         if silent:
             raise ProtocolError(
                 "No response body",
@@ -183,7 +183,7 @@ class Provider(ProviderAdapter):
                 hint=f"Check that {endpoint.base_url} is the right address.",
             )
         for event in _with_own_names(decoder.close(), written.tool_names):
-            yield _with_request_id(event, answer.headers)
+            yield _completed(event, answer.headers, len(decoder.unread))
 
     def endpoint_of(self, model: str, *, stream: bool = True) -> tuple[Endpoint, str, str]:
         """Where requests for a model go: the endpoint, the path, and the model's own name."""
@@ -330,11 +330,11 @@ def _with_own_names(events: list[Event], names: dict[str, str]) -> list[Event]:
     ]
 
 
-def _with_request_id(event: Event, headers: Mapping[str, str]) -> Event:
-    """An error in mid-stream has the request id of its response too."""
+def _completed(event: Event, headers: Mapping[str, str], unread: int) -> Event:
+    """An error in mid-stream has the request id of its response too, and an end the count of what was not read."""
     if isinstance(event, Failed) and isinstance(event.error, ProviderError) and not event.error.request_id:
         event.error.request_id = request_id(headers)
-    return event
+    return structs.replace(event, unread=unread) if unread and isinstance(event, Finished) else event
 
 
 async def _rest(portions: AsyncIterator[bytes]) -> None:

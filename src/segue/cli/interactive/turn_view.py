@@ -25,6 +25,7 @@ from segue.events import (
     Retrying,
     Switch,
     TextChunk,
+    ToolCallChunk,
     ToolCallResult,
     ToolCallStart,
     ToolProgress,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from segue.cli.interactive.screen import Screen
     from segue.errors import SegueError
 
+LONG_ARGUMENTS: Final = 200
+"""Characters from which on the size of arguments is shown while they arrive."""
 FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _MARKS: Final = {"complete": ("✓", "green"), "error": ("✗", "red"), "cancelled": ("⊘", "yellow")}
 
@@ -74,6 +77,8 @@ class TurnView:
         self._thinking_since: float | None = None
         self._reasoning_shown = 0
         """Characters of the reasoning that are on the screen."""
+        self._written: dict[int, int] = {}
+        """Characters of the arguments of each call that is being written."""
         self._repairs = 0
         self._model = model
         self.interrupted = False
@@ -93,6 +98,8 @@ class TurnView:
                 self._think(text)
             case MediaChunk():
                 self._note("dim", event_line(event))
+            case ToolCallChunk():
+                self._write_call(event)
             case ToolCallStart(call):
                 self._screen.end_text()
                 self._calls[call.id] = _Running(call, self._clock())
@@ -150,6 +157,13 @@ class TurnView:
         if self._show_reasoning:
             self._print_reasoning(whole=self._thinking_since is None)
         self.tick()
+
+    def _write_call(self, event: ToolCallChunk) -> None:
+        """A call that is being written: long arguments take a while, so their size is shown."""
+        written = self._written.get(event.index, 0) + len(event.arguments) if event.arguments else 0
+        self._written[event.index] = written
+        size = f" ({written} characters)" if written >= LONG_ARGUMENTS else ""
+        self._doing = f"calling {sanitised(event.name)}{size}"
 
     def _think(self, text: str) -> None:
         if self._thinking_since is None:

@@ -85,6 +85,17 @@ class ToolUseEvent(Struct, frozen=True, kw_only=True, tag="tool_use"):
 
 
 @final
+class ToolUseDeltaEvent(Struct, frozen=True, kw_only=True, tag="tool_use_delta"):
+    """With --include-partial-messages: the model writes a call, which runs after its reply."""
+
+    index: int
+    """The same for all parts of one call."""
+    tool_name: str
+    partial_json: str = ""
+    """The next part of the arguments."""
+
+
+@final
 class ToolResultEvent(Struct, frozen=True, kw_only=True, tag="tool_result"):
     """A tool call has ended."""
 
@@ -135,13 +146,22 @@ class ResultEvent(Struct, frozen=True, kw_only=True, tag="result"):
     stop_reason: StopReason
     model: str
     repairs: int
+    incomplete: bool = False
+    """Whether lines of a reply could not be read, so that something of it may be missing."""
     structured_output: Any = None
     """With --schema: the answer as a value."""
     error: ErrorInfo | None = None
 
 
 OutputEvent: TypeAlias = (
-    InitEvent | MessageEvent | ToolUseEvent | ToolResultEvent | SwitchEvent | ErrorEvent | ResultEvent
+    InitEvent
+    | MessageEvent
+    | ToolUseEvent
+    | ToolUseDeltaEvent
+    | ToolResultEvent
+    | SwitchEvent
+    | ErrorEvent
+    | ResultEvent
 )
 
 

@@ -24,6 +24,7 @@ from segue.events import (
     Retrying,
     Switch,
     TextChunk,
+    ToolCallChunk,
     ToolCallResult,
     ToolCallStart,
     TurnComplete,
@@ -109,6 +110,11 @@ class JsonLinesOutput:
                 if self._partial:
                     _write_line(
                         json_output.MessageEvent(role="assistant", content="", reasoning=text, delta=True)
+                    )
+            case ToolCallChunk(index, name, arguments):
+                if self._partial:
+                    _write_line(
+                        json_output.ToolUseDeltaEvent(index=index, tool_name=name, partial_json=arguments)
                     )
             case ToolCallStart(call):
                 self._write_message()

@@ -21,6 +21,7 @@ from segue.dialects import sse
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import error_from
 from segue.dialects.anthropic_messages.reply import finished, usage_of
+from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.opaque_blocks import KIND
 from segue.errors import ProtocolError
 from segue.transcript.value_text import json_of
@@ -132,7 +133,7 @@ class ReplyDecoder:
         try:
             chunk = wire.CHUNKS.decode(data)
         except _UNREADABLE:
-            self.unread.append(data)
+            read_garbled(data, self._read_any, events, self.unread)
             return
         if chunk.type == "content_block_delta" and chunk.delta is not None:
             self._read_delta(chunk.index, chunk.delta, events)

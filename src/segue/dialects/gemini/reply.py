@@ -24,6 +24,7 @@ from segue.conversation.usage import Usage
 from segue.dialects.calls import compact_arguments
 from segue.dialects.counts import count, total
 from segue.dialects.data_urls import kind_of
+from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.errors import encode_error, error_from
 from segue.dialects.gemini.partial_arguments import PartialArguments
@@ -111,6 +112,8 @@ class ReplyReader:
 
     def read(self, data: bytes, events: list[Event]) -> None:
         try:
+            if not data.isascii():
+                data.decode()  # arguments are not looked into below
             if self._started:
                 portion = _decode_portion(data)
                 if portion.candidates and portion.error is None:
@@ -118,7 +121,7 @@ class ReplyReader:
                     return
             chunk = wire.CHUNKS.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self.unread.append(data)
+            read_garbled(data, self.read, events, self.unread)
             return
         if chunk.error is not None:  # GEM-57
             self._fail(chunk.error, events)

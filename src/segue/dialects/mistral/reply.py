@@ -24,6 +24,7 @@ from segue.dialects.calls import arguments_text
 from segue.dialects.counts import count
 from segue.dialects.data_urls import media_from
 from segue.dialects.errors import FailedResponse
+from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.errors import encode_error, error_from
 from segue.errors import ProtocolError
@@ -85,6 +86,8 @@ class ReplyReader:
 
     def read(self, data: bytes, events: list[Event]) -> None:
         try:
+            if not data.isascii():
+                data.decode()  # arguments are not looked into below
             if self.answered:
                 portion = wire.PORTIONS.decode(data)
                 if portion.choices and not portion.usage:
@@ -92,7 +95,7 @@ class ReplyReader:
                     return
             chunk = wire.CHUNKS.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self.unread.append(data)
+            read_garbled(data, self.read, events, self.unread)
             return
         if chunk.choices is None and (chunk.object == "error" or chunk.error or chunk.detail):
             self._fail(data, events)

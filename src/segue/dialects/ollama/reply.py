@@ -20,6 +20,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import Usage
 from segue.dialects.calls import arguments_text, compact_arguments
+from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.errors import encode_error, error_from
 from segue.errors import ProtocolError
@@ -73,6 +74,8 @@ class ReplyReader:
 
     def read(self, data: bytes, events: list[Event]) -> None:
         try:
+            if not data.isascii():
+                data.decode()  # arguments are not looked into below
             if self.started:
                 portion = _decode_portion(data)
                 message = portion.message
@@ -81,7 +84,7 @@ class ReplyReader:
                     return
             line = wire.LINES.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self.unread.append(data)
+            read_garbled(data, self.read, events, self.unread)
             return
         if line.error is not None:  # OLL-23
             self._fail(line.error, events)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.dialects import sse
+from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.openai_chat.errors import error_in_reply
 from segue.dialects.openai_chat.lenient import decode_chunk, decode_portion
 from segue.dialects.openai_chat.stream_state import ReplyReader
@@ -83,4 +84,8 @@ class ReplyDecoder:
             error = chunk.error if chunk is not None and chunk.error else data.decode("utf-8", "replace")
             self._reader.fail(error_in_reply(self._variant, error), events)
         elif data.strip():
+            read_garbled(data, self._read_any, events, self.unread)
+
+    def _read_any(self, data: bytes, events: list[Event]) -> None:
+        if not self._read_fast(data, events):
             self.unread.append(data)

@@ -10,6 +10,7 @@ from segue.conversation.events import (
     Failed,
 )
 from segue.dialects import sse
+from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import error_from
 from segue.dialects.openai_responses.reply import (
@@ -76,7 +77,7 @@ class ReplyDecoder:
         try:
             chunk = wire.CHUNKS.decode(data)
         except _UNREADABLE:
-            self.unread.append(data)
+            read_garbled(data, self._read, events, self.unread)
             return
         place = chunk.output_index if chunk.output_index is not None else chunk.item_id
         event: Event | None = None
