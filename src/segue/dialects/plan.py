@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
     from segue.transcript.policy import Policy
+    from segue.transcript.rules import Rules
 
 
 @final
@@ -78,7 +79,7 @@ def plan(
     dialect = DIALECTS[target.dialect]
     rules = fit_rules(structs.replace(dialect.rules, target=target), card)
     before = previous.transcript if previous is not None else None
-    transcript = render(conversation, ledger, rules, _with_tools(policy, tools), previous=before)
+    transcript = render(conversation, ledger, rules, _with_tools(policy, tools, rules), previous=before)
     encoded = encode_after(
         previous.encoded if previous is not None else EncodedPrefix(),
         dialect,
@@ -97,10 +98,10 @@ def plan(
     )
 
 
-def _with_tools(policy: Policy, tools: tuple[ToolSpec, ...]) -> Policy:
+def _with_tools(policy: Policy, tools: tuple[ToolSpec, ...], rules: Rules) -> Policy:
     """What the tools add to what the user wants."""
-    names = policy.tool_names or tuple(tool.name for tool in tools)
-    settings_fingerprint = (
-        policy.settings_fingerprint or blake2b(msgspec.json.encode(tools), digest_size=8).hexdigest()
-    )
+    names = policy.tool_names or tuple([tool.name for tool in tools])
+    settings_fingerprint = policy.settings_fingerprint
+    if not settings_fingerprint and rules.reasoning.bound:
+        settings_fingerprint = blake2b(msgspec.json.encode(tools), digest_size=8).hexdigest()
     return structs.replace(policy, tool_names=names, settings_fingerprint=settings_fingerprint)

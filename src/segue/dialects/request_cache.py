@@ -33,7 +33,7 @@ class EncodedPrefix(Struct, frozen=True, eq=False):
     """The steps of a transcript and the bytes of their messages."""
 
     steps: tuple[Step, ...] = ()
-    pieces: tuple[bytes, ...] = ()
+    pieces: tuple[memoryview, ...] = ()
     """Messages as JSON, some in each, with commas between them."""
     ends: tuple[tuple[int, int], ...] = ()
     """Where a longer transcript may continue: after so many steps, which are so many pieces. The longest is last."""
@@ -88,10 +88,10 @@ def encode_after(
     return EncodedBody(_joined(encoded.fields, dialect.messages_field, pieces), encoded.repairs, kept)
 
 
-def _encoded(messages: list[Any]) -> Iterator[bytes]:
+def _encoded(messages: list[Any]) -> Iterator[memoryview]:
     """Their JSON in pieces that are small enough to be allocated cheaply, and not too many to be joined quickly."""
     for start in range(0, len(messages), _IN_A_PIECE):
-        yield _ENCODER.encode(messages[start : start + _IN_A_PIECE])[1:-1]
+        yield memoryview(_ENCODER.encode(messages[start : start + _IN_A_PIECE]))[1:-1]
 
 
 _IN_A_PIECE = 16
@@ -135,9 +135,9 @@ def _last_reply(transcript: Transcript) -> int:
     return next((at for at in range(len(steps) - 1, 0, -1) if type(steps[at]) is ModelStep), 0)
 
 
-def _joined(fields: dict[str, Any], messages_field: str, pieces: list[bytes]) -> bytes:
+def _joined(fields: dict[str, Any], messages_field: str, pieces: list[memoryview]) -> bytes:
     """The body in one join: a request is large, and a copy of it costs as much as encoding it."""
-    joined: list[bytes] = []
+    joined: list[bytes | memoryview] = []
     for name, value in fields.items():
         joined += (b"," if joined else b"{", _ENCODER.encode(name), b":")
         if name != messages_field:

@@ -44,6 +44,8 @@ def compose_message(composer: Composer, message: Message, start: int) -> bool:
         return False
     composer.current = start
     _report(composer, start, blocks, dropped)
+    if not composer.has_thoughts:
+        composer.has_thoughts = any(type(block) is Reasoning for block in blocks)
     composer.push_model(start, blocks, 0)
     return True
 
@@ -52,7 +54,10 @@ def _plain_texts(blocks: tuple[Block, ...]) -> list[Text] | None:
     """The blocks if there are any and all are texts without a seal, with something in them."""
     texts: list[Text] = []
     for block in blocks:
-        if type(block) is not Text or block.seal is not None or not _is_plain(block.text):
+        if type(block) is not Text or block.seal is not None:
+            return None
+        text = block.text
+        if not text or text.isspace() or not (text.isascii() or is_encodable(text)):
             return None
         texts.append(block)
     return texts or None
@@ -97,12 +102,10 @@ def _own_blocks(
 
 def _report(composer: Composer, start: int, blocks: list[StepBlock], dropped: list[tuple[Kind, str]]) -> None:
     """Note what was dropped of a message whose own blocks come first and whose calls follow."""
-    calls = tuple([block for block in blocks if type(block) is AnsweredCall]) if dropped else ()
+    calls = tuple([block for block in blocks if type(block) is AnsweredCall])
     for kind, decision in dropped:
         concerned = calls if kind == "reasoning_dropped" else ()
         composer.notes.append(Note(kind, start, decision=decision, calls=concerned))
-    if not composer.has_thoughts:
-        composer.has_thoughts = any(type(block) is Reasoning for block in blocks)
 
 
 def _ground(blocks: tuple[Block, ...], composer: Composer, message: Message) -> str:
@@ -122,16 +125,38 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
     if first < 0 or not results:
         return False
     dropped: list[tuple[Kind, str]] = []
-    composed = _own_blocks(composer, message, blocks[:first], dropped)
+    composed: list[StepBlock] | None = [*(_plain_texts(blocks[:first]) or ())]
+    if first and not composed:
+        composed = _own_blocks(composer, message, blocks[:first], dropped)
     pairs = _pairs(composer, blocks, results, first) if composed is not None else None
     if composed is None or pairs is None:
         return False
     composer.current = start
-    notes, composer.notes = composer.notes, []
+    notes = composer.notes
+    if dropped:
+        composer.notes = []
+    _answer(composer, message, pairs, composed, start, first)
+    if dropped:
+        about_calls, composer.notes = composer.notes, notes
+        _report(composer, start, composed, dropped)
+        composer.notes += about_calls
+    _push(composer, start, composed, len(pairs))
+    return True
+
+
+def _answer(
+    composer: Composer,
+    message: Message,
+    pairs: list[tuple[ToolCall, str, str]],
+    composed: list[StepBlock],
+    start: int,
+    first: int,
+) -> None:
+    """Add the calls with their completions."""
     own = composer.issued_by_target(message.origin)
-    stand_in = composer.stand_in
+    names, stand_in = composer.names.names, composer.stand_in
     for at, (call, arguments, output) in enumerate(pairs, first):
-        if call.name not in composer.names.names:
+        if call.name not in names:
             composer.names.project(call.name)
         native_id = call.native_id if own else ""
         wire_id = composer.ids.project(call.id, call.name, native_id)
@@ -145,14 +170,11 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
             composer.report_stand_in(start, answered)
         stand_in = None  # one for the first call of a step
         composed.append(answered)
-    about_calls, composer.notes = composer.notes, notes
-    _report(composer, start, composed, dropped)
-    composer.notes += about_calls
-    _push(composer, start, composed, len(pairs))
-    return True
 
 
 def _push(composer: Composer, start: int, composed: list[StepBlock], calls: int) -> None:
+    if not composer.has_thoughts and type(composed[0]) is not AnsweredCall:
+        composer.has_thoughts = any(type(block) is Reasoning for block in composed)
     if not composer.last_calls or composer.rules.calls_per_step:
         composer.push_model(start, composed, calls)
         return
@@ -189,7 +211,12 @@ def _pairs(
             output, exact = text_form(output)
             if not exact:
                 return None
-        if not _is_plain(output) or (ledger is not None and _knows_better(ledger, call, result)):
+        if (
+            not output
+            or output.isspace()
+            or not (output.isascii() or is_encodable(output))
+            or (ledger is not None and _knows_better(ledger, call, result))
+        ):
             return None
         arguments, change = arguments_of(call)
         if change:

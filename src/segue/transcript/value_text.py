@@ -51,7 +51,26 @@ def json_of(value: Any) -> str:
     return _json(value)[0]
 
 
+_TEXTS = frozenset({str})
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_LARGE = 1e15
+
+
+def _is_flat(value: dict[Any, Any]) -> bool:
+    """Whether it holds plain values alone, as most arguments do: looking into each takes many times as long."""
+    return (
+        _TEXTS.issuperset(map(type, value))
+        and _SCALARS.issuperset(map(type, value.values()))
+        and all(type(held) is str or held is None or -_LARGE < held < _LARGE for held in value.values())
+    )
+
+
 def _json(value: Any) -> tuple[str, bool]:
+    if type(value) is dict and _is_flat(value):
+        try:
+            return _ENCODER.encode(value).decode(), True
+        except UnicodeEncodeError:
+            pass
     # msgspec writes NaN as null and bytes as text without an error: only plain data is encoded here.
     if is_json_safe(value):
         return _ENCODER.encode(value).decode(), True
