@@ -51,8 +51,11 @@ coverage: $(SYNCED) ## branch coverage of the core; fails under 95 %
 	$(BIN)/coverage run -m pytest -q tests/conversation tests/transcript tests/laws
 	$(BIN)/coverage report --include='src/segue/conversation/*,src/segue/transcript/*' --show-missing --fail-under=95
 
-laws: $(SYNCED)  ## the laws again, with a hundred times as many examples
-	HYPOTHESIS_PROFILE=long $(BIN)/pytest -q -n 2 --timeout 3600 tests/laws
+laws: $(SYNCED)  ## the laws with a hundred times as many examples and a fresh random seed (SEED=, EXAMPLES=)
+	@seed=$(or $(SEED),$$($(BIN)/python -c "import secrets; print(secrets.randbelow(2**32))")); \
+	echo "Random seed $$seed. Repeat this very run with: make laws SEED=$$seed EXAMPLES=$(or $(EXAMPLES),4000)"; \
+	HYPOTHESIS_PROFILE=laws LAW_EXAMPLES=$(or $(EXAMPLES),4000) $(BIN)/pytest -q -n 2 --timeout 3600 \
+		--hypothesis-seed=$$seed --hypothesis-show-statistics tests/laws
 
 opinions: $(SYNCED) ## the chat templates of local servers render what we send; fetches them (77 MB)
 	$(BIN)/uv sync --quiet --locked --inexact --all-extras --group opinions

@@ -15,8 +15,22 @@ _PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shri
 settings.register_profile(
     "default", max_examples=40, deadline=None, derandomize=True, suppress_health_check=_QUIET, phases=_PHASES
 )
-settings.register_profile("long", max_examples=10_000, deadline=None, suppress_health_check=_QUIET)
+# Fresh examples in every run: `make laws` prints its seed and how to repeat the run.
+settings.register_profile(
+    "laws",
+    max_examples=int(os.environ.get("LAW_EXAMPLES", "4000")),
+    deadline=None,
+    derandomize=False,
+    print_blob=True,
+    suppress_health_check=_QUIET,
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_report_header() -> str:
+    if settings().derandomize:
+        return f"hypothesis: the same {settings().max_examples} examples in every run; fresh ones: make laws"
+    return "hypothesis: fresh examples; a run is repeated with the same --hypothesis-seed"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

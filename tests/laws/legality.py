@@ -49,10 +49,11 @@ def _neighbours(before: UserStep | ModelStep, step: UserStep | ModelStep, rules:
         yield "two user messages in a row"
 
 
-def _model_step(step: ModelStep, rules: Rules) -> Iterator[str]:
-    kinds = [type(block) for block in step.blocks]
+def _order_of(kinds: list[type], rules: Rules) -> Iterator[str]:
     if all(kind is Reasoning for kind in kinds):
         yield "a message of thoughts alone"
+    if kinds[-1:] == [Reasoning] and not rules.reasoning.last:
+        yield "a message ends with a thought"
     if (
         rules.calls_last
         and AnsweredCall in kinds
@@ -61,6 +62,11 @@ def _model_step(step: ModelStep, rules: Rules) -> Iterator[str]:
         yield "something follows the calls"
     if rules.calls_per_step and kinds.count(AnsweredCall) > rules.calls_per_step:
         yield "too many calls at once"
+
+
+def _model_step(step: ModelStep, rules: Rules) -> Iterator[str]:
+    kinds = [type(block) for block in step.blocks]
+    yield from _order_of(kinds, rules)
     required = rules.reasoning.required
     if (required == "all" or (required == "calls" and AnsweredCall in kinds)) and Reasoning not in kinds:
         yield "no reasoning where it is required"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from laws.emulated import EMULATED, complaints_about
-from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Block, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.events import Event, Failed, Reply, fold
-from segue.conversation.message import Conversation, Message, user
+from segue.conversation.message import Conversation, Message, model, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.card import UNKNOWN, ModelCard, fit_rules
@@ -67,10 +67,19 @@ def heard(name: str, body: dict[str, Any]) -> DecodedRequest:
 
 # Requests
 
+IMAGE = Media("image", "image/png", "aGVsbG8=")
 
-@given(data=st.data())
-def test_what_we_send_is_what_our_own_server_understands(data: st.DataObject) -> None:
-    drawn = data.draw(homes.flatmap(lambda name: conversations(target_of(name)[3])))
+
+def _note(*blocks: Block | str) -> Message:
+    return structs.replace(user(*blocks), instruction=True)
+
+
+@given(drawn=homes.flatmap(lambda name: conversations(target_of(name)[3])))
+@example(drawn=Conversation((_note("0"), user())))
+@example(drawn=Conversation((_note("hello", ToolCall("", "read")),)))
+@example(drawn=Conversation((_note(IMAGE, "look"), user("a"))))
+@example(drawn=Conversation((user(Media("document", "application/pdf", "aGVsbG8=")), model("b"))))
+def test_what_we_send_is_what_our_own_server_understands(drawn: Conversation) -> None:
     for name in NAMES:
         first, body = said(name, _plausible(name, drawn))
         note(f"{name}: {json.dumps(body)[:2000]}")
@@ -93,9 +102,13 @@ def _plausible(name: str, conversation: Conversation) -> Conversation:
     messages = tuple(
         message if message.speaker == "model" and name in SEALING else _unsealed(message)
         for message in conversation.messages
-        if not message.instruction or message.text.strip()
+        if not message.instruction or message.text.strip() or _shows(message)
     )
     return structs.replace(conversation, messages=messages or (user("Hello"),))
+
+
+def _shows(message: Message) -> bool:
+    return any(type(block) is Media for block in message.blocks)
 
 
 def _unsealed(message: Message) -> Message:

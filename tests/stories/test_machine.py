@@ -47,7 +47,7 @@ from stories.machine_play import play, ticks
 from stories.machine_world import OTHERS, SETTINGS, SINGLE, TARGETS, WORD, World, wire_of
 
 T = TypeVar("T")
-LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+LONG = os.environ.get("HYPOTHESIS_PROFILE") == "laws"
 STRATEGIES = ("summarise", "middle_out", "truncate", "elide_results")
 SECONDS = 20.0
 """Nothing here takes longer; whatever does, hangs."""
@@ -408,7 +408,7 @@ def test_whatever_happens_every_wire_accepts_what_comes_next_and_nothing_is_lost
     run_state_machine_as_test(
         ChatMachine,
         settings=settings(
-            settings.get_profile("long" if LONG else "default"),
+            settings.get_profile("laws" if LONG else "default"),
             max_examples=2000 if LONG else 50,
             stateful_step_count=50 if LONG else 30,
         ),

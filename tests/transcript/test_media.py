@@ -23,7 +23,10 @@ LINK = Media("document", url="https://example.invalid/a.pdf")
     ("media", "text"),
     [
         (IMAGE, '[image "cat.png", image/png, 6 bytes: not shown, this model cannot see it here]'),
-        (LINK, "[document, application/pdf, given by address: not shown, this model cannot see it here]"),
+        (
+            LINK,
+            "[document, application/pdf, at https://example.invalid/a.pdf: not shown, this model cannot see it here]",
+        ),
         (Media("audio"), "[audio, audio/wav, empty: not shown, this model cannot see it here]"),
         (
             Media("image", name="\ud800"),
@@ -86,6 +89,25 @@ def test_a_sound_nobody_may_show_is_described_in_the_result() -> None:
     transcript = shown(SOUND, rules=TARGETS["openai_chat"], output="words")
     assert calls_of(transcript)[0].completion.text.startswith("words\n[audio, audio/ogg")
     assert kinds_of(transcript) == ["media_described"]
+
+
+def test_an_image_by_address_is_shown_where_it_can_be_and_its_address_is_told_elsewhere() -> None:
+    picture = Media("image", url="https://example.invalid/cat.png")
+    for name in ("gemini", "anthropic", "openai_chat", "openai_responses", "mistral"):
+        assert said(user(picture), rules=TARGETS[name]).steps == (UserStep((picture,)),)
+    for name in ("ollama", "deepseek"):
+        (step,) = said(user(picture), rules=TARGETS[name]).steps
+        assert picture.url in repr(step)
+        assert picture not in step.blocks
+    http = Media("image", url="http://example.invalid/cat.png")
+    assert kinds_of(said(user(http), rules=TARGETS["gemini"])) == ["media_described"]
+
+
+def test_an_image_by_address_leaves_a_result_where_only_the_user_may_show_one() -> None:
+    picture = Media("image", url="https://example.invalid/cat.png")
+    transcript = shown(picture, rules=TARGETS["gemini"])
+    assert calls_of(transcript)[0].completion.media == ()
+    assert picture in transcript.steps[-1].blocks
 
 
 def test_media_and_code_of_user_and_model_are_shown_or_told() -> None:

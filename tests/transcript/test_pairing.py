@@ -319,6 +319,16 @@ def test_a_lost_result_without_a_name_may_be_a_repetition_of_one_with_a_name() -
     assert outputs(user("a"), tool(*results), user("b")) == ["1", "2"]
 
 
+@pytest.mark.parametrize("empty", [ToolResult("", "", ""), ToolResult("", "", reason="interrupted")])
+@pytest.mark.parametrize("speaker", ["tool", "user"])
+def test_an_empty_result_without_id_name_and_call_is_no_call(empty: ToolResult, speaker: Speaker) -> None:
+    transcript = told(user("a"), Message(speaker, (empty,)), user("b"))
+    assert calls_of(transcript) == []
+    assert kinds_of(transcript) == ["blank_text"]
+    assert len(calls_of(told(user("a"), tool(ToolResult("", "read", "")), user("b")))) == 1
+    assert outputs(user("a"), model(read("x")), tool(empty, done("1", "x"))) == ["1"]
+
+
 def test_lost_calls_without_an_id_are_never_one() -> None:
     assert outputs(user("a"), tool(done("1"), done("2")), user("b")) == ["1", "2"]
 

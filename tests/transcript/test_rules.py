@@ -22,6 +22,9 @@ RULES = MediaRules(user=frozenset({"image/png", "audio/*", "application/pdf"}), 
         (Media("document", "application/pdf", url="https://a.invalid"), False),
         (Media("document", "image/png", url="https://a.invalid"), True),
         (Media("audio", "audio/ogg", url="https://a.invalid"), False),
+        (Media("image", url="https://a.invalid/cat.PNG?size=9"), True),
+        (Media("image", url="https://a.invalid/cat.jpg"), False),
+        (Media("image", "image/png", url="file-id:abc"), False),
         (Media("image", "image/png"), False),
         (Media("image", "image/png", "é"), False),
         (Media("image", "image/png", "eA==", name="\ud800"), False),
@@ -38,6 +41,8 @@ def test_media_without_a_type_has_the_usual_one() -> None:
         "application/pdf",
         "audio/wav",
     ]
+    assert media_type(Media("image", url="https://a.invalid/cat.jpg#top")) == "image/jpeg"
+    assert media_type(Media("document", url="https://a.invalid/cat.jpg")) == "application/pdf"
 
 
 def test_rules_move_to_an_address_and_keep_their_dialect() -> None:

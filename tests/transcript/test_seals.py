@@ -12,6 +12,7 @@ from laws.legality import complaints
 from segue.conversation.blocks import Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.events import CallStarted, Event, Finished, ReasoningDelta, Sealed, TextDelta, fold
 from segue.conversation.message import Conversation, Message, model, tool, user
+from segue.transcript.adopt import adopt
 from segue.transcript.policy import DEFAULT, Policy
 from segue.transcript.render import render
 from segue.transcript.rules import ReasoningRules, Rules
@@ -181,6 +182,57 @@ def test_a_seal_that_does_not_know_its_prefix_counts_until_something_before_it_w
     assert numbers_of(render(Conversation((user("z"), *open_call, *clean)), None, BOUND)) == []
     out_of_place = (*clean, tool(ToolResult("gone", "read", "x")))
     assert numbers_of(render(Conversation(out_of_place), None, BOUND)) == []
+
+
+SIGNED = Reasoning("thought", Seal(BOUND.target, "SEALED"))
+
+
+def signed_after(call: ToolCall, result: ToolResult) -> tuple[Message, ...]:
+    """A call of the target and its result, then a signed thought that does not record its prefix."""
+    return (
+        user("a"),
+        model(call, origin=BOUND.target),
+        tool(result),
+        model(SIGNED, "b", origin=BOUND.target),
+        user("c"),
+    )
+
+
+def test_a_seal_that_does_not_know_its_prefix_is_dropped_behind_a_call_that_gets_another_id() -> None:
+    known = signed_after(ToolCall("c0", "read", native_id="toolu_1"), ToolResult("c0", "read", "x"))
+    assert thoughts_of(render(Conversation(known), None, BOUND)) == [SIGNED]
+    other = signed_after(ToolCall("c0", "read"), ToolResult("c0", "read", "x"))
+    assert thoughts_of(render(Conversation(other), None, BOUND)) == []
+    assert thoughts_of(render(Conversation(other), None, UNBOUND)) == [SIGNED]
+
+
+def test_a_seal_that_does_not_know_its_prefix_is_dropped_behind_what_adopting_repaired() -> None:
+    call, result = ToolCall("", "read", native_id="toolu_1"), ToolResult("", "read", "x", native_id="toolu_1")
+    for moved in ((tool(call, result),), (tool(result), model(call, origin=BOUND.target))):
+        history = [user("a"), *moved, model(SIGNED, "b", origin=BOUND.target), user("c")]
+        adopted = adopt(history).conversation
+        assert "reasoning_dropped" in kinds_of(render(adopted, None, BOUND))
+        assert numbers_of(render(adopted, None, UNBOUND)) == ["thought"]
+    assert thoughts_of(render(adopt(signed_after(call, result)).conversation, None, BOUND)) == [SIGNED]
+
+
+def test_a_thought_with_nothing_behind_it_is_dropped_where_the_target_refuses_it() -> None:
+    ends = model(SIGNED, "b", SIGNED, origin=BOUND.target)
+    transcript = render(Conversation((user("a"), ends, user("c"))), None, BOUND)
+    assert thoughts_of(transcript) == []
+    assert [repair.decision for repair in transcript.repairs] == ["nothing follows it"]
+    # Thoughts may be dropped from the front only, so the one before goes with it.
+    before = model(SIGNED, "b", origin=BOUND.target)
+    assert (
+        thoughts_of(render(Conversation((user("a"), before, user("d"), ends, user("c"))), None, BOUND)) == []
+    )
+    lenient = structs.replace(BOUND, reasoning=structs.replace(BOUND.reasoning, last=True))
+    assert len(thoughts_of(render(Conversation((user("a"), ends, user("c"))), None, lenient))) == 2
+    call = ToolCall("c0", "read", native_id="toolu_1")
+    calls = model("b", call, SIGNED, origin=BOUND.target)
+    strict = structs.replace(UNBOUND, reasoning=structs.replace(UNBOUND.reasoning, last=False))
+    (shown,) = render(Conversation((user("a"), calls)), None, strict).steps[1:]
+    assert [type(block).__name__ for block in shown.blocks] == ["Text", "Reasoning", "AnsweredCall"]
 
 
 def test_where_seals_are_not_bound_they_survive_every_edit() -> None:

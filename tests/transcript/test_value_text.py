@@ -8,9 +8,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from segue.conversation.blocks import ToolCall
-from segue.transcript.value_text import arguments_of, is_object_text, json_of, text_form, text_of
+from segue.conversation.blocks import ToolCall, ToolResult
+from segue.conversation.message import Conversation, model, tool, user
+from segue.transcript.render import render
+from segue.transcript.value_text import (
+    WRAPPED,
+    arguments_of,
+    is_deeper,
+    is_object_text,
+    json_of,
+    text_form,
+    text_of,
+)
 from strategies.histories import CYCLE, raw_arguments, values
+from strategies.targets import TARGETS
+from transcript.readers import calls_of
 
 
 @pytest.mark.parametrize(
@@ -80,3 +92,36 @@ def test_any_arguments_become_an_object(arguments: Any, raw: str) -> None:
     text, _ = arguments_of(ToolCall("c", "t", arguments, raw))
     assert isinstance(json.loads(text), dict)
     text.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("{}", 1),
+        ('{"a":[1,[2]]}', 3),
+        ('{"[[[\\"[":{}}', 2),
+        ("[" * 500 + "]" * 500, 500),
+        ('"[[["', 0),
+        ("[][][]", 1),
+    ],
+)
+def test_the_levels_of_a_json_text_are_counted_outside_its_strings(text: str, levels: int) -> None:
+    assert not is_deeper(text, levels)
+    assert is_deeper(text, levels - 1) == (levels > 0)
+
+
+@pytest.mark.parametrize("name", ["anthropic", "gemini", "ollama"])
+@pytest.mark.parametrize("levels", [120, 900])
+def test_arguments_nested_deeper_than_a_wire_takes_are_sent_as_text(name: str, levels: int) -> None:
+    deep = '{"a":' + "[" * levels + "]" * levels + "}"
+    conversation = Conversation(
+        (user("a"), model(ToolCall("c0", "read", raw=deep)), tool(ToolResult("c0", "read", "x")), user("b"))
+    )
+    transcript = render(conversation, None, TARGETS[name])
+    (call,) = calls_of(transcript)
+    assert json.loads(call.arguments) == {WRAPPED: deep}
+    assert [repair.call_ids for repair in transcript.repairs if repair.kind == "arguments_wrapped"] == [
+        ("c0",)
+    ]
+    (kept,) = calls_of(render(conversation, None, TARGETS["openai_chat"]))
+    assert kept.arguments == deep

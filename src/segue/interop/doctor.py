@@ -160,9 +160,16 @@ def _diagnose(
         for repair in repairs
         if repair.kind != "id_replaced" and not (repair.kind == "name_replaced" and repair.path in rebuilt)
     ]
+    if source.session:
+        found = [_as_stored(finding) for finding in found if finding.kind != "ended"]
     if not counts or source.conversation is not None:
         found = [_as_note_unless_broken(finding) for finding in found]
     return Diagnosis(target=target, model=chosen, findings=tuple(found))
+
+
+def _as_stored(finding: Finding) -> Finding:
+    """A finding about a session file: it ends with a reply, and its client decides what reasoning it sends back."""
+    return structs.replace(finding, level="note") if finding.kind == "reasoning_dropped" else finding
 
 
 _BROKEN = frozenset(kind for kind, fault in FAULTS.items() if fault != "projection") - {"calls_reordered"}

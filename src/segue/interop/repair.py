@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 def repair_conversation(conversation: Conversation, ledger: Ledger | None = None) -> Conversation:
     """The same conversation without faults. What the ledger knows about a call stands."""
     messages_with_results = tuple(_with_ledger(conversation, ledger)) if ledger else conversation.messages
-    adopted = _without_our_ids(adopt(messages_with_results, system=conversation.system).conversation)
+    repaired = _paired(structs.replace(conversation, messages=messages_with_results))
+    # What was given to the model may now stand beside a reply of its own, and be part of it.
+    while len((again := _paired(repaired)).messages) < len(repaired.messages):
+        repaired = again
+    return structs.replace(repaired, minted=max(repaired.minted, conversation.minted))
+
+
+def _paired(conversation: Conversation) -> Conversation:
+    adopted = _without_our_ids(adopt(conversation.messages, system=conversation.system).conversation)
     ends = rebuild(adopted)
     messages: list[Message] = []
     for message in adopted.messages:
@@ -39,7 +47,7 @@ def repair_conversation(conversation: Conversation, ledger: Ledger | None = None
         results = tuple(_end(call, ends) for call in message.calls)
         if results:
             messages.append(Message("tool", results))
-    return Conversation(tuple(messages), adopted.system, max(adopted.minted, conversation.minted))
+    return Conversation(tuple(messages), adopted.system, adopted.minted)
 
 
 def _without_our_ids(conversation: Conversation) -> Conversation:

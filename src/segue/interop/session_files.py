@@ -66,7 +66,7 @@ def read_file(
         error.hint = error.hint or "Correct this place in the file, or remove it."
         raise
     messages = with_writers(source, session.models)
-    return structs.replace(source, form=session.form, messages=messages), lines
+    return structs.replace(source, form=session.form, session=True, messages=messages), lines
 
 
 def read_session_file(data: bytes) -> SessionFile | None:

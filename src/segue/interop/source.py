@@ -40,6 +40,8 @@ class SourceRequest(Struct, frozen=True, kw_only=True):
     body: Mapping[str, Any] | None = None
     """The request body it was read from, where there is one."""
     form: str = ""
+    session: bool = False
+    """Whether it is a client's session file: the next request adds a user message to it."""
     """What kind of file it was, for people; empty for a plain request."""
 
     @property

@@ -7,11 +7,12 @@ nothing is lost. A result whose call is gone gets one made up around it.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from segue.conversation.blocks import status_of
+from segue.conversation.blocks import Reasoning, status_of
 from segue.conversation.ids import mint
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from segue.conversation.blocks import Block, ToolResult
-    from segue.transcript.drafts import Draft
+    from segue.transcript.drafts import Draft, Note
+
+REPAIRED = "repaired"
+"""What a seal is made under if its history was repaired before: no transcript has this fingerprint."""
 
 
 class Adoption(Struct, frozen=True):
@@ -45,7 +49,8 @@ def adopt(messages: Sequence[Message], *, system: str = "", dialect: str = "") -
     builder = DraftBuilder()
     builder.add(messages)
     minted = _mint(builder.drafts)
-    adopted = [message for draft in builder.drafts for message in _messages(draft)]
+    altered = _first_alteration(builder.notes)
+    adopted = [message for draft in builder.drafts for message in _messages(draft, altered)]
     repairs = tuple(
         Repair(
             note.kind,
@@ -70,13 +75,25 @@ def _mint(drafts: Iterable[Draft]) -> int:
     return minted
 
 
-def _messages(draft: Draft) -> Iterator[Message]:
+def _first_alteration(notes: Iterable[Note]) -> float:
+    """The first message from which on the history is another one than was stored; infinite if it is the same."""
+    places = [
+        min([note.message, *(call.message for call in note.concerned if type(call) is CallDraft)])
+        for note in notes
+        if note.kind != "reasoning_dropped"
+    ]
+    return min(places, default=math.inf)
+
+
+def _messages(draft: Draft, altered: float) -> Iterator[Message]:
     if type(draft) is not ModelDraft:
         yield Message("user", tuple(draft.blocks), instruction=draft.instruction)
         return
     blocks: list[Block] = []
     for item in draft.items:
-        if type(item) is not CallDraft:
+        if type(item) is Reasoning and draft.message > altered:
+            blocks.append(_of_another_prefix(item))
+        elif type(item) is not CallDraft:
             blocks.append(item)
         else:
             native_id = item.call.native_id or item.call.id
@@ -86,6 +103,14 @@ def _messages(draft: Draft) -> Iterator[Message]:
     results = tuple(_owned(found.result, call) for call in draft.calls for found in call.results)
     if results:
         yield Message("tool", results)
+
+
+def _of_another_prefix(thought: Reasoning) -> Reasoning:
+    """A thought that stands behind a repair: a seal that is bound to its prefix does not fit this one."""
+    seal = thought.seal
+    if seal is None or seal.made_under:
+        return thought
+    return structs.replace(thought, seal=structs.replace(seal, made_under=REPAIRED))
 
 
 def _owned(result: ToolResult, call: CallDraft) -> ToolResult:

@@ -14,7 +14,7 @@ from msgspec import structs
 from segue.conversation.blocks import Reason, ToolCall, ToolResult, is_real, status_of
 from segue.errors import TranscriptError
 from segue.transcript.drafts import Note
-from segue.transcript.pairing import outcome_of, same_outcome
+from segue.transcript.pairing import outcome_of, same_outcome, tells_nothing
 from segue.transcript.value_text import text_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _from_ledger(draft: CallDraft, result: ToolResult, notes: list[Note]) -> Too
 def _best_of(draft: CallDraft, notes: list[Note]) -> ToolResult:
     """The result that tells most; several that differ are sent as one, since nobody knows which is out of date."""
     real = [found for found in draft.results if is_real(found.result)]
-    telling = [found for found in real if not _tells_nothing(found.result)]
+    telling = [found for found in real if not _is_placeholder(found.result)]
     of_rank = telling or real
     best = [found for found in of_rank if status_of(found.result) == "complete"] or of_rank
     kept = _distinct(best) if telling else best[:1]
@@ -106,10 +106,9 @@ def _words(result: ToolResult) -> str:
     return "\n".join(part for part in (result.error, text_of(result.output)) if part)
 
 
-def _tells_nothing(result: ToolResult) -> bool:
+def _is_placeholder(result: ToolResult) -> bool:
     """Whether a result is blank, or only the note that a client leaves where a result is missing."""
-    words = _words(result).strip()
-    return not result.media and (not words or words in _NOTES)
+    return tells_nothing(result) or (not result.media and _words(result).strip() in _NOTES)
 
 
 def _distinct(results: list[ResultDraft]) -> list[ResultDraft]:
@@ -139,7 +138,7 @@ def _joined(results: list[ToolResult]) -> ToolResult:
 
 
 def _ground(best: ResultDraft, other: ResultDraft) -> str:
-    if not is_real(other.result) or (_tells_nothing(other.result) and not _tells_nothing(best.result)):
+    if not is_real(other.result) or (_is_placeholder(other.result) and not _is_placeholder(best.result)):
         return "a real result stands instead of a placeholder"
     if status_of(other.result) == "error" and status_of(best.result) == "complete":
         return "a success stands instead of a failure"

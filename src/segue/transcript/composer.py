@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from segue.conversation.blocks import Code, Media, Reasoning, Seal, Text, ToolCall
-from segue.conversation.json_safe import encodable, is_encodable
+from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall
+from segue.conversation.json_safe import encodable
 from segue.transcript.closure import recover_call, settle
 from segue.transcript.completion import completion_of
 from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from, repair_of
-from segue.transcript.media import describe, written_out
 from segue.transcript.projection import IdProjection, NameProjection
 from segue.transcript.reasoning import drop_reason, is_by_provider, opens
-from segue.transcript.rules import accepts_media
+from segue.transcript.shown_blocks import fit_block
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Step, StepBlock, UserStep
 from segue.transcript.value_text import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.conversation.blocks import Origin, ToolResult
+    from segue.conversation.blocks import Code, Origin, ToolResult
     from segue.conversation.interaction import Interaction
     from segue.transcript.drafts import Draft
     from segue.transcript.policy import Policy
@@ -56,6 +55,10 @@ class Composer:
         self.last_calls = 0
         """How many calls the last step holds."""
         self.has_thoughts = False
+        self.torn = -1
+        """The last step that lost thoughts of its own, which later ones of the target are bound to."""
+        self.reidentified = False
+        """Whether some call was given an id that the target does not know it by."""
         self.untouched: int | None = None
         """How many steps stand before the first that took a repair; None if none did."""
         reasoning = rules.reasoning
@@ -75,6 +78,7 @@ class Composer:
         twin.notes = []
         twin.repairs = self.repairs.copy()
         twin.has_thoughts, twin.untouched = self.has_thoughts, self.untouched
+        twin.torn, twin.reidentified = self.torn, self.reidentified
         twin.ids = self.ids.fork()
         twin.names = self.names.fork()
         twin.calls = {}
@@ -112,7 +116,7 @@ class Composer:
         message = draft.message
         blocks: list[Text | Media] = []
         for block in draft.blocks:
-            shown = self._fit_shown(block, self.rules.media.user, message)
+            shown = self._fit(block, self.rules.media.user, message)
             if shown is not None:
                 blocks.append(shown)
         if not blocks:
@@ -161,9 +165,14 @@ class Composer:
                 if thoughts:
                     blocks.append(thoughts.pop())
             else:
-                shown = self._fit_shown(item, self.rules.media.model, draft.message)
+                shown = self._fit(item, self.rules.media.model, draft.message)
                 if shown is not None:
                     blocks.append(shown)
+        if blocks and type(blocks[-1]) is Reasoning and not (self.rules.reasoning.last or draft.calls):
+            # All of a message's thoughts or none: some would be taken for altered ones.
+            blocks = [block for block in blocks if type(block) is not Reasoning]
+            self.torn = len(self.steps)
+            self._note("reasoning_dropped", draft.message, decision="nothing follows it")
         if all(type(block) is Reasoning for block in blocks):
             if draft.items:
                 self.notes.append(Note("message_dropped", draft.message, calls=tuple(draft.calls)))
@@ -285,7 +294,8 @@ class Composer:
         name = self.names.project(call.name)
         native_id = call.native_id if self.issued_by_target(speaker) else ""
         wire_id = draft.wire_id = self.ids.project(draft.key, name, native_id)
-        arguments, change = arguments_of(call)
+        self.reidentified = self.reidentified or wire_id != native_id
+        arguments, change = arguments_of(call, self.rules.argument_levels)
         if change or name != call.name or (native_id and wire_id != native_id):
             self._note_respelling(draft, call, name, native_id, change)
         completion = self._complete(
@@ -339,38 +349,11 @@ class Composer:
         shown_by_user += draft_completion.shown_by_user
         return draft_completion.completion
 
-    # Pieces
-
-    def _fit_media(self, media: Media, allowed: frozenset[str], message: int) -> Text | Media:
-        if accepts_media(allowed, self.rules.media, media):
-            return media
-        self._note("media_described", message)
-        return describe(media)
-
-    def _fit_shown(
-        self, block: Text | Media | Code, allowed: frozenset[str], message: int
-    ) -> Text | Media | None:
-        if type(block) is Media:
-            return self._fit_media(block, allowed, message)
-        return self._fit_text(written_out(block) if type(block) is Code else block, message)
-
-    def _fit_text(self, block: Text, message: int) -> Text | None:
-        """The text as the target takes it; None if it is blank and the target refuses blanks."""
-        text, seal = block.text, block.seal
-        if seal is not None:
-            if opens(seal, self.rules) and is_encodable(text):
-                return block
-            self._note("seal_dropped", message)
-            block = Text(text)
-        if not text or text.isspace():
-            if self.rules.blank_text:
-                return block
-            self._note("blank_text", message, decision="dropped")
-            return None
-        if is_encodable(text):
-            return block
-        self._note("value_made_safe", message)
-        return Text(encodable(text))
+    def _fit(self, block: Text | Media | Code, allowed: frozenset[str], message: int) -> Text | Media | None:
+        fitted, changes = fit_block(block, allowed, self.rules)
+        for kind, decision in changes:
+            self._note(kind, message, decision=decision)
+        return fitted
 
     def _note(
         self,

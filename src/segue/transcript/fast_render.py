@@ -42,6 +42,8 @@ def compose_message(composer: Composer, message: Message, start: int) -> bool:
     blocks = _own_blocks(composer, message, message.blocks, dropped)
     if not blocks or all(type(block) is Reasoning for block in blocks):
         return False
+    if type(blocks[-1]) is Reasoning and not composer.rules.reasoning.last:
+        return False
     composer.current = start
     _report(composer, start, blocks, dropped)
     if not composer.has_thoughts:
@@ -160,6 +162,8 @@ def _answer(
             composer.names.project(call.name)
         native_id = call.native_id if own else ""
         wire_id = composer.ids.project(call.id, call.name, native_id)
+        if wire_id != native_id:
+            composer.reidentified = True
         seal = call.seal if call.seal is None or opens(call.seal, composer.rules) else None
         answered = AnsweredCall(wire_id, call.name, arguments, Completion(output), call.id, seal or stand_in)
         if native_id and wire_id != native_id:
@@ -218,7 +222,7 @@ def _pairs(
             or (ledger is not None and _knows_better(ledger, call, result))
         ):
             return None
-        arguments, change = arguments_of(call)
+        arguments, change = arguments_of(call, composer.rules.argument_levels)
         if change:
             return None
         pairs.append((call, arguments, output))

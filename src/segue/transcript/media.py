@@ -23,7 +23,7 @@ def describe(media: Media) -> Text:
     if media.data:
         extent = f", {len(media.data) * 3 // 4} bytes"
     elif media.url:
-        extent = ", given by address"
+        extent = f", at {encodable(media.url)}"
     else:
         extent = ", empty"
     return Text(
@@ -57,7 +57,8 @@ def sort_media(
     move: list[Media] = []
     lost: list[Media] = []
     for media in shown:
-        if accepts_media(rules.tool, rules, media) and (rules.in_errors or not failed):
+        by_content = bool(media.data) or rules.urls_in_results
+        if by_content and accepts_media(rules.tool, rules, media) and (rules.in_errors or not failed):
             stay.append(media)
         elif accepts_media(rules.user, rules, media):
             move.append(media)

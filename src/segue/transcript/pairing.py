@@ -180,11 +180,13 @@ class DraftBuilder:
 
     def _pair_misplaced(self, result: ToolResult, index: int, position: int) -> None:
         note = Note("speaker_corrected", index, position)
-        self.notes.append(note)
+        known = len(self.notes)
         note.call = self._pair(result, index, position)
+        if note.call is not None:
+            self.notes.insert(known, note)
 
-    def _pair(self, result: ToolResult, index: int, position: int) -> CallDraft:
-        """Give a result to its call, and return that."""
+    def _pair(self, result: ToolResult, index: int, position: int) -> CallDraft | None:
+        """Give a result to its call, and return that; None if it is dropped."""
         key = result.call_id or result.native_id
         known = self.calls.get(key) if key else None
         call: CallDraft | None
@@ -196,6 +198,10 @@ class DraftBuilder:
         else:
             call = self._among(known, result, key)
         if call is None:
+            if not key and not result.name and tells_nothing(result):
+                decision = "an empty result without an id, a name and a call is dropped"
+                self.notes.append(Note("blank_text", index, position, decision=decision))
+                return None
             return self._keep_orphan(result, key, index, position)
         draft = call.draft
         if draft is not self.drafts[-1]:
@@ -348,6 +354,11 @@ def _same_call(known: CallDraft, result: ToolResult) -> bool:
 def outcome_of(result: ToolResult) -> Hashable:
     """What the model reads and sees of a result."""
     return result.error, text_of(result.output), result.media
+
+
+def tells_nothing(result: ToolResult) -> bool:
+    """Whether there is not a word in a result, and nothing to see."""
+    return not (result.media or (result.error or "").strip() or text_of(result.output).strip())
 
 
 def same_outcome(one: ToolResult, other: ToolResult) -> bool:

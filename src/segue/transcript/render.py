@@ -199,7 +199,7 @@ def _by_stretches(
                 _compose_stretch(composer, messages, start, end, fast=fast)
             if composer.notes:
                 composer.flush()
-            if len(composer.repairs) > repairs:
+            if len(composer.repairs) > repairs or composer.reidentified:
                 _touch(composer, steps, repairs)
             start = end
         return _finish(conversation, composer, prefix, resume)
@@ -312,7 +312,7 @@ def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
     steps = composer.steps
     untouched = len(steps) if composer.untouched is None else composer.untouched
     first = prefix.length
-    broken = -1
+    broken = composer.torn if composer.torn >= first else -1
     for index in range(first, len(steps)):
         if resume is not None:
             resume.keep(prefix)
@@ -332,8 +332,8 @@ def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
 
 def _touch(composer: Composer, steps: int, repairs: int) -> None:
     """Remember where the first repair was made, of those that change what a bound seal is bound to."""
-    if composer.untouched is None and any(
-        repair.kind not in _HARMLESS for repair in composer.repairs[repairs:]
+    if composer.untouched is None and (
+        composer.reidentified or any(repair.kind not in _HARMLESS for repair in composer.repairs[repairs:])
     ):
         composer.untouched = steps
 

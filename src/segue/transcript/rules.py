@@ -6,6 +6,7 @@ renderer reads these fields and knows no provider by name.
 
 from __future__ import annotations
 
+import re
 import string
 from typing import Literal, TypeAlias
 
@@ -60,6 +61,8 @@ class ReasoningRules(Struct, frozen=True):
     """What stands there when there is none of its own."""
     bound: bool = False
     """The seal holds only under the exact prefix; thoughts may then be dropped from the front only."""
+    last: bool = True
+    """Whether a message may end with a thought."""
     call_seal: str = ""
     """What stands for the missing seal on the first call of a step, where the target insists on one."""
 
@@ -72,6 +75,10 @@ class MediaRules(Struct, frozen=True):
     model: frozenset[str] = frozenset()
     urls: frozenset[MediaKind] = frozenset()
     """Kinds that may be given by address instead of by content."""
+    schemes: tuple[str, ...] = ("https://", "http://")
+    """How an address must begin."""
+    urls_in_results: bool = True
+    """Whether a tool's result may show something by address."""
     in_errors: bool = True
     """Whether a failed result may hold media."""
 
@@ -93,6 +100,8 @@ class Rules(Struct, frozen=True):
     """Whether the last message may be the model's."""
     tools: bool = True
     """Whether the target knows calls and results at all; else they are written as text."""
+    argument_levels: int = 0
+    """How deep arguments may be nested where they are sent as an object; 0 is no limit, for those sent as text."""
     calls_last: bool = False
     """In a model's message nothing may follow the calls."""
     calls_per_step: int = 0
@@ -112,10 +121,28 @@ class Rules(Struct, frozen=True):
 
 
 _DEFAULT_TYPES = {"image": "image/png", "document": "application/pdf", "audio": "audio/wav"}
+_TYPES_BY_ENDING = {
+    "bmp": "image/bmp",
+    "gif": "image/gif",
+    "heic": "image/heic",
+    "heif": "image/heif",
+    "jpeg": "image/jpeg",
+    "jpg": "image/jpeg",
+    "pdf": "application/pdf",
+    "svg": "image/svg+xml",
+    "tif": "image/tiff",
+    "tiff": "image/tiff",
+    "webp": "image/webp",
+}
 
 
 def media_type(media: Media) -> str:
-    return media.mime or _DEFAULT_TYPES[media.kind]
+    """Its own type, else what the end of its address says, else the usual one of its kind."""
+    if media.mime:
+        return media.mime
+    path = re.split("[?#]", media.url, maxsplit=1)[0] if media.url and not media.data else ""
+    found = _TYPES_BY_ENDING.get(path.rpartition(".")[2].lower(), "") if path else ""
+    return found if found and _kind_of(found) == media.kind else _DEFAULT_TYPES[media.kind]
 
 
 def _kind_of(mime: str) -> MediaKind:
@@ -133,6 +160,8 @@ def accepts_media(allowed: frozenset[str], rules: MediaRules, media: Media) -> b
     if not allowed or not encodable:
         return False
     found = media_type(media)
-    if not media.data and (not media.url or _kind_of(found) not in rules.urls):
-        return False
+    if not media.data:
+        reachable = media.url.lower().startswith(rules.schemes)
+        if not reachable or _kind_of(found) not in rules.urls:
+            return False
     return found in allowed or f"{found.partition('/')[0]}/*" in allowed

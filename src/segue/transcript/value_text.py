@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -78,10 +79,38 @@ def _json(value: Any) -> tuple[str, bool]:
 
 
 WRAPPED = "raw_arguments"
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL)
 
 
-def arguments_of(call: ToolCall) -> tuple[str, Literal["", "value_made_safe", "arguments_wrapped"]]:
-    """The JSON object to send as arguments, and what had to be done for it to be one."""
+def is_deeper(text: str, levels: int) -> bool:
+    """Whether a JSON text is nested in more levels than this."""
+    if text.count("{") + text.count("[") <= levels:
+        return False
+    depth = 0
+    for found in _BRACKETS.finditer(text):
+        if found[0] in "[{":
+            depth += 1
+            if depth > levels:
+                return True
+        elif found[0] in "]}":
+            depth -= 1
+    return False
+
+
+def arguments_of(
+    call: ToolCall, levels: int = 0
+) -> tuple[str, Literal["", "value_made_safe", "arguments_wrapped"]]:
+    """The JSON object to send as arguments, and what had to be done for it to be one.
+
+    What is nested in more than so many levels is sent as text inside one; 0 is no limit.
+    """
+    text, change = _object_of(call)
+    if levels and is_deeper(text, levels):
+        return json_of({WRAPPED: text}), "arguments_wrapped"
+    return text, change
+
+
+def _object_of(call: ToolCall) -> tuple[str, Literal["", "value_made_safe", "arguments_wrapped"]]:
     if call.raw and is_object_text(call.raw):
         return call.raw, ""
     if type(call.arguments) is dict:

@@ -326,6 +326,15 @@ def test_what_is_broken_is_decoded_as_it_is() -> None:
     )
 
 
+def test_an_image_at_a_public_address_is_given_by_that_address() -> None:
+    picture = Media("image", "image/jpeg", url="https://example.invalid/cat.jpg")
+    body = body_of(Conversation((user(picture, "What is this?"),)))
+    file = {"mimeType": "image/jpeg", "fileUri": "https://example.invalid/cat.jpg"}
+    assert body["contents"][0]["parts"][0] == {"fileData": file}
+    read = DIALECT.decode_request({"model": HERE.model, "contents": body["contents"]})
+    assert read.messages[0].blocks[0] == picture
+
+
 def test_what_is_googles_own_affair_goes_back_as_it_came_and_to_others_in_words() -> None:
     parts = [
         {"executableCode": {"language": "PYTHON", "code": "1+1"}, "thoughtSignature": "x"},
@@ -335,11 +344,11 @@ def test_what_is_googles_own_affair_goes_back_as_it_came_and_to_others_in_words(
     ]
     shown = [
         {"text": "Read"},
-        {"fileData": {"mimeType": "application/pdf", "fileUri": "https://g.invalid/files/a"}},
+        {"fileData": {"mimeType": "application/pdf", "fileUri": "https://g.invalid/v1beta/files/a"}},
     ]
     contents = [{"role": "user", "parts": shown}, {"role": "model", "parts": parts}]
     decoded = DIALECT.decode_request({"model": HERE.model, "contents": contents})
-    assert decoded.messages[0].text == "Read[application/pdf at https://g.invalid/files/a]"
+    assert decoded.messages[0].text == "Read[application/pdf at https://g.invalid/v1beta/files/a]"
     assert decoded.messages[1].text == '\n```python\n1+1\n```\n\n```\n2\n```\n[toolCall: {"id":"q"}]'
     assert decoded.messages[1].blocks[3] == Text("", Seal(HERE, "only", "thought"))
     again = body_of(Conversation(decoded.messages).append(user("Go on")))["contents"]

@@ -320,6 +320,15 @@ def test_items_of_the_providers_own_come_back_to_it_and_are_told_to_others_in_wo
     assert {repair.kind for repair in elsewhere.repairs} == {"seal_dropped"}
 
 
+def test_a_reference_to_a_thought_that_the_provider_keeps_is_dropped() -> None:
+    kept = {"type": "item_reference", "id": "rs_1"}
+    body = {"input": [{"role": "user", "content": "?"}, kept, {"role": "assistant", "content": "yes"}, kept]}
+    read = DIALECT.decode_request(body)
+    transcript = render(adopt(read.messages).conversation, None, DIALECT.rules)
+    assert [repair.kind for repair in transcript.repairs] == ["reasoning_dropped"]
+    assert transcript.steps[1] == ModelStep((Text("yes"),))
+
+
 def test_a_tool_of_free_text_is_a_function_of_one_text() -> None:
     grammar = {"type": "grammar", "syntax": "lark", "definition": "start: WORD"}
     read = DIALECT.decode_request(
@@ -339,7 +348,8 @@ def test_a_tool_of_free_text_is_a_function_of_one_text() -> None:
         ({"input": [{"role": "king", "content": "?"}]}, "input[0].role"),
         ({"input": [{"role": "user", "content": 3}]}, "input[0].content"),
         ({"input": [{"role": "user", "content": [{"type": 3}]}]}, "input[0].content[0].type"),
-        ({"input": [{"type": "item_reference", "id": "rs_1"}]}, "input[0]"),
+        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0]"),
+        ({"input": [{"type": "item_reference", "id": "fc_1"}]}, "input[0]"),
         ({"input": "?", "temperature": "hot"}, "temperature"),
         ({"input": "?", "tools": [{"type": "function", "name": 1}]}, "tools[0].name"),
     ],

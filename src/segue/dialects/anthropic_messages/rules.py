@@ -22,14 +22,19 @@ ANTHROPIC = Rules(
     home="anthropic",
     ids=IdGrammar(prefix="toolu_", max_length=64),  # ANT-24, ANT-25
     names=NameGrammar(),  # ANT-40: 128 live, 64 in the documentation
-    # ANT-51, ANT-55, ANT-57. Newer models bind a signature to the prefix; an unknown one is taken for newer.
-    reasoning=ReasoningRules(replay="sealed", bound=True),
+    # ANT-51, ANT-55…57. Newer models bind a signature to the prefix; an unknown one is taken for newer.
+    reasoning=ReasoningRules(replay="sealed", bound=True, last=False),
     media=MediaRules(  # ANT-28, ANT-29, ANT-65
-        user=_SHOWN, tool=_SHOWN, urls=frozenset({"image", "document"}), in_errors=False
+        user=_SHOWN,
+        tool=_SHOWN,
+        urls=frozenset({"image", "document"}),
+        schemes=("https://",),
+        in_errors=False,
     ),
     alternates=True,  # ANT-10
     opens_with_user=True,  # ANT-10
     ends_with_model=False,  # ANT-15
+    argument_levels=100,  # parsers of the kind it is built with stop at 128 for the whole body
     calls_last=True,  # ANT-27
     blank_text=False,  # ANT-12, ANT-13, ANT-14
     instructions="user",  # ANT-16: allowed on some models only, and not everywhere

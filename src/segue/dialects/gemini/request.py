@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
@@ -24,7 +25,7 @@ from segue.dialects.request_messages import check_target, split_by_speaker, take
 from segue.dialects.seal_makers import seal_origin
 from segue.transcript import fast_paths
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
-from segue.transcript.value_text import json_of
+from segue.transcript.value_text import is_deeper, json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from segue.dialects.card import ModelCard
     from segue.transcript.steps import StepBlock, Transcript
 
+_HELD_FILE = re.compile(r"^https://[^/]+/v1[a-z]*/files/")
 NAME = GEMINI.target.dialect
 WIRE = "Gemini"
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -96,7 +98,8 @@ def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[w
 
 def _encode_output(value: str) -> wire.Output | Raw:
     """GEM-14: an object is given as such, where reading it back gives the very same text; all else is wrapped."""
-    if value[:1] != "{" or value.startswith(('{"output":', '{"error":')):
+    wrapped = value[:1] != "{" or value.startswith(('{"output":', '{"error":'))
+    if wrapped or is_deeper(value, GEMINI.argument_levels):
         return wire.Output(value)
     try:
         same = json_of(_OBJECT.decode(value)) == value
@@ -223,7 +226,7 @@ def _decode_part(part: dict[str, Any], path: str, origin: Origin) -> Block:
     if content is not None:
         value = text(content, f"{path}.text")
         return Reasoning(value, seal) if part.get("thought") is True else Text(value, seal)
-    if field(part, "fileData") is None and (shown := _decode_media(part, path)) is not None:
+    if (shown := _decode_media(part, path)) is not None and (shown.data or _is_public(shown)):
         return shown
     if all(camel(name) in ("thoughtSignature", "thought") for name in part):
         return Text("", seal)  # GEM-20: a part with nothing but its signature
@@ -267,6 +270,12 @@ def _decode_result(result: dict[str, Any], path: str) -> ToolResult:
         media=tuple(media),
         native_id=text(result.get("id"), f"{path}.id"),
     )
+
+
+def _is_public(media: Media) -> bool:
+    """Whether others could fetch it too. A file that the provider holds, or a film, is a part of its own."""
+    shows = media.kind == "image" or media.mime == "application/pdf"
+    return shows and media.url.startswith("https://") and _HELD_FILE.search(media.url) is None
 
 
 def _decode_media(part: dict[str, Any], path: str) -> Media | None:

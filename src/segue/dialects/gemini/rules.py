@@ -23,7 +23,11 @@ GEMINI = Rules(
         user=_IMAGES | {"application/pdf", "text/plain", "audio/*"},
         tool=_IMAGES | {"application/pdf", "text/plain"},
         model=_IMAGES,
+        urls=frozenset({"image", "document"}),
+        schemes=("https://",),
+        urls_in_results=False,
     ),
+    argument_levels=40,  # Protocol Buffers stop at 100 messages in one another, two for each level of a Struct
     alternates=True,  # GEM-02, GEM-09
     opens_with_user=True,  # GEM-02, GEM-09
     ends_with_model=False,  # GEM-07

@@ -17,6 +17,7 @@ OLLAMA = Rules(
     media=MediaRules(
         user=frozenset({"image/png", "image/jpeg", "image/webp"})
     ),  # OLL-04: content, never by address
+    argument_levels=100,  # what the template engines behind it render
     alternates=True,  # OLL-03: the templates' rule
     opens_with_user=True,  # OLL-03: "no user query found in messages"
     ends_with_model=False,  # a model's last message would be continued, not answered

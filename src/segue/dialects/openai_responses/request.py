@@ -188,11 +188,13 @@ def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speak
         case "function_call":
             return "model", [_decode_call(item, path)]
         case "item_reference":
+            if text(item.get("id"), f"{path}.id").startswith("rs_"):
+                return "model", [Reasoning()]  # a thought that only its provider holds
             raise TranscriptError(
                 "The item is kept by the provider and not part of the request.",
                 code="bad_request_body",
                 path=path,
-                hint="Send the item itself instead of a reference to it.",
+                hint="Send the item itself, as it is in the output of its response, instead of a reference to it.",
             )
     if (call := wire.call_of(item)) is not None:
         call_id, name, arguments = call
