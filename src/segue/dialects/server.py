@@ -71,6 +71,36 @@ class EmbeddingRequest(Struct, frozen=True, kw_only=True):
     """The reply holds one vector and no list, on wires that differ in that."""
 
 
+@final
+class StoredReplies(Struct, frozen=True, kw_only=True):
+    """How a wire names replies that its server keeps, continues them, and has a conversation compacted."""
+
+    keeps: Callable[[Mapping[str, Any]], bool]
+    """Whether the client may ask for the reply later."""
+    previous: Callable[[Mapping[str, Any]], str]
+    """The id of the reply that a request continues; empty if there is none."""
+    unknown_previous: Callable[[str], SegueError]
+    unserved: Callable[[Mapping[str, Any]], SegueError | None]
+    """Why a request cannot be served; None if it can."""
+    input_items: Callable[[Mapping[str, Any]], list[Any]]
+    output_items: Callable[[Mapping[str, Any]], list[Any]]
+    """Of a whole reply."""
+    continued: Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Any]]
+    """A request whose input begins with these items, and that names no earlier reply any more."""
+    encode_input: Callable[[Sequence[Any], Mapping[str, str]], bytes]
+    """The list of the items of a request; the query may ask for a part."""
+    encode_deleted: Callable[[str], bytes]
+    asks_for_compaction: Callable[[Mapping[str, Any]], bool]
+    """Whether a chat asks for a compacted conversation instead of a reply."""
+    compacted_item: Callable[[str, str], dict[str, Any]]
+    """The item that stands for a conversation: its id, and the payload that the client carries."""
+    encode_compaction: Callable[[Mapping[str, Any], str, dict[str, Any], int, Mapping[str, int]], bytes]
+    """The reply of `compact` to a request: its id, the item, when, and the tokens."""
+    without_compaction: Callable[[Mapping[str, Any], Callable[[str], str | None]], dict[str, Any] | None]
+    """A request in which payloads of compacted items that can be opened are text again, and nothing asks for
+    compaction; None if there is nothing of the kind."""
+
+
 class Reframe(Protocol):
     """Changes the frames of a stream or the body of a whole reply, for paths that frame the same events differently."""
 
@@ -161,5 +191,7 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     encode_model: Callable[[ServedModel], bytes]
     encode_count: Callable[[int], bytes] | None = None
     """None if clients of this wire cannot ask for a count."""
+    stored: StoredReplies | None = None
+    """None if the wire knows no stored replies."""
     decode_embedding: Callable[[Mapping[str, Any]], EmbeddingRequest] | None = None
     encode_embeddings: EmbeddingsEncoder | None = None

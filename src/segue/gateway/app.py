@@ -23,7 +23,7 @@ from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.names import ModelNames
 from segue.gateway.report import RequestReport
 from segue.gateway.services import ClientServices
-from segue.gateway.turns import model_of, read_json, read_turn
+from segue.gateway.turns import read_json
 from segue.gateway.web import (
     ClientGoneError,
     ResponseWriter,
@@ -255,18 +255,12 @@ class Gateway:
         self, door: Door, request: WebRequest, caller: str, writer: ResponseWriter, report: RequestReport
     ) -> None:
         """A reply of a model."""
-        fields = read_json(request.body)
-        prepared = await self._services.prepare(door, fields, caller)
-        turn = await read_turn(
-            door,
-            request,
-            prepared,
-            caller=caller,
-            memory=self.memory,
-            native_model=self.names.native(model_of(door, fields)),
-            changed=prepared is not fields,
-        )
+        prepared = await self._services.prepare(door, read_json(request.body), caller)
+        turn = await self._services.read(door, request, prepared, caller)
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
+        if (compacted := await self._services.compacted(turn)) is not None:
+            await writer.whole(compacted)
+            return
         known = await self.memory.store.conversation(turn.conversation_id)
         routings = self.members.routings(turn, known.switched if known is not None else "")
         exchange = Exchange(
@@ -275,7 +269,7 @@ class Gateway:
             report,
             memory=self.memory,
             members=self.members,
-            on_reply=self._services.keeper(turn),
+            keep=self._services.keep if prepared.kept else None,
         )
         try:
             await exchange.run(routings)

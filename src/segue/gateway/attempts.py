@@ -53,8 +53,8 @@ class RouteAttempt(Protocol):
         """The last bytes of a streamed reply that succeeded."""
         ...
 
-    def whole(self) -> bytes:
-        """The whole reply, for a client that does not stream."""
+    def whole(self, reply: Reply) -> bytes:
+        """The whole reply, for a client that does not stream or asks for it later. `reply`: as it was folded."""
         ...
 
     def broken(self, error: SegueError) -> bytes:
@@ -97,7 +97,8 @@ class TranslatedAttempt:
         self._encoder: ReplyEncoder = turn.dialect.new_encoder(turn.asked)
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
-        keep = not self._turn.stream
+        keep = self._turn.prepared.kept or not self._turn.stream
+        whole = not self._turn.stream
         encoder = self._encoder
         stream = self._provider.chat_stream(self._request)
         responder = self._responder
@@ -112,8 +113,7 @@ class TranslatedAttempt:
                 shown = responder.feed(event)
                 if keep:
                     self._shown += shown
-                    yield Piece([event], b"")
-                elif type(event) is Failed:
+                if whole or type(event) is Failed:
                     yield Piece([event], b"")
                 else:
                     data = encoder.feed(shown[0]) if len(shown) == 1 else b"".join(map(encoder.feed, shown))
@@ -142,9 +142,10 @@ class TranslatedAttempt:
     def close(self) -> bytes:
         return self._encoder.close()
 
-    def whole(self) -> bytes:
-        reply = fold(self._shown, Origin(dialect=self._turn.dialect.name, model=self._turn.asked))
-        return self._turn.dialect.encode_reply(structs.replace(reply, model=self._turn.asked))
+    def whole(self, reply: Reply) -> bytes:
+        del reply  # the client was shown a part of it
+        shown = fold(self._shown, Origin(dialect=self._turn.dialect.name, model=self._turn.asked))
+        return self._turn.dialect.encode_reply(structs.replace(shown, model=self._turn.asked))
 
     def broken(self, error: SegueError) -> bytes:
         return self._encoder.feed(Failed(error))
@@ -204,8 +205,10 @@ class ForwardedAttempt:
     def close(self) -> bytes:
         return b""
 
-    def whole(self) -> bytes:
+    def whole(self, reply: Reply) -> bytes:
         turn = self._turn
+        if turn.stream:
+            return turn.dialect.encode_reply(structs.replace(reply, model=turn.asked))
         return renamed(self._whole, turn.dialect.server.reply_model_field, turn.asked)
 
     def broken(self, error: SegueError) -> bytes:

@@ -23,7 +23,7 @@ from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.routing.router import GiveUp, Retry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from segue.conversation.events import Reply
     from segue.dialects.server import Reframe
@@ -54,15 +54,15 @@ class Exchange:
         *,
         memory: Memory,
         members: Members,
-        on_reply: Callable[[bytes, Reply], object] | None = None,
+        keep: Callable[[ClientTurn, bytes, str], Awaitable[None]] | None = None,
     ) -> None:
-        """`on_reply` gets a complete reply, and its bytes on the wire if it is not streamed."""
+        """`keep` gets a complete reply as a whole, and the provider that has stored it too, if one has."""
         self._turn = turn
         self._writer = writer
         self._report = report
         self._memory = memory
         self._members = members
-        self._on_reply = on_reply
+        self._keep = keep
         self._held: list[bytes] = []
         self._events: list[Event] = []
         self._first_content: float | None = None
@@ -191,8 +191,8 @@ class Exchange:
     async def _finish(self, attempt: RouteAttempt, reply: Reply) -> None:
         """The reply is complete: it is remembered before its last byte leaves."""
         if not self._turn.stream:
-            body = attempt.whole()
-            await self._remember(attempt, reply, body)
+            body = attempt.whole(reply)
+            await self._remember(attempt, reply)
             if self._reframe is not None:
                 body = self._reframe.feed(body) + self._reframe.close()
             headers = self._headers(attempt, JSON_TYPE)
@@ -201,7 +201,7 @@ class Exchange:
         if not self._writer.started:
             await self._commit(attempt)
         self._stop_beat()
-        await self._remember(attempt, reply, b"")
+        await self._remember(attempt, reply)
         last = attempt.close()
         if self._reframe is not None:
             last = self._reframe.feed(last) + self._reframe.close()
@@ -268,9 +268,7 @@ class Exchange:
         message = self._turn.conversation.append(reply.message).messages[-1]
         return structs.replace(reply, message=message)
 
-    async def _remember(
-        self, attempt: RouteAttempt, reply: Reply, body: bytes, *, broken: bool = False
-    ) -> None:
+    async def _remember(self, attempt: RouteAttempt, reply: Reply, *, broken: bool = False) -> None:
         if isinstance(attempt, ForwardedAttempt):
             attempt.keep_ids(reply)
         if reply.message.blocks:
@@ -282,16 +280,15 @@ class Exchange:
                 broken,
             )
             await self._memory.remember(self._turn.caller, self._turn.originals.fingerprint, remembered)
-        if self._on_reply is not None and not broken:
-            kept = self._on_reply(body, reply)
-            if kept is not None and hasattr(kept, "__await__"):
-                await kept
+        if self._keep is not None and not broken:
+            stored_at = attempt.origin.provider if attempt.forwarded else ""
+            await self._keep(self._turn, attempt.whole(reply), stored_at)
 
     async def _remember_broken(self, attempt: RouteAttempt) -> None:
         if self._writer.started and self._events:
             reply = self._folded(attempt)
             self._report.usage = reply.usage
-            await self._remember(attempt, reply, b"", broken=True)
+            await self._remember(attempt, reply, broken=True)
 
 
 def _counted(repairs: tuple[Repair, ...] | list[Repair]) -> dict[str, int]:

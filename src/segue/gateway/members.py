@@ -68,6 +68,9 @@ class Members:
         forwarded = self._forwarded(turn, route, provider, request)
         if forwarded is not None:
             return forwarded
+        stored = turn.dialect.server.stored
+        if turn.prepared.unknown and stored is not None:
+            raise stored.unknown_previous(turn.prepared.unknown)
         if turn.strict:
             sent = _preview(provider, request)
             repairs = (*turn.repairs, *(sent.repairs if sent is not None else ()))
@@ -107,6 +110,8 @@ class Members:
         if forward is None or turn.changed or turn.repairs or route.options != _NO_OPTIONS:
             return None
         target = forward.target(route.model)
+        if turn.prepared.at and turn.prepared.at != target.provider:
+            return None
         if target.dialect != turn.dialect.name or not _all_made_by(turn, target):
             return None
         try:
@@ -118,6 +123,13 @@ class Members:
         field = turn.dialect.server.model_field
         body = renamed(turn.request.body, field, target.model) if field else turn.request.body
         return ForwardedAttempt(turn, forward, route.model, body)
+
+    def is_native(self, turn: ClientTurn, route: Route) -> bool:
+        """Whether a route is of the client's own wire, at its own provider."""
+        forward = provider_of(route, self._providers).capabilities.forward
+        if forward is None or forward.target(route.model).dialect != turn.dialect.name:
+            return False
+        return is_home(route.provider, turn.dialect.name)
 
     @contextmanager
     def slot(self, route: str) -> Iterator[None]:

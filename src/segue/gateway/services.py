@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from secrets import token_hex
+from time import time
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
+from msgspec import structs
 
+from segue.conversation.blocks import Origin
+from segue.conversation.events import fold
 from segue.dialects.registry import DIALECTS, proper_name, recognise
 from segue.errors import InvalidRequestError, SegueError, UsageError
+from segue.gateway.archive import ReplyArchive
+from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
-from segue.gateway.turns import model_of, read_json, read_turn
+from segue.gateway.turns import PreparedRequest, model_of, read_json, read_turn
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.providers.token_estimates import estimate_request, family_of
 from segue.routing.member_facts import provider_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Mapping
 
-    from segue.conversation.events import Reply
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
@@ -42,16 +48,77 @@ class ClientServices:
         self._members = members
         self._providers = providers
         self._memory = memory
+        self._archive = ReplyArchive(memory)
+        self._compactor = ClientCompaction(members, providers, memory)
 
-    async def prepare(self, door: Door, fields: dict[str, Any], caller: str) -> Mapping[str, Any]:
-        """The body of the chat that a request asks for; the very fields if nothing has to be added."""
-        del caller
-        return door.dialect.server.chat_request(fields) if door.operation == "generate" else fields
+    async def prepare(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
+        """The body of the chat that a request asks for, with what it refers to: earlier replies, compacted items."""
+        server = door.dialect.server
+        if door.operation == "generate":
+            return PreparedRequest(server.chat_request(fields), changed=True)
+        stored = server.stored
+        if stored is None:
+            return PreparedRequest(fields)
+        if (error := stored.unserved(fields)) is not None:
+            raise error
+        prepared = PreparedRequest(fields, kept=stored.keeps(fields))
+        if previous := stored.previous(fields):
+            found = await self._archive.find(caller, previous)
+            if found is None:
+                return structs.replace(prepared, unknown=previous)
+            whole = stored.continued(fields, self._archive.history(stored, found))
+            prepared = structs.replace(prepared, fields=whole, at=found.provider, changed=not found.provider)
+        opened = stored.without_compaction(prepared.fields, self._compactor.opener(caller))
+        if opened is not None:
+            own = len(stored.input_items(opened)) == len(stored.input_items(prepared.fields))
+            prepared = structs.replace(prepared, fields=opened, changed=prepared.changed or own)
+        return prepared
 
-    def keeper(self, turn: ClientTurn) -> Callable[[bytes, Reply], object] | None:
-        """Keeps a reply that its client may ask for by name; None if nobody asked for that."""
-        del turn
-        return None
+    async def compacted(self, turn: ClientTurn) -> WebResponse | None:
+        """The compacted conversation that a chat asks for; None if it asks for none, or the provider makes it itself."""
+        stored = turn.dialect.server.stored
+        fields = read_json(turn.request.body)
+        if stored is None or not stored.asks_for_compaction(fields):
+            return None
+        if not turn.changed and self._members.is_native(turn, self._names.router(turn.asked).routes[0]):
+            return None
+        summary = await self._compactor.summarise(turn)
+        item = stored.compacted_item(token_hex(16), self._compactor.capsule(turn.caller, summary))
+        events = compacted_events(item, f"resp_{token_hex(24)}", turn, summary)
+        dialect = turn.dialect
+        if not turn.stream:
+            return _json(dialect.encode_reply(fold(events, Origin(dialect.name, model=turn.asked))))
+        encoder = dialect.new_encoder(turn.asked)
+        body = b"".join(map(encoder.feed, events)) + encoder.close()
+        return WebResponse(headers={"content-type": dialect.server.stream_type}, body=body)
+
+    async def _compact(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
+        fields = read_json(request.body)
+        stored = door.dialect.server.stored
+        if stored is None:
+            raise InvalidRequestError("Nothing is compacted here.", code="not_found", status=404)
+        prepared = await self.prepare(door, fields, caller)
+        turn = await self.read(door, request, prepared, caller)
+        summary = await self._compactor.summarise(turn)
+        item = stored.compacted_item(token_hex(16), self._compactor.capsule(caller, summary))
+        usage = {"input": summary.usage.input_tokens or 0, "output": summary.usage.output_tokens or 0}
+        return _json(stored.encode_compaction(prepared.fields, token_hex(24), item, int(time()), usage))
+
+    async def read(
+        self, door: Door, request: WebRequest, prepared: PreparedRequest, caller: str
+    ) -> ClientTurn:
+        return await read_turn(
+            door,
+            request,
+            prepared,
+            caller=caller,
+            memory=self._memory,
+            native_model=self._names.native(model_of(door, prepared.fields)),
+        )
+
+    def keep(self, turn: ClientTurn, body: bytes, provider: str) -> Awaitable[None]:
+        """Keep a reply that its client may ask for by its id."""
+        return self._archive.keep(turn, body, provider)
 
     async def answer(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
         match door.operation:
@@ -63,6 +130,10 @@ class ClientServices:
                 return await self._count(door, request, caller)
             case "embed":
                 return await self._embed(door, request)
+            case "compact":
+                return await self._compact(door, request, caller)
+            case "get_reply" | "delete_reply" | "cancel_reply" | "list_input":
+                return await self._archive.answer(door, request, caller)
             case "version":
                 return _json(msgspec.json.encode({"version": version("segue-llm")}))
             case "hello":
@@ -85,8 +156,7 @@ class ClientServices:
         fields = read_json(request.body)
         field = server.model_field
         body = {**server.chat_request(fields), **({field: fields[field]} if field in fields else {})}
-        native = self._names.native(model_of(door, body))
-        turn = await read_turn(door, request, body, caller=caller, memory=self._memory, native_model=native)
+        turn = await self.read(door, request, PreparedRequest(body), caller)
         router = self._names.router(turn.asked)
         names = [route.name for route in router.routes]
         last = turn.bound or turn.last_route
@@ -136,8 +206,7 @@ class ClientServices:
                 hint="Name it: ?wire=anthropic.",
             )
         door = Door(dialect=DIALECTS[proper_name(wire)], operation="chat", params=dict(request.query))
-        native = self._names.native(model_of(door, fields))
-        turn = await read_turn(door, request, fields, caller=caller, memory=self._memory, native_model=native)
+        turn = await self.read(door, request, PreparedRequest(fields), caller)
         to = request.query.get("to") or turn.asked
         explained = [self._explained(turn, route) for route in self._names.router(to).routes]
         return _json(

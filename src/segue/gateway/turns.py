@@ -34,6 +34,21 @@ _LOOK_BACK: Final = 16
 
 
 @final
+class PreparedRequest(Struct, frozen=True):
+    """The body of a chat, with what the request refers to put in."""
+
+    fields: Mapping[str, Any]
+    changed: bool = False
+    """Whether the client's own bytes no longer hold all of it, so that they cannot be forwarded."""
+    kept: bool = False
+    """Whether the client may ask for the reply by its id."""
+    at: str = ""
+    """The provider that holds the reply which this request continues; its bytes can be forwarded there only."""
+    unknown: str = ""
+    """The id of a reply that we do not have: only the provider that made it can continue it."""
+
+
+@final
 class ClientTurn(Struct, frozen=True, kw_only=True):
     """One request for a reply, understood."""
 
@@ -43,10 +58,7 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
     asked: str
     """The model's name as the client wrote it."""
     stream: bool
-    fields: Mapping[str, Any]
-    """The body of the chat."""
-    changed: bool = False
-    """Whether `fields` are no longer those of the request's body."""
+    prepared: PreparedRequest
     conversation: Conversation
     tools: tuple[ToolSpec, ...]
     options: Options
@@ -61,6 +73,14 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
     @property
     def dialect(self) -> Dialect:
         return self.door.dialect
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        return self.prepared.fields
+
+    @property
+    def changed(self) -> bool:
+        return self.prepared.changed
 
     @property
     def strict(self) -> bool:
@@ -131,18 +151,17 @@ def session_of(door: Door, request: WebRequest, fields: Mapping[str, Any]) -> st
 async def read_turn(
     door: Door,
     request: WebRequest,
-    fields: Mapping[str, Any],
+    prepared: PreparedRequest,
     *,
     caller: str,
     memory: Memory,
     native_model: str = "",
-    changed: bool = False,
 ) -> ClientTurn:
     """Raises TranscriptError with a path where it is no request of this wire.
 
     `native_model`: the name of the model at the client's own provider; empty if that is not known.
     """
-    dialect = door.dialect
+    dialect, fields = door.dialect, prepared.fields
     field = dialect.server.model_field
     # Who made the replies that we did not see is known as far as the client's name for the model is a real one.
     decoded = dialect.decode_request({**fields, field: native_model} if field else fields)
@@ -157,8 +176,7 @@ async def read_turn(
         caller=caller,
         asked=model_of(door, fields),
         stream=streams(door, fields),
-        fields=fields,
-        changed=changed,
+        prepared=prepared,
         conversation=conversation,
         tools=decoded.tools,
         options=decoded.options,
@@ -190,7 +208,7 @@ def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
         request=structs.replace(turn.request, headers=headers),
         conversation=structs.replace(turn.conversation, messages=messages),
         options=options,
-        changed=True,
+        prepared=structs.replace(turn.prepared, changed=True),
     )
 
 

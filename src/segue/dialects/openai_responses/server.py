@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from segue.dialects import sse
 from segue.dialects.openai_lists import encode_model, encode_models
 from segue.dialects.openai_responses.errors import error_object
+from segue.dialects.openai_responses.reply_store import STORED
 from segue.dialects.openai_responses.wire import ENCODER
 from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice
 
@@ -56,4 +57,5 @@ SERVER = ServerFacts(
     encode_models=encode_models,
     encode_model=encode_model,
     encode_count=_encode_count,
+    stored=STORED,
 )

@@ -1,0 +1,168 @@
+"""Responses that a server keeps: continued by their id, listed, deleted; and conversations that it compacts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from segue.dialects.openai_responses.wire import ENCODER
+from segue.dialects.server import StoredReplies
+from segue.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from segue.errors import SegueError
+
+_TRIGGER: Final = "compaction_trigger"
+_COMPACTED: Final = ("compaction", "compaction_summary")
+_PAGE: Final = 20
+_LEAD: Final = "Summary of the conversation so far:\n\n"
+
+
+def _keeps(body: Mapping[str, Any]) -> bool:
+    """RESP-50: a response is stored unless the client declines."""
+    return body.get("store") is not False
+
+
+def _previous(body: Mapping[str, Any]) -> str:
+    previous = body.get("previous_response_id")
+    return previous if isinstance(previous, str) else ""
+
+
+def _unknown_previous(previous: str) -> SegueError:
+    return InvalidRequestError(
+        f"Previous response with id '{previous}' not found.",
+        code="previous_response_not_found",
+        path="previous_response_id",
+        hint="Send the whole conversation as input.",
+    )
+
+
+def _unserved(body: Mapping[str, Any]) -> SegueError | None:
+    if body.get("background") is not True:
+        return None
+    return InvalidRequestError(
+        "Responses in the background are not served here.",
+        code="unsupported_value",
+        path="background",
+        hint="Send the request without background, and with stream for a long reply.",
+    )
+
+
+def _input_items(body: Mapping[str, Any]) -> list[Any]:
+    given = body.get("input")
+    if isinstance(given, str):
+        return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": given}]}]
+    return list(given) if isinstance(given, list) else []
+
+
+def _output_items(reply: Mapping[str, Any]) -> list[Any]:
+    output = reply.get("output")
+    return list(output) if isinstance(output, list) else []
+
+
+def _continued(body: Mapping[str, Any], before: Sequence[Any]) -> dict[str, Any]:
+    rest = {name: value for name, value in body.items() if name != "previous_response_id"}
+    return {**rest, "input": [*before, *_input_items(body)]}
+
+
+def _encode_input(items: Sequence[Any], query: Mapping[str, str]) -> bytes:
+    """A page of the items of a request; the newest come first unless the client wants it otherwise."""
+    named = [
+        {"id": f"item_{number}", **item} if isinstance(item, dict) else item
+        for number, item in enumerate(items)
+    ]
+    if query.get("order", "desc") != "asc":
+        named.reverse()
+    ids = [item.get("id") for item in named if isinstance(item, dict)]
+    start = ids.index(query["after"]) + 1 if query.get("after") in ids else 0
+    limit = query.get("limit", "")
+    size = min(max(int(limit), 1), 100) if limit.isascii() and limit.isdigit() and len(limit) < 9 else _PAGE
+    page = named[start : start + size]
+    return ENCODER.encode(
+        {
+            "object": "list",
+            "data": page,
+            "first_id": ids[start] if page else None,
+            "last_id": ids[start + len(page) - 1] if page else None,
+            "has_more": start + size < len(named),
+        }
+    )
+
+
+def _encode_deleted(reply_id: str) -> bytes:
+    return ENCODER.encode({"id": reply_id, "object": "response", "deleted": True})
+
+
+def _asks_for_compaction(body: Mapping[str, Any]) -> bool:
+    """RESP-52: a trigger is the last item."""
+    items = _input_items(body)
+    return bool(items) and isinstance(items[-1], dict) and items[-1].get("type") == _TRIGGER
+
+
+def _compacted_item(item_id: str, payload: str) -> dict[str, Any]:
+    return {"id": f"cmp_{item_id}", "type": "compaction", "encrypted_content": payload}
+
+
+def _encode_compaction(
+    body: Mapping[str, Any], reply_id: str, item: dict[str, Any], created: int, usage: Mapping[str, int]
+) -> bytes:
+    """The user's messages as they were, then the item that stands for everything else."""
+    kept = [
+        given
+        for given in _input_items(body)
+        if isinstance(given, dict)
+        and given.get("role") == "user"
+        and given.get("type", "message") == "message"
+    ]
+    read, written = usage.get("input", 0), usage.get("output", 0)
+    counts = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
+    return ENCODER.encode(
+        {
+            "id": f"resp_{reply_id}",
+            "object": "response.compaction",
+            "created_at": created,
+            "output": [*kept, item],
+            "usage": counts,
+        }
+    )
+
+
+def _without_compaction(
+    body: Mapping[str, Any], opened: Callable[[str], str | None]
+) -> dict[str, Any] | None:
+    items = body.get("input")
+    if not isinstance(items, list):
+        return None
+    changed = [_plain(item, opened) for item in items]
+    kept = [item for item in changed if not (isinstance(item, dict) and item.get("type") == _TRIGGER)]
+    if len(kept) == len(items) and all(one is other for one, other in zip(kept, items, strict=True)):
+        return None
+    return {**body, "input": kept}
+
+
+def _plain(item: Any, opened: Callable[[str], str | None]) -> Any:
+    if not isinstance(item, dict) or item.get("type") not in _COMPACTED:
+        return item
+    payload = item.get("encrypted_content")
+    text = opened(payload) if isinstance(payload, str) else None
+    if text is None:
+        return item
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": _LEAD + text}]}
+
+
+STORED = StoredReplies(
+    keeps=_keeps,
+    previous=_previous,
+    unknown_previous=_unknown_previous,
+    unserved=_unserved,
+    input_items=_input_items,
+    output_items=_output_items,
+    continued=_continued,
+    encode_input=_encode_input,
+    encode_deleted=_encode_deleted,
+    asks_for_compaction=_asks_for_compaction,
+    compacted_item=_compacted_item,
+    encode_compaction=_encode_compaction,
+    without_compaction=_without_compaction,
+)

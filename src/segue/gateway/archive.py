@@ -1,0 +1,89 @@
+"""Replies that a client may ask for by their ids, on wires that keep them: stored, continued, listed, deleted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from segue.errors import InvalidRequestError
+from segue.gateway.web import JSON_TYPE, WebResponse
+
+if TYPE_CHECKING:
+    from segue.dialects.server import StoredReplies
+    from segue.gateway.doors import Door
+    from segue.gateway.memory.memory import Memory
+    from segue.gateway.turns import ClientTurn
+    from segue.gateway.web import WebRequest
+
+_KIND: Final = "response"
+
+
+class StoredReply(Struct):
+    """A reply, and the whole conversation before it."""
+
+    reply: Raw
+    input: list[Any]
+    """The items of the request, with those of the replies that it continued."""
+    provider: str = ""
+    """Of a reply whose bytes were forwarded: this provider knows it by its id, too."""
+
+
+_DECODER = msgspec.json.Decoder(StoredReply)
+
+
+@final
+class ReplyArchive:
+    """The stored replies of all callers."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    async def find(self, caller: str, reply_id: str) -> StoredReply | None:
+        data = await self._memory.get_object(caller, _KIND, reply_id)
+        return None if data is None else _DECODER.decode(data)
+
+    async def keep(self, turn: ClientTurn, body: bytes, provider: str) -> None:
+        """`provider`: the one that has stored it too; empty if nobody has."""
+        stored = turn.dialect.server.stored
+        reply = msgspec.json.decode(body)
+        reply_id = reply.get("id")
+        if stored is None or not isinstance(reply_id, str) or not reply_id:
+            return
+        record = StoredReply(Raw(body), stored.input_items(turn.fields), provider)
+        await self._memory.put_object(turn.caller, _KIND, reply_id, msgspec.json.encode(record))
+
+    def history(self, stored: StoredReplies, found: StoredReply) -> list[Any]:
+        """All items up to and including a reply."""
+        return [*found.input, *stored.output_items(msgspec.json.decode(found.reply))]
+
+    async def answer(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
+        """Show, list, delete or cancel."""
+        stored, reply_id = door.dialect.server.stored, door.params.get("id", "")
+        found = await self.find(caller, reply_id)
+        if stored is None or found is None:
+            raise InvalidRequestError(
+                f"Response with id '{reply_id}' not found.",
+                code="not_found",
+                status=404,
+                hint="Replies are kept for the callers that asked for them, for as long as gateway.memory.days.",
+            )
+        match door.operation:
+            case "list_input":
+                return _json(stored.encode_input(found.input, request.query))
+            case "delete_reply":
+                await self._memory.delete_object(caller, _KIND, reply_id)
+                return _json(stored.encode_deleted(reply_id))
+            case "cancel_reply":
+                raise InvalidRequestError(
+                    "Cannot cancel a synchronous response.",
+                    code="not_cancellable",
+                    hint="Close the connection while the reply is streamed.",
+                )
+            case _:
+                return _json(bytes(found.reply))
+
+
+def _json(body: bytes) -> WebResponse:
+    return WebResponse(headers={"content-type": JSON_TYPE}, body=body)

@@ -1,0 +1,97 @@
+"""A conversation compacted for a client that asks its server for that: a summary, in a capsule that only we can open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, final
+
+import msgspec
+from msgspec import structs
+
+from segue.conversation.blocks import Origin
+from segue.conversation.events import Event, Finished, ReplyStarted, Sealed, UsageReported
+from segue.conversation.message import user
+from segue.errors import ProtocolError, SegueError
+from segue.providers.adapter import fold_stream
+from segue.routing.member_facts import provider_of
+from segue.routing.router import GiveUp, Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segue.conversation.events import Reply
+    from segue.gateway.members import Members
+    from segue.gateway.memory.memory import Memory
+    from segue.gateway.turns import ClientTurn
+    from segue.providers.registry import KnownProviders
+    from segue.routing.router import Routing
+
+INSTRUCTION: Final = (
+    "Write a summary of this conversation for yourself: it will replace the conversation, and the work continues from it. "
+    "Keep the task and every instruction of the user, what was done and found so far with exact names, paths, commands "
+    "and values, what failed and why, and what is left to do. Write the summary only, and call no tools."
+)
+
+
+@final
+class ClientCompaction:
+    """Asks the model of a turn for a summary of it."""
+
+    def __init__(self, members: Members, providers: KnownProviders, memory: Memory) -> None:
+        self._members = members
+        self._providers = providers
+        self._memory = memory
+
+    async def summarise(self, turn: ClientTurn) -> Reply:
+        """The reply with the summary. Raises why there is none."""
+        conversation = turn.conversation.append(user(INSTRUCTION))
+        options = structs.replace(
+            turn.options, tool_choice="none" if turn.tools else None, response_schema=None
+        )
+        asked = structs.replace(turn, conversation=conversation, options=options, bound="")
+        error: SegueError | None = None
+        for opened in self._members.routings(asked):
+            routing = opened()
+            while True:
+                reply = await self._ask(asked, routing)
+                error = reply.error
+                if error is None:
+                    return reply
+                step = routing.failed(error, shown=False, ran=False)
+                if isinstance(step, GiveUp | Retry):
+                    error = step.error if isinstance(step, GiveUp) else error
+                    break
+        raise error or ProtocolError("No member gave a summary.", code="no_summary")
+
+    async def _ask(self, turn: ClientTurn, routing: Routing) -> Reply:
+        route = routing.route
+        provider = provider_of(route, self._providers)
+        stream = provider.chat_stream(self._members.request(turn, route))
+        reply = fold_stream(
+            [event async for event in stream], Origin(provider=route.provider, model=route.model)
+        )
+        if reply.error is None and not reply.message.text.strip():
+            empty = ProtocolError(f"{route.name} gave an empty summary.", code="no_summary")
+            return structs.replace(reply, error=empty)
+        return reply
+
+    def opener(self, caller: str) -> Callable[[str], str | None]:
+        """Opens the payload of a compacted item; None if it is not one of ours."""
+
+        def opened(payload: str) -> str | None:
+            data = self._memory.open_capsule(caller, payload)
+            return None if data is None else data.decode("utf-8", "replace")
+
+        return opened
+
+    def capsule(self, caller: str, reply: Reply) -> str:
+        return self._memory.seal_capsule(caller, reply.message.text.encode("utf-8", "replace"))
+
+
+def compacted_events(item: dict[str, Any], reply_id: str, turn: ClientTurn, summary: Reply) -> list[Event]:
+    """A reply that is nothing but a compacted item."""
+    return [
+        ReplyStarted(reply_id, turn.asked),
+        Sealed(0, msgspec.json.encode(item).decode(), "encrypted", "text"),
+        UsageReported(summary.usage),
+        Finished("stop"),
+    ]

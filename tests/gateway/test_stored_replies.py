@@ -1,0 +1,158 @@
+"""Replies that are kept and continued by their ids, and conversations that are compacted, on the Responses wire."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from gateway.clients import SCHEMA, ResponsesAgent
+from gateway.world import ROUTES, GatewayWorld
+from segue.dialects import DIALECTS
+from segue.emulators.model_reply import Prompt, Reply, Say
+
+TOOLS = [{"type": "function", "name": "weather", "parameters": SCHEMA, "strict": False}]
+PATH = "/v1/responses"
+
+
+@pytest.mark.parametrize("route", [ROUTES["anthropic"], ROUTES["responses"], ROUTES["gemini"]])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_turn_is_continued_by_the_id_of_its_last_reply(route: str, stream: bool) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+
+        async def send(items: Any, previous: str | None = None) -> Any:
+            body = {"model": route, "input": items, "tools": TOOLS, "stream": stream}
+            if previous:
+                body["previous_response_id"] = previous
+            reply = await world.ask(PATH, body)
+            assert reply.status == 200, reply.body
+            if not stream:
+                return reply.json()
+            last = reply.body.split(b"data: ")[-1]
+
+            return json.loads(last)["response"]
+
+        first = await send("Please look at two cities.")
+        calls = [item for item in first["output"] if item["type"] == "function_call"]
+        outputs = [
+            {"type": "function_call_output", "call_id": call["call_id"], "output": "rain"} for call in calls
+        ]
+        second = await send(outputs, first["id"])
+        assert second["output"][-1]["content"][0]["text"] == f"I know: {len(calls)} results."
+        third = await send("And thanks.", second["id"])
+        assert third["status"] == "completed"
+        assert world.refusals() == []
+
+        got = (await world.ask(f"{PATH}/{second['id']}", method="GET")).json()
+        assert got["id"] == second["id"]
+        assert got["model"] == route
+        items = (await world.ask(f"{PATH}/{second['id']}/input_items?order=asc", method="GET")).json()
+        assert items["data"][-1]["type"] == "function_call_output"
+        assert (await world.ask(f"{PATH}/{second['id']}/cancel", {})).status == 400
+        deleted = (await world.ask(f"{PATH}/{second['id']}", method="DELETE")).json()
+        assert deleted["deleted"] is True
+        assert (await world.ask(f"{PATH}/{second['id']}", method="GET")).status == 404
+
+    asyncio.run(main())
+
+
+def test_another_model_continues_a_stored_reply() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        first = (await world.ask(PATH, {"model": ROUTES["responses"], "input": "Hello."})).json()
+        assert world.reports[-1].forwarded
+        body = {"model": ROUTES["anthropic"], "input": "And now?", "previous_response_id": first["id"]}
+        second = (await world.ask(PATH, body)).json()
+        third = {"model": ROUTES["responses"], "input": "Back.", "previous_response_id": second["id"]}
+        assert (await world.ask(PATH, third)).status == 200
+        sent = world.emulator.log[-1].body
+        assert "previous_response_id" not in sent
+        assert len(sent["input"]) >= 5
+        assert world.refusals() == []
+
+    asyncio.run(main())
+
+
+def test_a_reply_that_nobody_kept_is_not_found() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        kept = {"model": ROUTES["anthropic"], "input": "Hello.", "store": False}
+        first = (await world.ask(PATH, kept)).json()
+        body = {"model": ROUTES["anthropic"], "input": "And?", "previous_response_id": first["id"]}
+        reply = await world.ask(PATH, body)
+        assert reply.status == 400
+        assert reply.json()["error"]["code"] == "previous_response_not_found"
+        background = await world.ask(PATH, {"model": "fast", "input": "Hello.", "background": True})
+        assert background.status == 400
+
+    asyncio.run(main())
+
+
+class Summariser:
+    """Sums up when asked to, else repeats the beginning of what it was sent."""
+
+    def reply(self, prompt: Prompt) -> Reply:
+        if "Write a summary" in prompt.text:
+            return Reply(pieces=(Say("The user is called Ann."),))
+        return Reply(pieces=(Say("Fine."),))
+
+    def reset(self) -> None:
+        """Nothing is remembered."""
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_conversation_is_compacted_for_a_client_by_any_model(version: int, stream: bool) -> None:
+    async def main() -> None:
+        world = GatewayWorld(responder=Summariser())
+        agent = ResponsesAgent(world, ROUTES["anthropic"])
+        await agent.turn("I am Ann.")
+        if version == 1:
+            body = {"model": agent.model, "input": agent.history, "instructions": "Be brief."}
+            compacted = (await world.ask(f"{PATH}/compact", body)).json()
+            assert compacted["object"] == "response.compaction"
+            agent.history = compacted["output"]
+        else:
+            agent.history.append({"type": "compaction_trigger"})
+            reply = await world.ask(PATH, {**agent.body(agent.model), "stream": stream})
+            assert reply.status == 200, reply.body
+            if stream:
+                decoder = DIALECTS["openai_responses"].new_decoder()
+                decoder.feed(reply.body)
+                assert b"response.completed" in reply.body
+                assert b"response.output_item.done" in reply.body
+                import json
+
+                output = json.loads(reply.body.split(b"data: ")[-1])["response"]["output"]
+            else:
+                output = reply.json()["output"]
+            assert [item["type"] for item in output] == ["compaction"]
+            agent.history = output
+        assert "Ann" not in agent.history[-1]["encrypted_content"]
+        world.restart()
+        for route in (ROUTES["gemini"], ROUTES["responses"]):
+            agent.model = route
+            await agent.turn("Who am I?")
+            assert "The user is called Ann." in str(world.emulator.log[-1].body)
+        assert world.refusals() == []
+
+    asyncio.run(main())
+
+
+def test_the_providers_own_compaction_stays_its_own() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = ResponsesAgent(world, ROUTES["responses"])
+        await agent.turn("I am Ann.")
+        agent.history.append({"type": "compaction_trigger"})
+        reply = await agent.send()
+        assert [item["type"] for item in reply.json()["output"]] == ["compaction"]
+        assert world.reports[-1].forwarded
+        agent.history = reply.json()["output"]
+        await agent.turn("Who am I?")
+        assert world.refusals() == []
+
+    asyncio.run(main())
