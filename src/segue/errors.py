@@ -125,6 +125,18 @@ class InvalidRequestError(ProviderError):
 
     remedy: ClassVar[Remedy] = "fix"
     default_code = "invalid_request"
+    call_ids: tuple[tuple[str, str], ...] = ()
+    """The calls in the request: our id of each, and the id that was sent."""
+    repairs: tuple[str, ...] = ()
+    """What was changed to make the request."""
+
+    def as_dict(self) -> dict[str, Any]:
+        details: dict[str, Any] = {}
+        if self.call_ids:
+            details["call_ids"] = dict(self.call_ids)
+        if self.repairs:
+            details["repairs"] = list(self.repairs)
+        return {**super().as_dict(), **details}
 
 
 class CredentialsError(ProviderError):

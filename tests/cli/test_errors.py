@@ -14,6 +14,7 @@ import pytest
 
 from cli.cli_runs import Cloud, Here, Home, Result
 from segue.cli.exit_codes import Exit
+from segue.emulators.model_reply import Call
 from segue.errors import Remedy
 
 Met: TypeAlias = "Callable[[Cloud, Here], Result]"
@@ -295,3 +296,28 @@ def test_a_redirect_is_reported_once_with_its_target_and_not_followed(segue: Her
     assert "base_url" in told.err
     assert len(_Elsewhere.visits) == 1, "neither followed nor tried again"
     assert "/moved" not in _Elsewhere.visits
+
+
+def test_a_refused_request_is_reported_with_its_ids_its_repairs_and_what_to_run(
+    cloud: Cloud, asked: Here
+) -> None:
+    cloud.reply(Call("list_dir", {"path": "."}))
+    cloud.reply("Done.")
+    assert asked("look", "-T", "list_dir").code == Exit.OK
+    cloud.fail(kind="status", status=400)
+    told = asked("-c", "--json", "-m", "anthropic/claude-sonnet-4-6", "again")
+    error = json.loads(told.out)["error"]
+    session = json.loads(told.out)["session_id"]
+    assert error["request_id"]
+    assert list(error["call_ids"]) == ["c0"]
+    assert error["call_ids"]["c0"].startswith("toolu_")
+    assert f"segue sessions export {session} | segue doctor - --for anthropic" in error["hint"]
+    assert "/view" in error["hint"]
+    assert "call c0 was sent as" not in told.err
+    cloud.fail(kind="status", status=400)
+    told = asked("-c", "--debug", "again")
+    assert "call c0 was sent as toolu_" in told.err
+    # What the advice names can be run as it stands.
+    exported = asked("sessions", "export", session)
+    assert exported.code == Exit.OK
+    assert asked("doctor", "-", "--for", "anthropic", stdin=exported.out).code == Exit.OK

@@ -16,7 +16,7 @@ from segue.conversation.blocks import Reasoning, Text, ToolCall
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.dialects.errors import TOOLS_UNSUPPORTED
-from segue.errors import ContextLengthError
+from segue.errors import ContextLengthError, InvalidRequestError
 from segue.events import Repaired, Retrying, Switch, Warned
 from segue.providers.models.prices import cost_of
 from segue.routing.member_facts import provider_of
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from segue.routing.route import Route
     from segue.routing.router import Routing
     from segue.transcript.text_tools.form import ParsedReply
+
+
+_REFUSED = (400, 422)
+"""Statuses of a request that is wrong in itself."""
 
 
 class Exchanges:
@@ -96,6 +100,8 @@ class Exchanges:
             attempt = Attempt(self._emit, self._abort, self._report_repairs)
             reply = await attempt.run(provider_of(route, session.providers), request)
             shown = attempt.first_token is not None
+            if isinstance(reply.error, InvalidRequestError) and reply.error.status in _REFUSED:
+                self._advise(reply.error, attempt)
             if reply.error is not None and await self._try_again(reply.error, shown=shown):
                 await self._count_lost(reply, route)
                 continue
@@ -103,6 +109,16 @@ class Exchanges:
             self._torn = shown or bool(kept.message.blocks)
             if reply.finish != "stop" or attempt.misread is None or not await self._correct(attempt.misread):
                 return kept
+
+    def _advise(self, error: InvalidRequestError, attempt: Attempt) -> None:
+        """A refusal of the request itself: how to see what was sent, and what is wrong with it."""
+        dialect = attempt.sent.origin.dialect if attempt.sent is not None else ""
+        session, target = self._session.journal.session, f" --for {dialect}" if dialect else ""
+        advice = (
+            "See what was sent: /view. "
+            f"Find the cause: segue sessions export {session} | segue doctor -{target}"
+        )
+        error.hint = f"{error.hint} {advice}".strip()
 
     def continuation(self) -> Routing | None:
         """Where a turn that has failed can be continued: elsewhere, and only if its last reply left nothing behind."""

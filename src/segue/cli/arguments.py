@@ -44,7 +44,11 @@ def parser() -> argparse.ArgumentParser:
     other = made.add_argument_group("other")
     add_set(other)
     other.add_argument("--bare", action="store_true", help="read no config files, no AGENTS.md, no .mcp.json")
-    other.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    other.add_argument(
+        "--debug",
+        action="store_true",
+        help="show the traceback of an error, and the ids and repairs of a refused request",
+    )
     other.add_argument("--version", action="store_true", help="print the version and exit")
     return made
 

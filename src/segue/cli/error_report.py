@@ -6,8 +6,18 @@ from typing import Final
 
 from segue.cli.display.terminal import print_error, print_status
 from segue.cli.exit_codes import Exit
-from segue.errors import JournalError, ProviderError, Remedy, SegueError, TranscriptError, UsageError
+from segue.errors import (
+    InvalidRequestError,
+    JournalError,
+    ProviderError,
+    Remedy,
+    SegueError,
+    TranscriptError,
+    UsageError,
+)
 
+debug = False
+"""Set by --debug: errors are reported with all that is known of them."""
 BY_CODE: Final = {
     "config": Exit.CONFIG,
     "no_provider": Exit.NO_KEY,
@@ -61,7 +71,16 @@ def error_lines(error: SegueError, *, model: str = "") -> list[str]:
     hint = error.hint
     if not hint and not isinstance(error, UsageError | TranscriptError):
         hint = _ADVICE.get(error.remedy, "").replace("PROVIDER", model.partition("/")[0] or "PROVIDER")
-    return [f"{_sender(error, model)}{error.message}{place}", *([hint] if hint else [])]
+    lines = [f"{_sender(error, model)}{error.message}{place}", *([hint] if hint else [])]
+    return [*lines, *_details(error)] if debug else lines
+
+
+def _details(error: SegueError) -> list[str]:
+    """What is known of a request that was refused."""
+    if not isinstance(error, InvalidRequestError):
+        return []
+    calls = [f"call {ours} was sent as {theirs}" for ours, theirs in error.call_ids]
+    return [*calls, *(f"repair: {repair}" for repair in error.repairs)]
 
 
 def _sender(error: SegueError, model: str) -> str:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     words, debug = _without_debug(list(sys.argv[1:] if argv is None else argv))
+    if debug or "segue.cli.error_report" in sys.modules:
+        from segue.cli import error_report  # noqa: PLC0415 - only an error needs it
+
+        error_report.debug = debug
     try:
         code = _run(words)
         sys.stdout.flush()  # a closed pipe is noticed here, not when Python exits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, final
@@ -17,6 +17,7 @@ from segue.conversation.events import CallStarted, Event, Failed, Finished
 from segue.dialects.errors import request_id
 from segue.errors import (
     CredentialsError,
+    InvalidRequestError,
     ProtocolError,
     ProviderError,
     SegueError,
@@ -37,7 +38,15 @@ from segue.providers.services import services_of
 from segue.redaction import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
@@ -154,11 +163,9 @@ class Provider(ProviderAdapter):
         yield written.sent
         decoder = endpoint.dialect.new_decoder()
         async with AsyncExitStack() as opened:
-            answer = await waiting.for_(
-                opened.enter_async_context(
-                    endpoint.ask("POST", path, written.sent.body, headers=request.headers)
-                )
-            )
+            with _details_in_refusals(written):
+                asking = endpoint.ask("POST", path, written.sent.body, headers=request.headers)
+                answer = await waiting.for_(opened.enter_async_context(asking))
             portions = answer.portions()
             silent, gaps, calls = True, 0, 0
             while (portion := await waiting.for_(anext(portions, None))) is not None:
@@ -328,6 +335,17 @@ def _with_own_names(events: list[Event], names: dict[str, str]) -> list[Event]:
         else event
         for event in events
     ]
+
+
+@contextmanager
+def _details_in_refusals(written: WrittenRequest) -> Iterator[None]:
+    """A request that is refused as wrong is reported with its ids and repairs."""
+    try:
+        yield
+    except InvalidRequestError as error:
+        error.call_ids = written.call_ids()
+        error.repairs = tuple(str(repair) for repair in written.sent.repairs)
+        raise
 
 
 def _completed(event: Event, headers: Mapping[str, str], unread: int) -> Event:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from segue.conversation.blocks import Origin
 from segue.dialects.plan import PlanState, plan
 from segue.providers.adapter import RequestSent
+from segue.transcript.steps import ModelStep, Transcript
 
 if TYPE_CHECKING:
     from segue.conversation.options import Options
@@ -26,6 +27,12 @@ class WrittenRequest(Struct, frozen=True):
 
     sent: RequestSent
     tool_names: dict[str, str]
+    transcript: Transcript
+
+    def call_ids(self) -> tuple[tuple[str, str], ...]:
+        """The canonical id of each call, and the one that is sent."""
+        steps = (step for step in self.transcript.steps if isinstance(step, ModelStep))
+        return tuple((call.call_id, call.id) for step in steps for call in step.calls)
 
 
 @final
@@ -59,7 +66,7 @@ class RequestWriter:
             body=planned.body,
             url=url,
         )
-        return WrittenRequest(sent, planned.names)
+        return WrittenRequest(sent, planned.names, planned.transcript)
 
     def _keep(self, session: tuple[str, str], state: PlanState) -> None:
         self._kept[session] = state

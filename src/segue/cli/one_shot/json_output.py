@@ -50,6 +50,10 @@ class ErrorInfo(Struct, frozen=True, kw_only=True):
     status: int | None = None
     """HTTP status of the provider's answer."""
     request_id: str = ""
+    call_ids: dict[str, str] = {}
+    """Of a refused request: our id of each call, and the id that was sent."""
+    repairs: list[str] = []
+    """Of a refused request: what was changed to make it."""
 
 
 @final
@@ -174,4 +178,6 @@ def error_info(error: SegueError) -> ErrorInfo:
         hint=error.hint,
         status=getattr(error, "status", None),
         request_id=getattr(error, "request_id", "") or "",
+        call_ids=dict(getattr(error, "call_ids", ())),
+        repairs=list(getattr(error, "repairs", ())),
     )
