@@ -82,16 +82,12 @@ def main() -> int:
 def _try(program: Program, stage: Stage) -> Row:
     began = time.monotonic()
     turns = tool_turns(program, stage, CACHE)
-    for family, turn in turns.items():
-        sys.stderr.write(f"{program.name}  {family}  {turn.why()}  {turn.seconds} s\n")
     way = None
     if program.resumes:
         stage.stop()
         stage.configure(first_routes())
         stage.start()
         way = journey(program, stage, CACHE)
-        for number, turn in enumerate((*way.turns, way.home) if way.home else way.turns):
-            sys.stderr.write(f"{program.name}  journey {number + 1}  {turn.why()}  {turn.seconds} s\n")
     sys.stderr.write(f"{program.name}  {time.monotonic() - began:.0f} s\n")
     return Row(program, version_of(program, CACHE), turns, way)
 

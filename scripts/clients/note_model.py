@@ -31,7 +31,7 @@ class NoteModel:
     """Thinks where it may, so that providers which sign thoughts issue signatures."""
 
     def __init__(self, note: Path) -> None:
-        self._note = note
+        self.note = note
         self.thoughts: Counter[str] = Counter()
         """Provider → replies in which it thought, in the turns about the note."""
 
@@ -45,7 +45,7 @@ class NoteModel:
         offered = {tool.name for tool in prompt.tools}
         for name, arguments in TOOLS.items():
             if name in offered:
-                call = Call(name, arguments(self._note))
+                call = Call(name, arguments(self.note))
                 return Reply(pieces=(*thoughts, Say("I will look."), call))
         return Reply(
             pieces=(*thoughts, Say(f"No tool of these can read: {', '.join(sorted(offered))[:400]}"))

@@ -106,11 +106,12 @@ def _codex(turn: Turn) -> Start:
 def _gemini(turn: Turn) -> Start:
     settings = turn.home / ".gemini" / "settings.json"
     settings.parent.mkdir(exist_ok=True)
-    settings.write_text(
-        json.dumps(
-            {"security": {"auth": {"selectedType": "gemini-api-key"}}, "telemetry": {"enabled": False}}
-        )
-    )
+    quiet = {
+        "telemetry": {"enabled": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "general": {"enableAutoUpdate": False, "disableAutoUpdate": True, "disableUpdateNag": True},
+    }
+    settings.write_text(json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}, **quiet}))
     _, variables = turn.points("gemini")
     words = ["-y", "--skip-trust", "-p", turn.prompt, *(["--resume", "latest"] if turn.resume else [])]
     return Start([turn.node, turn.package("@google", "gemini-cli", "bundle", "gemini.js"), *words], variables)
@@ -118,6 +119,8 @@ def _gemini(turn: Turn) -> Start:
 
 def _opencode(turn: Turn) -> Start:
     _, variables = turn.points("opencode")
+    for name in ("AUTOUPDATE", "LSP_DOWNLOAD", "MODELS_FETCH"):
+        variables[f"OPENCODE_DISABLE_{name}"] = "1"
     words = ["run", *(["--continue"] if turn.resume else []), turn.prompt]
     return Start([turn.package("opencode-linux-x64", "bin", "opencode"), *words], variables)
 

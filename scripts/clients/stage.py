@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from scripts.clients.note_model import WORD, NoteModel
+from scripts.clients.note_model import NoteModel
 from segue.emulators.emulator import Emulator
 from segue.emulators.log import Entry
 from segue.emulators.server import Served, serve
@@ -38,7 +38,6 @@ class Stage:
         self.folder = folder
         self.api = api
         self.model = model
-        self.note = folder / "work" / "note.txt"
         self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder / "home"),
@@ -134,9 +133,7 @@ sys.exit(main(["serve"]))
 def open_stage(folder: Path) -> Iterator[Stage]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "work").mkdir(exist_ok=True)
-    note = folder / "work" / "note.txt"
-    note.write_text(f"{WORD}\n")
-    model = NoteModel(note)
+    model = NoteModel(folder / "note.txt")
     with (
         serve(emulator=Emulator(strict=True, responder=model, log_size=100_000)) as api,
         Stage(folder, api, model) as stage,

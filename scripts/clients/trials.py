@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ class Outcome(Struct, frozen=True):
 
 def take_turn(program: Program, turn: Turn, stage: Stage) -> Outcome:
     since, began = stage.asked, time.monotonic()
+    stage.model.note = turn.work / "note.txt"
     start = program.start(turn)
     environment = {**stage.environment, "HOME": str(turn.home), **start.environment}
     environment["PATH"] = f"{Path(turn.node).parent}:{environment['PATH']}"
@@ -73,15 +75,14 @@ def take_turn(program: Program, turn: Turn, stage: Stage) -> Outcome:
         f"{entry.provider} {entry.rule}: {entry.message}" for entry in asked if entry.verdict == "refused"
     )
     answered = WORD in output if program.tools else bool(asked) and not refusals and "Error" not in output
-    return Outcome(answered, len(asked), refusals, round(time.monotonic() - began, 1), output)
+    outcome = Outcome(answered, len(asked), refusals, round(time.monotonic() - began, 1), output)
+    sys.stderr.write(f"{turn.work.name}  {turn.pointer.model}  {outcome.why()}  {outcome.seconds} s\n")
+    return outcome
 
 
 def new_turn(program: Program, stage: Stage, cache: Path, model: str, name: str) -> Turn:
-    """A turn in a home and a folder of its own: no session of another trial is found there."""
-    home, work = (
-        stage.folder / "home" / f"{program.name}-{name}",
-        stage.folder / "work" / f"{program.name}-{name}",
-    )
+    """A turn in a folder of its own: no session of another trial is found there."""
+    home, work = stage.folder / "home" / program.name, stage.folder / "work" / f"{program.name}-{name}"
     for folder in (home, work):
         folder.mkdir(parents=True, exist_ok=True)
     (work / "note.txt").write_text(f"{WORD}\n")
@@ -134,8 +135,8 @@ def journey(program: Program, stage: Stage, cache: Path) -> Journey:
 
 
 def first_routes() -> dict[str, str]:
-    """Every client's own name leads to the first route of the journey."""
-    return {name: JOURNEY[0] for _, name in OWN.values()}
+    """Every client's own names lead to the first route of the journey; some clients ask for other versions by themselves."""
+    return {f"{name.partition('-')[0]}-*": JOURNEY[0] for _, name in OWN.values()}
 
 
 def _signatures(body: Any) -> int:

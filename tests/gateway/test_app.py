@@ -469,3 +469,46 @@ def test_the_providers_own_ids_never_repeat_in_a_clients_history() -> None:
         assert all(names)
 
     asyncio.run(main())
+
+
+# Ids and logs
+
+
+def test_a_request_keeps_the_id_that_it_came_with() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        given = await world.ask(CHAT, chat("fast"), headers={"x-request-id": "given-1"})
+        assert given.headers["x-request-id"] == "given-1"
+        assert world.reports[-1].request_id == "given-1"
+        odd = await world.ask(CHAT, chat("fast"), headers={"x-request-id": "a b\tc"})
+        assert odd.headers["x-request-id"] == world.reports[-1].request_id != "a b\tc"
+
+    asyncio.run(main())
+
+
+def test_a_fault_of_ours_is_logged_by_its_place_and_never_with_content(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        monkeypatch.setattr(world.gateway, "_door", lambda head: dict[str, str]()["content of a user"])
+        assert (await world.ask(CHAT, chat("fast"))).status == 500
+
+    asyncio.run(main())
+    assert "failed with KeyError" in caplog.text
+    assert "KeyError: " not in caplog.text
+
+
+def test_two_conversations_that_begin_with_the_same_words_are_two() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        one, two = ChatAgent(world, "fast"), ChatAgent(world, "fast")
+        for agent in (one, two):
+            await agent.turn("Hello.")
+            await agent.turn("And now look.")
+        ids = [[reply.headers["x-segue-conversation"] for reply in agent.replies] for agent in (one, two)]
+        # The same words, the same model: until the replies differ, the second is taken for the first.
+        assert len(set(ids[0])) == 1
+        assert ids[0][0] != ids[1][0]
+
+    asyncio.run(main())

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from contextlib import suppress
 from secrets import token_hex
 from time import monotonic
+from traceback import format_tb
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from segue.errors import InvalidRequestError, OverloadError, SegueError
@@ -49,6 +51,7 @@ Control: TypeAlias = "Callable[[WebRequest, str], Awaitable[WebResponse | None]]
 
 OPERATORS: Final = "/segue/"
 EXPLAIN: Final = "/segue/v1/explain"
+_PLAIN_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _LOG: Final = logging.getLogger("segue.gateway")
 
 
@@ -94,15 +97,19 @@ class Gateway:
 
     async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         started = monotonic()
-        report = RequestReport(request_id=token_hex(8), method=scope.get("method", ""), path=scope["path"])
-        writer = ResponseWriter(send, {"x-segue-request-id": report.request_id})
+        report = RequestReport(
+            request_id=_given_id(scope) or token_hex(8), method=scope.get("method", ""), path=scope["path"]
+        )
+        writer = ResponseWriter(send, {"x-request-id": report.request_id})
         self.running += 1
         try:
             await self._answer(scope, receive, writer, report)
         except ClientGoneError:
             report.client_gone = True
         except Exception as error:
-            _LOG.exception("A request failed unexpectedly")
+            # Only where it happened: the text of an error could hold content or a key.
+            places = "".join(format_tb(error.__traceback__))
+            _LOG.error("Request %s failed with %s:\n%s", report.request_id, type(error).__name__, places)
             report.error = "unexpected"
             if not writer.started:
                 dialect = self._doors.wire_of(report.method, report.path, {})
@@ -315,6 +322,12 @@ class Gateway:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             await send({"type": f"{message['type']}.complete"})
+
+
+def _given_id(scope: MutableMapping[str, Any]) -> str:
+    """The id that the client or a proxy gave the request; empty if it is none that could stand in a log."""
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    return given.decode() if _PLAIN_ID.fullmatch(given) else ""
 
 
 async def _gone(receive: Receive) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
@@ -183,11 +184,24 @@ async def read_turn(
         repairs=adoption.repairs,
         originals=originals,
         used_ids=frozenset(call.native_id for message in messages for call in message.calls),
-        conversation_id=memory.conversation_id(
-            caller, session_of(door, request, fields) or _first_message(messages)
+        conversation_id=_conversation_of(
+            memory, caller, session_of(door, request, fields), messages, originals
         ),
         bound=originals.last.route if continues and originals.last is not None else "",
     )
+
+
+def _conversation_of(
+    memory: Memory, caller: str, session: str, messages: Sequence[Message], originals: Originals
+) -> str:
+    """By the client's own name for it, else by the replies that it returns. A conversation that begins without a name gets
+    a new id: others may begin with the same words."""
+    if not session and originals.replies:
+        known = [reply.conversation for reply in originals.replies.values() if reply.conversation]
+        if known:
+            return known[-1]
+    begins = all(message.speaker != "model" for message in messages)
+    return memory.conversation_id(caller, session or (token_hex(16) if begins else _first_message(messages)))
 
 
 def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
