@@ -79,6 +79,12 @@ class FailedResponse(Struct, frozen=True):
             return self
         return structs.replace(self, status=status)
 
+    def words(self, message: Any) -> str:
+        """The message of an error, or the start of the body where it has none: both are judged alike."""
+        if isinstance(message, str) and message:
+            return message
+        return excerpt(self.body, self.status) if self.body.strip() else ""
+
     def error(
         self,
         kind: type[ProviderError],

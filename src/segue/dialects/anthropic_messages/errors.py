@@ -72,7 +72,7 @@ def error_from(
     """The error in an `error` object, of a response or of a stream (ANT-75)."""
     kind, details, message = error.get("type"), error.get("details"), error.get("message")
     detail = details.get("error_code") if isinstance(details, dict) else None
-    message = message if isinstance(message, str) else ""
+    message = response.words(message)
     found = (
         class_by_phrase(message, _PHRASES)
         or class_by_name(_BY_DETAIL, detail)

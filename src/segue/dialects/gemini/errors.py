@@ -82,7 +82,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Provid
 def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) -> ProviderError:
     """The error in an `error` object, of a response or of a stream (GEM-57)."""
     code, message = error.get("status"), error.get("message")
-    message = message if isinstance(message, str) else ""
+    message = response.words(message)
     response = response.with_status(error.get("code"))
     details = [detail for detail in _listed(error.get("details")) if isinstance(detail, dict)]
     found = (

@@ -78,6 +78,7 @@ def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) ->
     if isinstance(inner, dict):  # as the hosts of Mistral's models elsewhere wrap it
         error = {**error, **inner}
     message, path = _message(inner if isinstance(inner, str) else error)
+    message = response.words(message)
     kind, code = error.get("type"), error.get("code")
     response = response.with_status(error.get("raw_status_code"))
     status = response.status

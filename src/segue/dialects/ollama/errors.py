@@ -72,7 +72,7 @@ def error_from(error: Any, response: FailedResponse = IN_REPLY) -> ProviderError
     """The error in the `error` field, of a response or of a line of a stream (OLL-23)."""
     if isinstance(error, dict):
         error = error.get("message")
-    message = error if isinstance(error, str) else ""
+    message = response.words(error)
     found = class_by_phrase(message, _PHRASES) or class_of_status(response.status)
     code = TOOLS_UNSUPPORTED if "does not support tools" in message.lower() else ""  # OLL-07
     return response.error(found, message, code=code)

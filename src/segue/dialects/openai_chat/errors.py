@@ -15,7 +15,6 @@ from segue.dialects.errors import (
     FailedResponse,
     class_of_status,
     entry_for,
-    excerpt,
     read_response,
     status_for,
     wait_in,
@@ -142,9 +141,7 @@ BY_PHRASE: tuple[tuple[re.Pattern[str], ErrorClass], ...] = (
 
 def decode_error(variant: Variant, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     response, value = read_response(status, headers, body)
-    return _error_from(
-        variant, _read(value) if value is not None else _ErrorFields(excerpt(body, status)), response
-    )
+    return _error_from(variant, _read(value) if value is not None else _ErrorFields(""), response)
 
 
 def error_in_reply(variant: Variant, error: Any) -> ProviderError:
@@ -154,7 +151,7 @@ def error_in_reply(variant: Variant, error: Any) -> ProviderError:
 
 
 def _error_from(variant: Variant, fields: _ErrorFields, response: FailedResponse) -> ProviderError:
-    message = fields.message
+    message = fields.message = response.words(fields.message)
     wait = wait_in(message)
     return response.error(
         _classify(variant, fields, fields.status or response.status),

@@ -101,7 +101,7 @@ def _error_in(value: Any) -> Mapping[str, Any]:
 def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) -> ProviderError:
     """The error in an error object, of a response, of a failed reply or of a stream."""
     code, kind, param, message = (error.get(name) for name in ("code", "type", "param", "message"))
-    message = message if isinstance(message, str) else ""
+    message = response.words(message)
     found = class_by_phrase(message, _PHRASES) or class_by_name(BY_CODE, code) or class_by_name(BY_TYPE, kind)
     if found is None:
         refused = response.status is None and kind == "invalid_request_error"
