@@ -467,3 +467,16 @@ def test_what_is_retold_is_what_the_ledger_says_and_not_a_placeholder_in_the_his
     told = summariser.asked[0].messages[0].text
     assert "<c0>" in told
     assert "interrupted" not in told
+
+
+def test_calls_that_share_an_id_stay_together() -> None:
+    def turn(call_id: str, output: str) -> tuple[Message, ...]:
+        return (
+            user("a"),
+            model(ToolCall(call_id, "read")),
+            tool(ToolResult(call_id, "read", output)),
+        )
+
+    assert units_of([*turn("x", "1"), *turn("x", "2"), user("b")]) == [range(1), range(1, 6), range(6, 7)]
+    assert units_of([*turn("x", "1"), *turn("y", "2")]) == [range(1), range(1, 3), range(3, 4), range(4, 6)]
+    assert units_of([*turn("", "1"), *turn("", "2")]) == [range(1), range(1, 3), range(3, 4), range(4, 6)]

@@ -36,7 +36,7 @@ from segue.transcript.value_text import text_of
 from strategies.examples import AT_LEAST_100
 from strategies.histories import CYCLE, Told, conversations, messages, whole_conversations
 from strategies.targets import TARGETS, Replay, for_every_target
-from transcript.readers import calls_of, completions_of, every_target, kinds_of, said
+from transcript.readers import batches_of, calls_of, completions_of, every_target, kinds_of, said
 
 requirement = pytest.mark.requirement
 CHAT = TARGETS["openai_chat"]
@@ -321,3 +321,39 @@ def test_numbers_too_long_to_be_written_break_nothing(rules: Rules) -> None:
     assert answered.completion.text == f'["{10**5000:#x}"]'
     assert call.arguments == {"n": 10**5000}
     decode_document(encode_document(conversation))
+
+
+@requirement("REQ-915-010", "REQ-915-023")
+@pytest.mark.parametrize(
+    "policy",
+    [Policy(include_reasoning=False), Policy(strip_reasoning="all"), Policy(tool_names=("read file",))],
+)
+def test_a_render_that_continues_another_follows_its_own_policy(policy: Policy) -> None:
+    rules = TARGETS["kimi"]
+    thinking = model(Reasoning("thought"), "a", ToolCall("c0", "read"), origin=rules.target)
+    conversation = Conversation((user("a"), thinking, tool(ToolResult("c0", "read", "x")), user("b")))
+    previous = render(conversation, None, rules)
+    longer = conversation.append(model("c", origin=rules.target), user("d"))
+    fresh, other = render(longer, None, rules, policy), render(longer, None, rules)
+    continued = render(longer, None, rules, policy, previous=previous)
+    assert (continued.steps, continued.names) == (fresh.steps, fresh.names)
+    assert (other.steps, other.names) != (fresh.steps, fresh.names)
+
+
+def test_replies_of_different_models_are_not_one_reply() -> None:
+    rules = TARGETS["kimi"]
+    other = Origin("openai_chat", "other", "", "other-1")
+    own = model(Reasoning("own thought"), ToolCall("c0", "read", native_id="x"), origin=rules.target)
+    for first, second in (
+        (model("b", origin=other), own),
+        (own, model(ToolCall("c1", "read"), origin=other)),
+    ):
+        (thought,) = [
+            block.text
+            for step in render(Conversation((user("a"), first, second)), None, rules).steps
+            for block in step.blocks
+            if isinstance(block, Reasoning) and block.text.strip()
+        ]
+        assert thought == "own thought"
+    history = Conversation((user("a"), own, model(ToolCall("c1", "read"), origin=other)))
+    assert batches_of(render(history, None, rules)) == [["c0"], ["c1"]]
