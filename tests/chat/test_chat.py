@@ -501,6 +501,37 @@ class Failing(MemoryStore):
 
 
 @pytest.mark.requirement("Property 35")
+@pytest.mark.requirement("Property 32")
+@given(
+    errors=st.lists(
+        st.sampled_from([ValueError, OSError, KeyError, RuntimeError, TimeoutError]), min_size=1, max_size=4
+    )
+)
+def test_whatever_tools_raise_becomes_their_results_and_the_conversation_continues(
+    errors: list[type[Exception]],
+) -> None:
+    def fails(number: int) -> str:
+        raise errors[number](f"reason {number}")
+
+    async def main() -> None:
+        wishes = calls(*(("fails", {"number": number}) for number in range(len(errors))))
+        chat, provider = chat_with(wishes, says("I see."), says("yes"), tools=[fails])
+        async with chat:
+            answer = await chat.send("go")
+            assert (answer.finish, answer.error, answer.text) == ("complete", None, "I see.")
+            results = [
+                block for block in chat.conversation.messages[2].blocks if isinstance(block, ToolResult)
+            ]
+            assert provider.requests[1].conversation.messages[2].blocks == tuple(results)
+            for number, result in enumerate(results):
+                assert result.error is not None
+                assert f"reason {number}" in result.error
+            assert len(results) == len(errors)
+            assert (await chat.send("more?")).text == "yes"
+
+    asyncio.run(main())
+
+
 def test_a_store_that_fails_is_an_error_event_and_the_chat_goes_on_when_it_works_again() -> None:
     async def main() -> None:
         store = Failing()

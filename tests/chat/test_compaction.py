@@ -10,8 +10,8 @@ import pytest
 
 from segue.chat import compaction
 from segue.chat.compaction import CompactionResult, Strategy, budget_for, compact, needs_compaction
-from segue.chat.compaction.truncation import DROPPED_NOTE
-from segue.chat.compaction.units import units_of
+from segue.chat.compaction.truncation import DROPPED_NOTE, truncate
+from segue.chat.compaction.units import units_of, with_ledger_results
 from segue.conversation.blocks import Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.document import decode_document, encode_document
 from segue.conversation.interaction import Ledger
@@ -372,6 +372,31 @@ def test_in_one_long_turn_the_prompt_and_the_newest_results_stay() -> None:
         assert done.fits
         assert done.conversation.messages[0] == conversation.messages[0]
         assert done.conversation.messages[-2:] == conversation.messages[-2:]
+
+
+def test_truncation_never_drops_the_newest_exchange_whatever_fits() -> None:
+    conversation = history(3)
+    shortest = truncate(conversation, lambda _: False)
+    # The last prompt, and the calls behind it with their results.
+    assert shortest.messages[-3:] == conversation.messages[-3:]
+    assert [message.text for message in shortest.messages[:-3]] == [DROPPED_NOTE]
+    answered = conversation.append(model("Answer 2."))
+    assert truncate(answered, lambda _: False).messages[-1] == answered.messages[-1]
+
+
+def test_a_second_compaction_brings_no_elided_result_back() -> None:
+    conversation = history(6)
+    ledger = rebuild(conversation)
+    once = shorten(conversation, "elide_results", 4500, ledger=ledger)
+    assert once is not None
+    results = [block for message in once.conversation.messages for block in message.blocks]
+    assert any(isinstance(block, ToolResult) and block.elided for block in results)
+    # The ledger has them whole, but that is not what models are sent any more.
+    assert with_ledger_results(once.conversation, ledger) == once.conversation
+    longer = once.conversation.append(model("Answer 5."), user("And?"), model("word " * 2000), user("So?"))
+    twice = shorten(longer, "elide_results", 6500, ledger=ledger)
+    assert twice is not None
+    assert twice.tokens_before == count(longer)
 
 
 def test_what_cannot_be_made_to_fit_is_told_honestly() -> None:

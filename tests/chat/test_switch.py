@@ -572,6 +572,7 @@ def test_a_model_without_tools_is_told_of_them_in_words_and_calls_them_in_words(
     asyncio.run(main())
 
 
+@pytest.mark.requirement("Property 33")
 def test_an_action_in_bad_json_is_asked_for_again_and_not_for_ever() -> None:
     async def main() -> None:
         refusal = InvalidRequestError("no tools here", status=400, code="tools_unsupported")
@@ -582,6 +583,7 @@ def test_an_action_in_bad_json_is_asked_for_again_and_not_for_ever() -> None:
             assert len(pair.a.requests) == 3
             note = chat.conversation.messages[2]
             assert "must be valid JSON" in note.text
+            assert note in pair.a.requests[2].conversation.messages, "and the model has read it"
             assert note.instruction, "what the user said last is still the user's own prompt"
             answer = await chat.send("again")
             assert answer.finish == "complete"

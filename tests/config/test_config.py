@@ -74,6 +74,19 @@ def test_all_faults_are_told_at_once_with_their_lines(segue: Here, home: Home) -
 
 
 @pytest.mark.requirement("Scenario: Configuration Validation")
+def test_all_faults_are_reported_at_once_those_of_providers_too(segue: Here, home: Home) -> None:
+    home.configure(
+        'modell = "x"\n[ui]\nmarkdown = 3\n[providers.mine]\nbase_url = "not a url"\ndialect = "openai_chat"\n'
+        "[providers.openai]\ntimeouts = { idle = -1 }\n"
+    )
+    told = segue("config", "check")
+    assert told.code == Exit.CONFIG
+    assert "4 errors" in told.err
+    for words in ("modell", "ui.markdown", '"not a url" is not the address of a server', "idle"):
+        assert words in told.err
+
+
+@pytest.mark.requirement("Scenario: Configuration Validation")
 def test_faults_of_provider_sections_are_told_too(segue: Here, home: Home) -> None:
     home.configure('[providers.openai]\nbase_urll = "x"\n[providers.mine]\ntimeouts = { idle = -1 }\n')
     told = segue("config", "check")

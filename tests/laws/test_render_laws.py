@@ -332,6 +332,11 @@ def test_every_repair_tells_all_that_a_diagnostic_must(rules: Rules, data: Repla
         }
         assert told["fault_class"] in ("canonical_state", "pairing", "projection")
         assert told["dialect"] == rules.target.dialect
+        assert told["kind"] == repair.kind
+        assert told["path"] == repair.path
+        assert told["decision"].strip()
+        assert list(told["call_ids"]) == list(repair.call_ids)
+        assert all(isinstance(call_id, str) for call_id in repair.call_ids)
         assert set(repair.emitted_call_ids) <= emitted
         assert (repair.kind == "call_closed") == bool(repair.reason)
         assert bool(repair.call_ids) >= (repair.kind in ABOUT_CALLS)

@@ -35,7 +35,21 @@ def test_the_host_of_ollama_is_understood_however_it_is_written(told: str, url: 
     assert provider.endpoint.base_url == url
 
 
-@pytest.mark.parametrize("told", ["ftp://host", "http://", "http://host:port", "://", "http://[::1"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        "ftp://host",
+        "http://",
+        "http://host:port",
+        "://",
+        "http://[::1",
+        "not a url",
+        "https://not a url/v1",
+        "http://a,b",
+        "<host>",
+    ],
+)
+@pytest.mark.requirement("Scenario: Configuration Validation")
 def test_what_is_no_address_is_refused(told: str) -> None:
     address = find_address("ollama")
     assert address is not None
@@ -50,6 +64,14 @@ def test_what_is_no_address_is_refused(told: str) -> None:
         ("openai", "OPENAI_BASE_URL", "https://proxy.test/v1", "https://proxy.test/v1"),
         ("anthropic", "ANTHROPIC_BASE_URL", "https://proxy.test", "https://proxy.test"),
         ("gemini", "GOOGLE_GEMINI_BASE_URL", "https://proxy.test", "https://proxy.test/v1beta"),
+        ("gemini", "GOOGLE_GEMINI_BASE_URL", "https://proxy.test/team/", "https://proxy.test/team/v1beta"),
+        (
+            "gemini",
+            "GOOGLE_GEMINI_BASE_URL",
+            "https://proxy.test/team/v1beta",
+            "https://proxy.test/team/v1beta",
+        ),
+        ("gemini", "GOOGLE_GEMINI_BASE_URL", "https://proxy.test/v1", "https://proxy.test/v1"),
         ("vllm", "VLLM_BASE_URL", "gpu:8000", "http://gpu:8000/v1"),
     ],
 )
@@ -64,6 +86,17 @@ def test_every_address_speaks_dialects_that_exist_at_paths_that_exist() -> None:
         assert all(dialect in DIALECTS and path_of(dialect) for dialect in address.dialects)
         assert address.base_url == address.base_url.rstrip("/")
         assert not address.needs_key or address.key_env
+
+
+@pytest.mark.requirement("Scenario: Provider Initialization")
+@pytest.mark.parametrize("name", addresses().providers)
+def test_every_provider_has_a_variable_for_its_address(name: str) -> None:
+    address = addresses().providers[name]
+    others = [a for a in addresses().providers.values() if a is not address]
+    variable = address.base_url_env[0]
+    assert not any(variable in other.base_url_env for other in others)
+    provider = connect(name, environ={variable: "http://here.test:81/x"}, keyring=False)
+    assert provider.endpoint.base_url.startswith("http://here.test:81/x")
 
 
 def test_no_name_means_two_providers() -> None:

@@ -158,4 +158,5 @@ def test_a_provider_in_this_process_takes_settings_of_its_own_and_no_others() ->
     assert found["thread"].hint == "Did you mean threads?"
     assert KEY not in str(found)
     assert set(problems_of({"model": "x"}, "scripted")) == {"model"}
-    assert set(problems_of({"threads": 2, "context": 9}, "vllm")) == {"threads", "context"}
+    assert set(problems_of({"threads": 2, "context": 9}, "vllm")) == {"threads"}
+    assert set(problems_of({"context": 0}, "vllm")) == {"context"}

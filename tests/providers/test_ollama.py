@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segue.chat.chat import Chat
 from segue.conversation.message import Conversation, model, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
@@ -21,7 +22,9 @@ from segue.emulators.server import Served
 from segue.errors import InvalidRequestError, OverloadError, ProtocolError, ProviderError, TransportError
 from segue.providers.adapter import ChatRequest
 from segue.providers.capabilities import PullProgress
+from segue.providers.config import ProviderConfig
 from segue.providers.endpoint import Endpoint
+from segue.providers.factory import connect
 from segue.providers.services import services_of
 from segue.providers.services.ollama import (
     SMALLEST,
@@ -33,6 +36,9 @@ from segue.providers.services.ollama import (
     show_model,
     window_for,
 )
+from segue.routing.member_facts import facts_from
+from segue.routing.profiles import Profile, build_router
+from segue.routing.route import Route
 from strategies.endpoints import closing, emulated, endpoint_at, saying
 
 T = TypeVar("T")
@@ -250,6 +256,36 @@ def test_a_window_never_shrinks_within_a_session() -> None:
     assert wide > 20_000
     assert _window(windows(_request("hi"), ModelCard(context=131_072))) == wide
     assert windows(_request("hi", session="other"), ModelCard(context=131_072)).extra is None
+
+
+def test_a_window_that_the_user_has_set_is_the_one_that_is_asked_for() -> None:
+    request = msgspec.structs.replace(_request("hi"), context=16_384)
+    assert _window(Windows()(request, ModelCard(context=131_072))) == 16_384
+    long = msgspec.structs.replace(_request("word " * 20_000), context=8192)
+    assert _window(Windows()(long, ModelCard(context=131_072))) == 8192
+
+
+@pytest.mark.parametrize("place", ["route", "provider", "profile"])
+def test_the_context_of_a_route_a_provider_or_a_profile_is_the_window(
+    place: str, segue_emulator_server: Served
+) -> None:
+    url = segue_emulator_server.url("ollama")
+    config = ProviderConfig(base_url=url, context=12_000 if place == "provider" else None)
+    provider = connect("ollama", config, environ={}, keyring=False)
+    providers = {"ollama": provider}
+    model: Any = Route(provider="ollama", model="qwen3", context=12_000 if place == "route" else None)
+    if place == "profile":
+        profile = Profile(name="local", members=("ollama/qwen3", "ollama/llama3.1"), context=12_000)
+        model = build_router(profile, facts_from(providers))
+
+    async def main() -> None:
+        async with Chat(model, providers=providers) as chat:
+            assert (await chat.send("hi")).error is None
+            assert chat.router.context_limit == 12_000
+
+    asyncio.run(main())
+    sent = [entry.body for entry in segue_emulator_server.emulator.log if entry.path.endswith("/api/chat")]
+    assert [body["options"]["num_ctx"] for body in sent if body] == [12_000]
 
 
 def test_a_window_is_never_wider_than_the_model() -> None:

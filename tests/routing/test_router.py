@@ -188,6 +188,54 @@ def test_a_member_that_asked_for_a_pause_gets_it() -> None:
     assert router.open(Need()).route.name == A
 
 
+def test_an_answer_ends_the_rest_of_a_member() -> None:
+    """Of two turns that run there at a time one is refused and the other is answered: so it answers again."""
+    world = World()
+    router = world.router("round_robin", (A, B))
+    one = router.open(Need())
+    turn(router)
+    two = router.open(Need())
+    assert one.route.name == two.route.name == A
+    leave(two, RateLimitError("slow down", status=429, retry_after=100))
+    assert [member.name for member in router.open(Need()).skipped] == [A]
+    one.answered(USAGE)
+    assert router.open(Need()).skipped == ()
+
+
+def test_the_error_of_all_members_holds_each_reason_and_the_earliest_time_that_may_help() -> None:
+    world = World()
+    late = RateLimitError("later", status=429, retry_after=90)
+    soon = RateLimitError("soon", status=429, retry_after=40)
+    locked = CredentialsError("bad key", status=401)
+    routing = world.router("failover").open(Need())
+    for error in (late, soon):
+        assert isinstance(leave(routing, error), GoTo)
+    step = leave(routing, locked)
+    assert isinstance(step, GiveUp)
+    assert isinstance(step.error, RouteBusyError)
+    assert (step.error.remedy, step.error.retry_after) == ("wait", 40)
+    assert step.error.failures == ((A, late), (B, soon), (C, locked))
+    for words in (A, "later", B, "soon", C, "bad key"):
+        assert words in step.error.message
+    assert [failure["member"] for failure in step.error.as_dict()["failures"]] == [A, B, C]
+    # Where no time helps, none is given.
+    routing = world.router("failover", (B, C)).open(Need())
+    leave(routing, locked)
+    step = leave(routing, locked)
+    assert isinstance(step, GiveUp)
+    assert type(step.error) is RouteError
+    assert (step.error.remedy, step.error.retry_after) == ("go_elsewhere", None)
+
+
+def test_what_is_too_long_for_every_member_is_the_error_of_the_last() -> None:
+    routing = World().router("failover", (A, B)).open(Need())
+    leave(routing, ContextLengthError("too long", status=400))
+    last = ContextLengthError("too long here too", status=400)
+    step = leave(routing, last)
+    assert isinstance(step, GiveUp)
+    assert step.error is last
+
+
 def test_a_member_that_was_locked_out_is_asked_last_but_rather_than_nobody() -> None:
     world = World()
     router = world.router(members=(A, B))

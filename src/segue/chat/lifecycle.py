@@ -176,6 +176,7 @@ class ChatSession:
             ledger=state.ledger,
             tools=self.tools.specs,
             options=route.options_over(state.options),
+            context=route.context,
             policy=self.settings.policy,
         )
         if self.supports_tools(route):

@@ -88,6 +88,7 @@ def load_settings(
     files = [] if bare else list(_files(directory or File.cwd()))
     layers = (*files, _from_environment(environment), _from_flags(sets))
     faults = [f"{layer.place(fault.path)}: {fault}" for layer in layers for fault in _layer_faults(layer)]
+    faults += _provider_faults(layers)
     if faults:
         raise config_error(faults)
     shadows = {layer.name: _shadows(layer, layers) for layer in layers if _is_strange(layer)}
@@ -102,10 +103,7 @@ def load_settings(
     for layer in layers:
         merged = merge(merged, layer.table)
     held = tuple(layer for layer in layers if layer.table)
-    settings = Settings(msgspec.convert(merged, Config), held, ignored)
-    if faults := list(_provider_faults(settings)):
-        raise config_error(faults)
-    return settings
+    return Settings(msgspec.convert(merged, Config), held, ignored)
 
 
 def config_error(faults: Sequence[str]) -> UsageError:
@@ -173,13 +171,20 @@ def _without(layer: Layer, dropped: Sequence[tuple[str, str]]) -> Layer:
     return msgspec.structs.replace(layer, table={**layer.table, **kept})
 
 
-def _provider_faults(settings: Settings) -> Iterator[str]:
+def _provider_faults(layers: tuple[Layer, ...]) -> Iterator[str]:
     """Of the sections as they hold together: an address may be in one file and the rest in another."""
-    if not settings.config.providers:
+    providers: dict[str, Any] = {}
+    for layer in layers:
+        section = layer.table.get("providers")
+        providers = merge(providers, section) if isinstance(section, dict) else providers
+    if not providers:
         return
     from segue.providers.config import read_provider_config  # noqa: PLC0415 - knows all dialects
 
-    for name, table in settings.config.providers.items():
+    settings = Settings(Config(), layers)
+    for name, table in providers.items():
+        if not isinstance(table, dict):
+            continue
         for problem in read_provider_config(name, table)[1]:
             inner = problem.field.removeprefix(f"providers.{name}.")
             place = settings.origin_near(("providers", name, *inner.split(".")))

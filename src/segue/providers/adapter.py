@@ -35,6 +35,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     ledger: Ledger | None = None
     tools: tuple[ToolSpec, ...] = ()
     options: Options = Options()
+    context: int | None = None
+    """Tokens of request and reply together, where the user has set it; None: as many as the model takes."""
     policy: Policy = Policy()
     session: str = ""
     """Requests of one session may reuse what was rendered and encoded for the previous one."""

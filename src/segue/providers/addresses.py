@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from base64 import b64encode
 from collections.abc import Mapping
@@ -18,6 +19,9 @@ from segue.errors import UsageError
 AuthStyle: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "api-key"]
 """The header that carries the key."""
 
+_NO_HOST = re.compile(r"[\s\x00-\x1f<>\"{}|\\^`,;()]")
+"""No name of a server has one of these."""
+_VERSION = re.compile(r"/v\d+[a-z0-9]*$")
 _USUAL_PATH = "openai_chat"
 
 
@@ -35,6 +39,8 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     base_url_env: tuple[str, ...] = ()
     base_path: str = ""
     """Added to a base URL that was given without a path."""
+    env_path: str = ""
+    """Added to a base URL of the environment behind any path: the variable belongs to clients that add it themselves."""
     port: int | None = None
     """Of a base URL that was given as a host alone."""
     key_env: tuple[str, ...] = ()
@@ -122,7 +128,7 @@ def complete_url(given: str, address: Address) -> str:
         port = parts.port
     except ValueError:
         parts, port = urlsplit(""), None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or _NO_HOST.search(parts.hostname):
         raise UsageError(
             f'"{written.rpartition("@")[2]}" is not the address of a server.',
             code="bad_url",
@@ -135,3 +141,12 @@ def complete_url(given: str, address: Address) -> str:
     if parts.hostname == "0.0.0.0":  # noqa: S104 - a server listens everywhere, but is called somewhere
         netloc = netloc.replace("0.0.0.0", "127.0.0.1", 1)  # noqa: S104
     return urlunsplit((parts.scheme, netloc, parts.path.rstrip("/") or address.base_path, parts.query, ""))
+
+
+def url_in_environment(given: str, address: Address) -> str:
+    """The base URL that a variable of the environment means, in full."""
+    url = complete_url(given, address)
+    if not address.env_path or _VERSION.search(urlsplit(url).path):
+        return url
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc, parts.path + address.env_path, parts.query, ""))

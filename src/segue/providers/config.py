@@ -23,7 +23,8 @@ IN_PROCESS: Final[Mapping[str, tuple[str, ...]]] = {
     "scripted": (),
 }
 """Providers that run in this process and have no address, with the settings that they take."""
-_HERE_ONLY: Final = ("threads", "context")
+_HERE_ONLY: Final = ("threads",)
+_COUNTS: Final = ("threads", "context")
 _SECRETS: Final = frozenset({"api_key", "headers", "key_command"})
 
 
@@ -51,8 +52,9 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     model: str = ""
     embedding_model: str = ""
     threads: int | None = None
-    """Of a model in this process, as is `context`: the tokens it can read and write."""
+    """Of a model in this process."""
     context: int | None = None
+    """Tokens that its models can read and write, where it should not be what is known of them."""
 
     def __post_init__(self) -> None:
         if isinstance(self.api_key, str):
@@ -141,7 +143,7 @@ def _check_use(name: str, config: ProviderConfig) -> list[ConfigProblem]:
         *(_problem(name, field, "***", why, "Remove it.") for field in config.set_fields if field in unused),
         *(
             _problem(name, field, value, "It must be at least 1.", "Correct it.")
-            for field in _HERE_ONLY
+            for field in _COUNTS
             if field not in unused and (value := getattr(config, field)) is not None and value < 1
         ),
     ]

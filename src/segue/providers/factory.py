@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from segue.dialects.registry import DIALECTS
 from segue.errors import SegueError, UsageError
-from segue.providers.addresses import complete_url, split_url
+from segue.providers.addresses import complete_url, split_url, url_in_environment
 from segue.providers.auth import Key, KeySources, Secret
 from segue.providers.capabilities import ConfigProblem
 from segue.providers.config import ProviderConfig, address_of, check_config
@@ -68,6 +68,7 @@ def connect(
         key=key,
         address=address,
         model=config.model,
+        context=config.context,
         problems=lambda: [*check_config(name, config, environ), *_check_key(address, key)],
     )
 
@@ -109,9 +110,11 @@ def key_of(
 
 def base_url_of(address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> str:
     """The configuration comes first, then the environment, then what is known."""
-    given = config.base_url or next((environ[name] for name in address.base_url_env if environ.get(name)), "")
-    if given:
-        return complete_url(given, address)
+    if config.base_url:
+        return complete_url(config.base_url, address)
+    set_there = next((environ[name] for name in address.base_url_env if environ.get(name)), "")
+    if set_there:
+        return url_in_environment(set_there, address)
     if address.base_url:
         return address.base_url
     variable = f", or {address.base_url_env[0]}" if address.base_url_env else ""

@@ -88,13 +88,15 @@ class Provider(ProviderAdapter):
         key: Key | None = None,
         address: Address | None = None,
         model: str = "",
+        context: int | None = None,
         problems: Callable[[], list[ConfigProblem]] = list,
     ) -> None:
-        """`others`: more dialects, for the models that need them. `model`: used if a request names none."""
+        """`others`: more dialects, for the models that need them. `model`: used if a request names none. `context`: the window of its models, where the user has set it."""
         self.name = endpoint.provider
         self.endpoint = endpoint
         self.address = address
         self.model = model
+        self._context = context
         self._key = key
         self._problems = problems
         self._endpoints = {
@@ -151,7 +153,8 @@ class Provider(ProviderAdapter):
         return self._card(name, self._endpoint_for(name).dialect.name)
 
     def _card(self, model: str, dialect: str) -> ModelCard:
-        return self._learned.card(model, card_for_model(model, dialect))
+        card = self._learned.card(model, card_for_model(model, dialect))
+        return card if self._context is None else structs.replace(card, context=self._context)
 
     async def _reply(self, request: ChatRequest, waiting: Waiting) -> AsyncGenerator[StreamEvent, None]:
         """Raises what goes wrong. Ends with the end of the reply, after which the connection is free."""
@@ -200,7 +203,8 @@ class Provider(ProviderAdapter):
         return endpoint, _with_model(path, name), name
 
     def _prepare(self, request: ChatRequest, wire: str = "") -> _Prepared:
-        asked = structs.replace(request, model=self._model(request.model))
+        context = request.context or self._context
+        asked = structs.replace(request, model=self._model(request.model), context=context)
         endpoint = self._endpoints[wire] if wire else self._endpoint_for(asked.model)
         dialect = endpoint.dialect.name
         path = _with_model(path_of(dialect), asked.model)

@@ -11,6 +11,8 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from segue.errors import (
     RouteBusyError,
     RouteError,
@@ -79,6 +81,13 @@ class Balancer:
             return member.facts(self.facts).context
         except SegueError:
             return None
+
+    def bounded(self, member: Member) -> Route:
+        """The route of a member, within the limit that was set for all of them."""
+        route = member.route
+        if self._context is None or route.context is not None:
+            return route
+        return structs.replace(route, context=min(self._context, self.window(member) or self._context))
 
     def open(self, need: Need, *, prefer: str = "") -> Routing:
         with self.lock:
@@ -174,7 +183,7 @@ class TurnRouting:
     ) -> None:
         self.ordinal = ordinal
         self.member = candidates[0]
-        self.route = self.member.route
+        self.route = balancer.bounded(self.member)
         self.skips = skips
         self.failures: dict[Member, SegueError] = {}
         self._balancer = balancer
@@ -221,7 +230,7 @@ class TurnRouting:
         if member is None:
             self._balancer.exhausted(self)
             return GiveUp(self._balancer.all_failed(self, error, now))
-        self.member, self.route = member, member.route
+        self.member, self.route = member, self._balancer.bounded(member)
         self._attempts, self._waited = 0, 0.0
         member.begin_turn(now)
         return GoTo(self.route)

@@ -218,7 +218,7 @@ class Windows:
     """Asks for a window that holds the whole request, for the server silently drops what does not fit.
 
     A window that changes makes the server load the model anew, so it is left alone while the smallest will do, grows
-    in steps and, within a session, never shrinks.
+    in steps and, within a session, never shrinks. What the user has set is what is asked for.
     """
 
     def __init__(self) -> None:
@@ -228,6 +228,8 @@ class Windows:
         options = request.options
         if _asked(options):
             return options
+        if request.context is not None:
+            return _with_window(options, request.context)
         held = self._of(request)
         tokens = held.estimator.estimate(request) * (1 + family_of(request.model).error)
         thoughts = 0 if card.thinking in ("", "none") or options.effort == "none" else _THOUGHTS
@@ -235,7 +237,7 @@ class Windows:
         if need <= SMALLEST and not held.window:
             return options
         held.window = window_for(need, card.context, held.window)
-        return structs.replace(options, extra={**(options.extra or {}), "num_ctx": held.window})
+        return _with_window(options, held.window)
 
     def _of(self, request: ChatRequest) -> _Held:
         if not request.session:
@@ -245,6 +247,10 @@ class Windows:
         if len(self._held) > _KEPT_SESSIONS:
             self._held.popitem(last=False)
         return held
+
+
+def _with_window(options: Options, window: int) -> Options:
+    return structs.replace(options, extra={**(options.extra or {}), "num_ctx": window})
 
 
 def window_for(need: int, most: int | None, before: int = 0) -> int:
