@@ -20,6 +20,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "trust": ("segue.cli.commands.trust", "trust the config files of a project"),
     "convert": ("segue.cli.commands.convert", "convert a request to another provider's format"),
     "doctor": ("segue.cli.commands.doctor", "find and repair what providers would refuse in a transcript"),
+    "verify": ("segue.cli.commands.verify", "send hard histories to a real model, and see what it accepts"),
     "serve": ("segue.cli.commands.serve", "serve all provider APIs: any client, any model"),
     "gateway": ("segue.cli.commands.gateway", "list the gateway's conversations; make keys for callers"),
     "switch": ("segue.cli.commands.switch", "change the model of an agent that runs through the gateway"),

@@ -1,0 +1,100 @@
+"""Requests that the emulator refuses: a request that it accepts, changed in one place, one for each rule that this breaks.
+
+Nobody has to write them down: every small change is tried against the emulator, which costs nothing, and the first that
+breaks a rule stands for it.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, final
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MOST_CHANGES = 1500
+"""Tried for one request."""
+
+
+@final
+class BrokenRequest(Struct, frozen=True):
+    """A request that breaks a rule of the emulator, and how."""
+
+    rule: str
+    change: str
+    body: bytes
+
+
+def changes_of(body: bytes) -> Iterator[tuple[str, bytes]]:
+    """The request with one thing changed, and what that is."""
+    whole = msgspec.json.decode(body)
+    for path in _paths(whole, ()):
+        for what, change in _CHANGES:
+            changed = deepcopy(whole)
+            holder = changed
+            for step in path[:-1]:
+                holder = holder[step]
+            if change(holder, path[-1]):
+                yield f"{what} {_written(path)}", msgspec.json.encode(changed)
+
+
+def _paths(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, inner in steps:
+        yield (*path, step)
+        yield from _paths(inner, (*path, step))
+
+
+def _written(path: tuple[Any, ...]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
+def _remove(holder: Any, step: Any) -> bool:
+    del holder[step]
+    return True
+
+
+def _repeat(holder: Any, step: Any) -> bool:
+    if isinstance(holder, list):
+        holder.insert(step, deepcopy(holder[step]))
+    return isinstance(holder, list)
+
+
+def _swap(holder: Any, step: Any) -> bool:
+    if not isinstance(holder, list) or step == 0:
+        return False
+    holder[step - 1], holder[step] = holder[step], holder[step - 1]
+    return True
+
+
+def _replace(new: Any, kind: type) -> Callable[[Any, Any], bool]:
+    def change(holder: Any, step: Any) -> bool:
+        fits = type(holder[step]) is kind and holder[step] != new
+        if fits:
+            holder[step] = new
+        return fits
+
+    return change
+
+
+def _add(holder: Any, step: Any) -> bool:
+    inner = holder[step]
+    if isinstance(inner, dict):
+        inner["unknown_field"] = True
+    return isinstance(inner, dict)
+
+
+_CHANGES: tuple[tuple[str, Callable[[Any, Any], bool]], ...] = (
+    ("without", _remove),
+    ("twice", _repeat),
+    ("swapped", _swap),
+    ("empty", _replace("", str)),
+    ("strange characters in", _replace("a b/c!", str)),
+    ("another", _replace("call_x", str)),
+    ("negative", _replace(-1, int)),
+    ("empty list", _replace([], list)),
+    ("an unknown field in", _add),
+)

@@ -1,0 +1,46 @@
+"""The emulator of a wire as a provider in this process: what it accepts is compared with what the real one accepts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from segue.emulators.app import App
+from segue.emulators.emulator import Emulator
+from segue.providers.addresses import addresses
+from segue.providers.config import ProviderConfig
+from segue.providers.factory import connect
+from segue.providers.models.cards import default_model
+from segue.transports.asgi import AsgiTransport
+
+if TYPE_CHECKING:
+    from segue.providers.provider import Provider
+
+_PATHS: Final = {
+    "openai_chat": "openai/v1",
+    "openai_responses": "openai/v1",
+    "anthropic": "anthropic",
+    "gemini": "gemini/v1beta",
+    "mistral": "mistral/v1",
+    "kimi": "kimi/v1",
+    "deepseek": "deepseek",
+    "ollama": "ollama",
+}
+"""Where each wire is mounted in the emulators."""
+
+
+def has_emulator(dialect: str) -> bool:
+    return dialect in _PATHS
+
+
+def emulated_provider(dialect: str, *, strict: bool = False) -> tuple[Provider, Emulator]:
+    """A provider that speaks this dialect with its emulator, and the emulator."""
+    emulator = Emulator(strict=strict)
+    home = next(name for name, address in addresses().providers.items() if dialect in address.dialects)
+    config = ProviderConfig(base_url=f"http://emulator.invalid/{_PATHS[dialect]}")
+    transport = AsgiTransport(App(emulator))
+    return connect(home, config, api_key="emulated", environ={}, transport=transport, keyring=False), emulator
+
+
+def emulated_model(dialect: str, model: str, *, known: bool) -> str:
+    """The model to ask the emulator for: the same if it knows it, else the usual one of the wire."""
+    return model if known else default_model(dialect) or model
