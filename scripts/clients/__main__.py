@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import time
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from tempfile import TemporaryDirectory
 from scripts.clients.fetch import fetch
 from scripts.clients.programs import PROGRAMS, Program, version_of
 from scripts.clients.stage import FAMILIES, Stage, open_stage
-from scripts.clients.trials import Journey, Outcome, first_routes, journey, tool_turns
+from scripts.clients.trials import Journey, Outcome, faults, first_routes, journey, team_routes, tool_turns
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "clients.md"
 BEGIN, END = "<!-- results of make clients -->", "<!-- end of results -->"
@@ -25,37 +24,37 @@ class Row:
     """What one client came to."""
 
     def __init__(
-        self, program: Program, version: str, turns: dict[str, Outcome], way: Journey | None
+        self,
+        program: Program,
+        version: str,
+        turns: dict[str, Outcome],
+        broken: dict[str, Outcome],
+        way: Journey | None,
     ) -> None:
         self.program = program
         self.version = version
         self.turns = turns
+        self.broken = broken
         self.way = way
 
     @property
     def passed(self) -> bool:
-        home = self.way is None or self.way.home is None or self.way.home.passed
-        return (
-            all(turn.passed for turn in self.turns.values())
-            and (self.way is None or self.way.passed)
-            and home
-        )
+        outcomes = [*self.turns.values(), *self.broken.values()]
+        if self.way is not None and self.way.home is not None:
+            outcomes.append(self.way.home)
+        return all(turn.passed for turn in outcomes) and (self.way is None or self.way.passed)
 
     def cells(self) -> list[str]:
+        kind = "tool turn" if self.program.tools else "turn"
         good = sum(turn.passed for turn in self.turns.values())
+        survived = sum(turn.passed for turn in self.broken.values())
         way, home = "–", "–"
         if self.way is not None:
             turns = sum(turn.passed for turn in self.way.turns)
-            way = f"{turns} of {len(self.way.turns)} turns, {self.way.seals} of {self.way.issued} seals"
+            way = f"{turns} of {len(self.way.turns)} turns, {min(self.way.seals, self.way.issued)} of {self.way.issued} seals"
             home = "accepted" if self.way.home is not None and self.way.home.passed else "refused"
-        kind = "tool turn" if self.program.tools else "turn"
-        return [
-            self.program.title,
-            self.version,
-            f"{kind} on {good} of {len(self.turns)} families",
-            way,
-            home,
-        ]
+        families = f"{kind} on {good} of {len(self.turns)}"
+        return [self.program.title, self.version, families, f"{survived} of {len(self.broken)}", way, home]
 
 
 def main() -> int:
@@ -70,39 +69,50 @@ def main() -> int:
     fetch(programs, CACHE)
     with TemporaryDirectory(prefix="segue-clients-") as place, open_stage(Path(asked.keep or place)) as stage:
         rows = [_try(program, stage) for program in programs]
-    table = _table(rows)
-    sys.stdout.write(table)
+    results = {row.program.title: _row(row.cells()) for row in rows}
+    sys.stdout.write(_table(results))
     if asked.write:
-        text = PAGE.read_text("utf-8")
-        pattern = re.compile(rf"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
-        PAGE.write_text(pattern.sub(lambda _: f"{BEGIN}\n{table}{END}", text), "utf-8")
+        _write(results)
     return 0 if all(row.passed for row in rows) else 1
 
 
 def _try(program: Program, stage: Stage) -> Row:
     began = time.monotonic()
     turns = tool_turns(program, stage, CACHE)
+    _restart(stage, team_routes())
+    broken = faults(program, stage, CACHE)
     way = None
     if program.resumes:
-        stage.stop()
-        stage.configure(first_routes())
-        stage.start()
+        _restart(stage, first_routes())
         way = journey(program, stage, CACHE)
     sys.stderr.write(f"{program.name}  {time.monotonic() - began:.0f} s\n")
-    return Row(program, version_of(program, CACHE), turns, way)
+    return Row(program, version_of(program, CACHE), turns, broken, way)
 
 
-def _table(rows: list[Row]) -> str:
+def _restart(stage: Stage, models: dict[str, str]) -> None:
+    stage.stop()
+    stage.configure(models)
+    stage.start()
+
+
+def _write(results: dict[str, str]) -> None:
+    """Into the page; clients that were not run keep their row."""
+    text = PAGE.read_text("utf-8")
+    before, after = text.index(BEGIN), text.index(END)
+    held = {
+        line.split("|")[1].strip(): line for line in text[before:after].splitlines() if line.startswith("| ")
+    }
+    known = [program.title for program in PROGRAMS]
+    merged = {title: line for title, line in {**held, **results}.items() if title in known}
+    table = _table(dict(sorted(merged.items(), key=lambda item: known.index(item[0]))))
+    PAGE.write_text(f"{text[:before]}{BEGIN}\n{table}{text[after:]}", "utf-8")
+
+
+def _table(results: dict[str, str]) -> str:
     day = datetime.now(UTC).strftime("%B %Y")
-    head = [
-        "client",
-        "version",
-        f"{len(FAMILIES)} provider families",
-        "A → B → C → A by `segue switch`",
-        "then its own provider",
-    ]
-    lines = [f"Run in {day}:\n", _row(head), _row(["---"] * len(head)), *(_row(row.cells()) for row in rows)]
-    return "\n".join(lines) + "\n"
+    way = "A → B → C → A by `segue switch`"
+    head = ["client", "version", f"{len(FAMILIES)} provider families", "faults", way, "then its own provider"]
+    return "\n".join([f"Run in {day}:\n", _row(head), _row(["---"] * len(head)), *results.values()]) + "\n\n"
 
 
 def _row(cells: list[str]) -> str:

@@ -32,6 +32,8 @@ class NoteModel:
 
     def __init__(self, note: Path) -> None:
         self.note = note
+        self.knows = False
+        """Whether it knows the note without a tool, for clients that have none."""
         self.thoughts: Counter[str] = Counter()
         """Provider → replies in which it thought, in the turns about the note."""
 
@@ -42,6 +44,8 @@ class NoteModel:
             self.thoughts[prompt.provider] += 1
         if prompt.results or not about_note:
             return Reply(pieces=(*thoughts, Say(f"I read: {' '.join(prompt.results)[:400] or 'no note'}")))
+        if self.knows:
+            return Reply(pieces=(*thoughts, Say(f"I read: {WORD}")))
         offered = {tool.name for tool in prompt.tools}
         for name, arguments in TOOLS.items():
             if name in offered:

@@ -156,14 +156,13 @@ def _aider(turn: Turn) -> Start:
 
 
 def _llm(turn: Turn) -> Start:
+    _, variables = turn.points("llm")
     folder = turn.home / "llm"
     folder.mkdir(exist_ok=True)
     (folder / "extra-openai-models.yaml").write_text(turn.pointer.fill(find_client("llm").lines))
     function = "def read_note(path: str) -> str:\n    'Read a note.'\n    return open(path).read()\n"
     words = ["-m", "segue", "--functions", function, *(["-c"] if turn.resume else []), turn.prompt]
-    return Start(
-        [turn.python("llm"), *words], {"LLM_USER_PATH": str(folder), "LLM_SEGUE_KEY": turn.pointer.key}
-    )
+    return Start([turn.python("llm"), *words], {**variables, "LLM_USER_PATH": str(folder)})
 
 
 def _script(name: str) -> Callable[[Turn], Start]:

@@ -29,6 +29,8 @@ FAMILIES = {
     "Ollama": "ollama/qwen3",
 }
 """A model of each provider family."""
+TEAM = ("anthropic/claude-sonnet-4-6", "openai/gpt-5.5")
+"""A profile with failover."""
 
 
 class Stage:
@@ -65,9 +67,10 @@ class Stage:
         self.stop()
 
     def configure(self, models: dict[str, str]) -> None:
-        """`models`: names that clients ask for → routes."""
+        """`models`: names that clients ask for → routes, or the profile of `TEAM`."""
         lines = ["[gateway]", "port = 0", 'log = "json"', "[gateway.models]"]
         lines += [f'"{name}" = "{route}"' for name, route in models.items()]
+        lines += ["[profiles.team]", f"members = {list(TEAM)}", "retry = { attempts = 2, first_pause = 0.1 }"]
         for name in PROVIDERS:
             lines += [f"[providers.{name}]", f'base_url = "{self.api.url(name)}{PATHS.get(name, "")}"']
             lines += [f'api_key = "{PROVIDER_KEY}"'] if name != "ollama" else []

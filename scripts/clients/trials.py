@@ -14,6 +14,7 @@ from scripts.clients.note_model import PROMPT, WORD
 from scripts.clients.programs import OWN, Program, Turn
 from scripts.clients.stage import FAMILIES, PROVIDER_KEY, Stage
 from segue.cli.clients import NO_KEY, Pointer
+from segue.emulators.faults import Fault
 
 TURN_SECONDS = 90
 MOST_REQUESTS = 14
@@ -25,6 +26,13 @@ JOURNEY = (
     "anthropic/claude-sonnet-4-6",
 )
 """The routes of four turns of one session: three that seal their thoughts, and the first again."""
+
+
+FAULTS = (
+    Fault(kind="status", status=529, provider="anthropic"),
+    Fault(kind="error_mid_stream", provider="anthropic"),
+    Fault(kind="cut", at_byte=900, provider="anthropic"),
+)
 
 
 class Outcome(Struct, frozen=True):
@@ -52,7 +60,7 @@ class Outcome(Struct, frozen=True):
 
 def take_turn(program: Program, turn: Turn, stage: Stage) -> Outcome:
     since, began = stage.asked, time.monotonic()
-    stage.model.note = turn.work / "note.txt"
+    stage.model.note, stage.model.knows = turn.work / "note.txt", not program.tools
     start = program.start(turn)
     environment = {**stage.environment, "HOME": str(turn.home), **start.environment}
     environment["PATH"] = f"{Path(turn.node).parent}:{environment['PATH']}"
@@ -74,8 +82,7 @@ def take_turn(program: Program, turn: Turn, stage: Stage) -> Outcome:
     refusals = tuple(
         f"{entry.provider} {entry.rule}: {entry.message}" for entry in asked if entry.verdict == "refused"
     )
-    answered = WORD in output if program.tools else bool(asked) and not refusals and "Error" not in output
-    outcome = Outcome(answered, len(asked), refusals, round(time.monotonic() - began, 1), output)
+    outcome = Outcome(WORD in output, len(asked), refusals, round(time.monotonic() - began, 1), output)
     sys.stderr.write(f"{turn.work.name}  {turn.pointer.model}  {outcome.why()}  {outcome.seconds} s\n")
     return outcome
 
@@ -95,6 +102,20 @@ def tool_turns(program: Program, stage: Stage, cache: Path) -> dict[str, Outcome
         family: take_turn(program, new_turn(program, stage, cache, route, f"turn-{number}"), stage)
         for number, (family, route) in enumerate(FAMILIES.items())
     }
+
+
+def faults(program: Program, stage: Stage, cache: Path) -> dict[str, Outcome]:
+    """The first member of a profile fails, before its reply and in the middle of it."""
+    _, name = OWN[program.wire]
+    outcomes: dict[str, Outcome] = {}
+    for number, fault in enumerate(FAULTS):
+        stage.api.emulator.faults.append(fault)
+        outcome = take_turn(program, new_turn(program, stage, cache, name, f"fault-{number}"), stage)
+        # After the first content nobody else may answer: a client that does not try again must see a clear end.
+        clear = fault.kind != "status" and "error" in outcome.output.lower()
+        outcomes[fault.kind] = structs.replace(outcome, answered=outcome.answered or clear)
+        stage.api.emulator.faults.clear()
+    return outcomes
 
 
 class Journey(Struct, frozen=True):
@@ -132,6 +153,11 @@ def journey(program: Program, stage: Stage, cache: Path) -> Journey:
     own = Pointer(stage.api.url(provider), PROVIDER_KEY, name)
     leaving = structs.replace(turn, resume=True, pointer=own)
     return Journey(tuple(outcomes), seals, issued, take_turn(program, leaving, stage))
+
+
+def team_routes() -> dict[str, str]:
+    """Every client's own names lead to the profile."""
+    return dict.fromkeys(first_routes(), "team")
 
 
 def first_routes() -> dict[str, str]:

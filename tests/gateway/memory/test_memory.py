@@ -97,6 +97,29 @@ def test_the_client_s_version_stands_where_it_changed_the_reply() -> None:
     asyncio.run(story())
 
 
+def test_an_id_that_a_provider_gave_to_another_call_recalls_nothing() -> None:
+    forwarded = RememberedReply(
+        model(ToolCall("c0", "read", {"path": "a"}, native_id="read:0"), origin=ORIGIN),
+        "a/b",
+        {"read:0": "c0"},
+    )
+
+    async def story() -> None:
+        held = memory()
+        await held.remember("me", START, forwarded)
+        same = await recall_originals(
+            held, "me", returned(ToolCall("c0", "read", {"path": "a"}, native_id="read:0"))
+        )
+        other = await recall_originals(
+            held, "me", returned(ToolCall("c0", "read", {"path": "b"}, native_id="read:0"))
+        )
+        assert same.messages[1].origin == ORIGIN
+        assert other.messages[1].calls[0].arguments == {"path": "b"}
+        assert other.replies == {}
+
+    asyncio.run(story())
+
+
 def test_calls_of_two_replies_in_one_message_get_the_seals_of_both() -> None:
     other = RememberedReply(
         model(Reasoning("second", SEAL), ToolCall("c9", "write", {}, "{}", "toolu_z"), origin=ORIGIN),

@@ -43,12 +43,11 @@ class InstallationKey:
 
     def digest(self, *parts: str | bytes) -> bytes:
         """A keyed digest of parts that cannot be confused with other parts."""
-        state = hashlib.blake2b(key=self._digest_key, digest_size=DIGEST_BYTES)
+        pieces: list[bytes] = []
         for part in parts:
             data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
-            state.update(len(data).to_bytes(8, "big"))
-            state.update(data)
-        return state.digest()
+            pieces += (len(data).to_bytes(8, "big"), data)
+        return hashlib.blake2b(b"".join(pieces), key=self._digest_key, digest_size=DIGEST_BYTES).digest()
 
     def encrypt(self, data: bytes, *, bound_to: bytes) -> bytes:
         """Only `decrypt` with the same `bound_to` reads it again."""

@@ -52,12 +52,26 @@ async def recall_originals(
     restored = list(messages)
     replies: dict[int, RememberedReply] = {}
     for index, keys in wanted.items():
-        known = {key: recalled[key] for key in keys if key in recalled}
+        found = dict.fromkeys(key for key in keys if key in recalled)
+        known = [recalled[key] for key in found if _may_be(messages[index], recalled[key])]
         if known:
-            restored[index] = _restore(messages[index], list(known.values()))
-            replies[index] = list(known.values())[-1]
+            restored[index] = _restore(messages[index], known)
+            replies[index] = known[-1]
     last = replies.get(max(wanted)) if wanted else None
     return Originals(tuple(restored), before, replies, last)
+
+
+def _may_be(message: Message, reply: RememberedReply) -> bool:
+    """Whether the message can be this reply. Ids of ours are unique for ever; a provider's own id, which reached the client
+    unchanged, may have been given to another call too."""
+    by_id = {call.id: call for call in reply.message.calls}
+    for call in message.calls:
+        original = by_id.get(reply.calls.get(call.native_id, ""))
+        if original is None or original.native_id != call.native_id:
+            continue
+        if (original.name, original.arguments) != (call.name, call.arguments):
+            return False
+    return True
 
 
 def _restore(message: Message, replies: Sequence[RememberedReply]) -> Message:
