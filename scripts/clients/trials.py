@@ -16,7 +16,7 @@ from scripts.clients.stage import FAMILIES, PROVIDER_KEY, Stage
 from segue.cli.clients import NO_KEY, Pointer
 from segue.emulators.faults import Fault
 
-TURN_SECONDS = 90
+TURN_SECONDS = 180
 MOST_REQUESTS = 14
 """Of one turn: more is a loop."""
 JOURNEY = (
