@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws opinions crash chaos clients bench toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws opinions crash fuzz chaos clients bench toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -69,6 +69,9 @@ chaos: $(SYNCED) ## kill the gateway at 100 random moments of an agent's work; e
 
 clients: $(SYNCED) ## real agents and frameworks through the gateway (fetches 1.5 GB once into ~/.cache/segue-clients)
 	$(BIN)/python -m scripts.clients --write
+
+fuzz: $(SYNCED)  ## hostile input for everything that reads some, for 10 minutes
+	PYTHONPATH=tests $(BIN)/python -m fuzz.run --minutes 10
 
 toolbench: $(SYNCED) ## 20 prompts for a real model with tools (fetches 1.1 GB once, takes minutes)
 	$(BIN)/segue models pull embedded/qwen2.5-coder-1.5b

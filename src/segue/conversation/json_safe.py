@@ -19,9 +19,12 @@ MAX_BITS = 10_000
 """Of an integer: Python itself refuses to write much longer ones in decimals."""
 
 
-def is_too_deep(text: str, value: Any) -> bool:
+def is_too_deep(text: str | bytes, value: Any) -> bool:
     """Whether a value read from this text nests deeper than `MAX_DEPTH`: much that walks through values would fail."""
-    if text.count("{") + text.count("[") <= MAX_DEPTH:
+    brackets = (
+        text.count("{") + text.count("[") if isinstance(text, str) else text.count(b"{") + text.count(b"[")
+    )
+    if brackets <= MAX_DEPTH or type(value) not in (dict, list):
         return False
     waiting = [(value, 1)]
     while waiting:

@@ -118,7 +118,7 @@ class _Settings(RequestSettings):
         config = self.extra.get("thinking")
         if isinstance(config, dict):
             modes = _MODES.get(self.card.thinking)
-            return modes is None or config.get("type") in modes
+            return modes is None or any(config.get("type") == mode for mode in modes)
         return self._native_level() is not None
 
     def _native_level(self) -> str | None:
@@ -301,14 +301,15 @@ def decode_options(body: Mapping[str, Any]) -> Options:
 def _decode_choice(choice: dict[str, Any]) -> ToolChoice | None:
     if choice.get("type") == "tool":
         return Named(text(choice.get("name"), "tool_choice.name"))
-    return _CHOICES.get(choice.get("type"))
+    kind = choice.get("type")
+    return _CHOICES.get(kind) if isinstance(kind, str) else None
 
 
 def _decode_effort(thinking: dict[str, Any], output: dict[str, Any]) -> Effort | None:
     if thinking.get("type") in ("disabled", "between_tools"):
         return "none"
-    level = output.get("effort")
-    return level if level in _LEVELS else None
+    level: Any = output.get("effort")
+    return level if any(level == known for known in _LEVELS) else None
 
 
 def _decode_format(shape: Any) -> dict[str, Any] | None:
@@ -363,4 +364,5 @@ def _cache_mark(messages: Any) -> dict[str, Any] | None:
 
 def joined(pieces: list[Any]) -> str:
     """The pieces of a system prompt as one text."""
-    return "\n\n".join(piece["text"] for piece in pieces if isinstance(piece, dict) and "text" in piece)
+    texts = (piece.get("text") for piece in pieces if isinstance(piece, dict))
+    return "\n\n".join(text for text in texts if isinstance(text, str))

@@ -137,7 +137,7 @@ def recognises(body: Mapping[str, Any]) -> float:
     ids = [
         call.get("id")
         for message in messages
-        for call in message.get("tool_calls") or ()
+        for call in (message["tool_calls"] if isinstance(message.get("tool_calls"), list) else ())
         if isinstance(call, dict)
     ]
     own = bool(ids) and all(isinstance(found, str) and _OWN_ID.fullmatch(found) for found in ids)

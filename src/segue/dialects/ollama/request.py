@@ -111,7 +111,7 @@ def recognises(body: Mapping[str, Any]) -> float:
     arguments = [
         call["function"].get("arguments")
         for message in messages
-        for call in message.get("tool_calls") or ()
+        for call in (message["tool_calls"] if isinstance(message.get("tool_calls"), list) else ())
         if isinstance(call, dict) and isinstance(call.get("function"), dict)
     ]
     return 0.93 if arguments and all(isinstance(given, dict) for given in arguments) else 0.15

@@ -102,9 +102,9 @@ def _thinking(body: Mapping[str, Any], extra: dict[str, Any]) -> tuple[Effort | 
     """Effort and budget, in whichever field a server has them; what they cannot hold is kept."""
     efforts: dict[str, Effort] = {level: level for level in EFFORTS}
     level, budget = body.get("reasoning_effort"), body.get("thinking_budget")
-    if level is not None and efforts.get(level) is None:
-        extra["reasoning_effort"] = level
     effort = efforts.get(level) if isinstance(level, str) else None
+    if level is not None and effort is None:
+        extra["reasoning_effort"] = level
     thinking, enabled, reasoning = body.get("thinking"), body.get("enable_thinking"), body.get("reasoning")
     if thinking == {"type": "disabled"} or enabled is False:
         effort = "none"

@@ -107,6 +107,11 @@ def _text(held: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _items(held: Mapping[str, Any], name: str) -> list[Any]:
+    value = held.get(name)
+    return value if isinstance(value, list) else []
+
+
 class ItemReader:
     """What was reported of each output item so far, so that its final state adds only what is missing (RESP-61)."""
 
@@ -179,7 +184,7 @@ class ItemReader:
         match item.get("type"):
             case "message":
                 sent_parts = tuple(self._texts.get(place, ()))
-                for number, content in enumerate(item.get("content") or ()):
+                for number, content in enumerate(_items(item, "content")):
                     if isinstance(content, dict):
                         part = sent_parts[number] if number < len(sent_parts) else ("untold", number)
                         self.refused |= content.get("type") == "refusal"
@@ -204,7 +209,7 @@ class ItemReader:
         index = self.index(place)
         if not self._sent.get(index):
             for field in ("summary", "content"):
-                for number, part in enumerate(item.get(field) or ()):
+                for number, part in enumerate(_items(item, field)):
                     if isinstance(part, dict):
                         yield self.thought(place, (field, number), _text(part, "text"))
         # RESP-40: only the final state holds all of it.

@@ -134,7 +134,7 @@ class ReplyDecoder:
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else ()):
             # Some servers leave items out of the final state, or call them by other ids there.
-            own = item.get("id") if isinstance(item, dict) else None
+            own = _text(item.get("id")) if isinstance(item, dict) else ""
             if own in self._places or index not in self._done:
                 events += self._reader.settle(self._places.get(own, index), item)
         events += ended(response, self._reader)

@@ -143,7 +143,8 @@ def name_of(item: dict[str, Any]) -> str:
 
 def call_of(item: dict[str, Any]) -> tuple[str, str, Any] | None:
     """Call id, tool and arguments of an item that is a call of such a kind."""
-    known = CLIENT_CALLS.get(item.get("type", ""))
+    kind = item.get("type")
+    known = CLIENT_CALLS.get(kind) if isinstance(kind, str) else None
     if known is None or _runs_there(item):
         return None
     name, given = known

@@ -11,11 +11,14 @@ def is_strict(schema: Any) -> bool:
         return all(is_strict(inner) for inner in schema)
     if not isinstance(schema, dict):
         return True
-    properties, required = schema.get("properties") or {}, schema.get("required") or ()
+    properties, required = schema.get("properties") or {}, schema.get("required") or []
+    definitions = schema.get("$defs") or {}
+    if not (isinstance(properties, dict) and isinstance(required, list) and isinstance(definitions, dict)):
+        return False
     if schema.get("type") == "object" or "properties" in schema:
-        closed = schema.get("additionalProperties") is False and isinstance(properties, dict)
-        if not closed or set(required) != set(properties):
+        names = {name for name in required if isinstance(name, str)}
+        if schema.get("additionalProperties") is not False or names != set(properties):
             return False
-    named = (*properties.values(), *(schema.get("$defs") or {}).values())
+    named = (*properties.values(), *definitions.values())
     inner = (schema.get("items"), schema.get("anyOf"), schema.get("prefixItems"))
     return "allOf" not in schema and all(is_strict(held) for held in (*named, *inner))
