@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws opinions crash fuzz chaos clients bench toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws opinions crash power attack fuzz chaos clients bench toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -69,6 +69,12 @@ chaos: $(SYNCED) ## kill the gateway at 100 random moments of an agent's work; e
 
 clients: $(SYNCED) ## real agents and frameworks through the gateway (fetches 1.5 GB once into ~/.cache/segue-clients)
 	$(BIN)/python -m scripts.clients --write
+
+power: $(SYNCED) ## 200 power cuts per store: what was not synced is forgotten at random (needs gcc and Linux)
+	PYTHONPATH=tests $(BIN)/python -m sessions.power_loss 200
+
+attack: $(SYNCED) ## every test of the page about security
+	$(BIN)/pytest -q -n 2 $$(grep -oE 'tests/[a-z_/]+\.py' docs/security.md | sort -u)
 
 fuzz: $(SYNCED)  ## hostile input for everything that reads some, for 10 minutes
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --minutes 10

@@ -5,6 +5,7 @@ Secrets are recognised by how keys look, by their known values, or by the names 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 REDACTED: Final = "[redacted]"
 SHORTEST_SECRET: Final = 6
 """A known value that is shorter may be a word, and stays."""
+
+_SHORTEST_KNOWN: Final = 8
+"""Of a key that is redacted in the output of tools: local servers take any word for one."""
+_SHORTEST_VARIABLE: Final = 12
+"""Of the value of a variable that is a secret by its name only."""
 
 _KEY_IN_TEXT: Final = re.compile(
     r"(?P<before>\bkey provided: |\b[Bb]earer |\bapi key: |\bapi_key:|[?&](?:api_)?key=)"
@@ -56,6 +62,71 @@ def redact_values(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
+_secret_values: set[str] = set()
+_secret_variables: set[str] = set()
+
+
+def remember_secret(value: str) -> None:
+    """From now on this value is redacted wherever known ones are. Every key that the process reads comes here."""
+    if len(value) >= _SHORTEST_KNOWN:
+        _secret_values.add(value)
+
+
+def remember_secret_variable(name: str) -> None:
+    """A variable that holds a key, whatever its name looks like."""
+    _secret_variables.add(name)
+
+
+def known_secrets(environment: Mapping[str, str] | None = None) -> list[str]:
+    """The values of all keys that are known, the longest first; of variables those that are no ordinary words."""
+    held = os.environ if environment is None else environment
+    found = {
+        value for value in (held.get(name, "") for name in _secret_variables) if len(value) >= SHORTEST_SECRET
+    }
+    found |= {
+        value
+        for name, value in held.items()
+        if len(value) >= _SHORTEST_VARIABLE
+        and name not in _HARMLESS_VARIABLES
+        and _SECRET_VARIABLE.search(name)
+    }
+    return sorted(found | _secret_values, key=len, reverse=True)
+
+
+def redact_known(value: Any, secrets: list[str] | None = None) -> Any:
+    """A text, or JSON of texts, without the value of any key that is known."""
+    secrets = known_secrets() if secrets is None else secrets
+    if isinstance(value, str):
+        for secret in secrets:
+            if secret in value:
+                value = value.replace(secret, REDACTED)
+        return value
+    if isinstance(value, dict):
+        return {redact_known(name, secrets): redact_known(held, secrets) for name, held in value.items()}
+    return [redact_known(held, secrets) for held in value] if isinstance(value, list) else value
+
+
+class StreamRedaction:
+    """Redacts known keys in a text that arrives in pieces, wherever one is cut."""
+
+    def __init__(self) -> None:
+        self._secrets = known_secrets()
+        self._held = ""
+
+    def feed(self, text: str, *, last: bool = False) -> str:
+        """The text so far, without an end that may be the beginning of a key."""
+        text = redact_known(self._held + text, self._secrets)
+        keep = 0 if last else max((_begun(text, secret) for secret in self._secrets), default=0)
+        self._held = text[len(text) - keep :]
+        return text[: len(text) - keep]
+
+
+def _begun(text: str, secret: str) -> int:
+    """How many characters of the secret the text ends with."""
+    sizes = range(min(len(text), len(secret) - 1), 0, -1)
+    return next((size for size in sizes if text.endswith(secret[:size])), 0)
+
+
 def redact_settings(key: str, value: Any, *, table: str = "") -> Any:
     """A setting as it may be shown; `table` is the name of the table that holds it."""
     if isinstance(value, dict):
@@ -66,12 +137,18 @@ def redact_settings(key: str, value: Any, *, table: str = "") -> Any:
 
 
 def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without its secrets, for programs that a model starts."""
+    """The environment without its secrets, by name and by value, for programs that a model starts."""
+    secrets = known_secrets(environment)
     return {
         name: value
         for name, value in environment.items()
         if name in _HARMLESS_VARIABLES
-        or not (_SECRET_VARIABLE.search(name) or _PASSWORD_IN_URL.search(value))
+        or not (
+            name in _secret_variables
+            or _SECRET_VARIABLE.search(name)
+            or _PASSWORD_IN_URL.search(value)
+            or any(secret in value for secret in secrets)
+        )
     }
 
 

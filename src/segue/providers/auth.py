@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from segue.errors import CredentialsError, UsageError
 from segue.private_files import write_private
+from segue.redaction import remember_secret
 
 if TYPE_CHECKING:
     from segue.providers.addresses import Address, AuthStyle
@@ -36,6 +37,7 @@ class Secret:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        remember_secret(text)
 
     def reveal(self) -> str:
         return self._text

@@ -14,6 +14,7 @@ from segue.errors import UsageError
 from segue.providers.addresses import Address, AuthStyle, complete_url, find_address
 from segue.providers.auth import Secret
 from segue.providers.capabilities import ConfigProblem
+from segue.redaction import remember_secret_variable
 from segue.transports.transport import ReplyLimits, Timeouts
 
 _OWN: Final = "openai-compatible"
@@ -57,6 +58,8 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Tokens that its models can read and write, where it should not be what is known of them."""
 
     def __post_init__(self) -> None:
+        if self.api_key_env:
+            remember_secret_variable(self.api_key_env)
         if isinstance(self.api_key, str):
             structs.force_setattr(self, "api_key", Secret(self.api_key))
         elif self.api_key is not None and not isinstance(self.api_key, Secret):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.json_safe import encodable
 from segue.events import Emit, ToolProgress
+from segue.redaction import redact_known
 from segue.tools.arguments import problem_with
 from segue.tools.definition import Context
 from segue.tools.outputs import output_of
@@ -84,13 +85,12 @@ def _outcome(call: ToolCall, running: asyncio.Future[Any]) -> ToolResult:
         output = output_of(running.result())
     except Exception as error_of_value:  # values may be of any class, and do anything when they are looked at
         return _failed(call, f"its result cannot be sent: {_text_of(error_of_value)}")
-    return ToolResult(
-        call.id, call.name, output.value, output.error, complete=output.error is None, media=output.media
-    )
+    value, error_text = redact_known(output.value), redact_known(output.error)
+    return ToolResult(call.id, call.name, value, error_text, complete=error_text is None, media=output.media)
 
 
 def _failed(call: ToolCall, why: str) -> ToolResult:
-    return ToolResult(call.id, call.name, error=f"Tool execution failed: {why}")
+    return ToolResult(call.id, call.name, error=redact_known(f"Tool execution failed: {why}"))
 
 
 def _text_of(error: BaseException) -> str:
@@ -137,4 +137,4 @@ class Progress:
 
     def _report(self, message: str) -> None:
         if not self.over:
-            self._emit(ToolProgress(self._call, message))
+            self._emit(ToolProgress(self._call, redact_known(message)))

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _BARE: Final = re.compile(r"[\w\-./:=,@%+~^\[\]?* \t#]+")
 """Outside quotes: nothing that ends a command, expands to one, or escapes what follows."""
@@ -27,6 +30,74 @@ def is_simple(command: str) -> bool:
             return False
         at = found.end()
     return bool(command.strip())
+
+
+_INJECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "git": (
+        *(
+            "-c",
+            "--config-env",
+            "--exec-path",
+            "--upload-pack",
+            "--receive-pack",
+            "-u",
+            "-x",
+            "--exec",
+            "--extcmd",
+        ),
+        *(
+            "-O",
+            "--open-files-in-pager",
+            "--template",
+            "--config",
+            "config",
+            "filter-branch",
+            "bisect",
+            "submodule",
+        ),
+    ),
+    "find": ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"),
+    "tar": (
+        "--to-command",
+        "--checkpoint-action",
+        "-I",
+        "--use-compress-program",
+        "--rmt-command",
+        "--rsh-command",
+        "-F",
+    ),
+    "rsync": ("-e", "--rsh", "--rsync-path"),
+    "ssh": ("-o", "-F"),
+    "scp": ("-o", "-F", "-S"),
+    "sort": ("--compress-program", "-o", "--output"),
+    "sed": ("-i", "--in-place", "-f", "--file"),
+    "man": ("-P", "--pager", "-H", "--html"),
+    "curl": ("-o", "-O", "--output", "-K", "--config", "-T", "--upload-file"),
+    "wget": ("-O", "--output-document", "--use-askpass", "--post-file", "--config"),
+    "zip": ("-T", "-TT", "--unzip-command"),
+    "rg": ("--pre", "--hostname-bin"),
+    "go": ("-toolexec", "-exec"),
+    "make": ("-f", "--eval", "-C"),
+    "npm": ("exec", "x"),
+}
+"""Options and words of known programs that make them run others, or write files."""
+
+
+def starts_another(command: str) -> bool:
+    """Whether a simple command makes a known program run something else: `git -c alias.x='!rm x' x`."""
+    words = _words(command)
+    injections = _INJECTIONS.get(words[0], ()) if words else ()
+    return not words or any(_is_option(word, option) for word in words[1:] for option in injections)
+
+
+def _is_option(word: str, option: str) -> bool:
+    """Also with its value in the same word, and a long one cut short, as most programs take it."""
+    if option.startswith("--"):
+        name = word.partition("=")[0]
+        return len(name) > 4 and option.startswith(name)
+    if option.startswith("-") and len(option) == 2:
+        return word.startswith(option)
+    return word.partition("=")[0] == option
 
 
 def pieces(command: str) -> list[str]:

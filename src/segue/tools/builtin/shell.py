@@ -1,8 +1,8 @@
 """The tool that runs a command line.
 
 The command gets a process group of its own, which ends with it: at a timeout, when the turn is cancelled, and when the
-command is over but has left something running. It starts in the workspace, but nothing holds it there: that is what
-approval is for. Keys, tokens and passwords of our own environment are not handed on.
+command is over but has left something running; and also when this very process is killed. It starts in the workspace,
+but nothing holds it there: that is what approval is for. Keys are neither handed on nor left in what it prints.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta
 
-from segue.redaction import redact_environment
+from segue.redaction import StreamRedaction, redact_environment
 from segue.tools.builtin.output_limit import MAX_KEPT, omission_note
 from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
@@ -38,6 +38,15 @@ _REPORT_SECONDS: Final = 0.1
 _MAX_REPORTED: Final = 2_000
 _QUIET: Final = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 """No person reads this terminal."""
+
+
+_WATCHED: Final = """exec 3<&0 </dev/null
+{ read -r _ <&3; kill -9 0; } >/dev/null 2>&1 &
+exec 3<&-
+exec /bin/sh -c "$1"
+"""
+"""Beside the command, something waits for the end of a pipe that only this process holds open. The end comes with the
+death of the process, however it dies; then the whole group is killed."""
 
 
 def shell_tool(workspace: Workspace, outputs: OutputLimit) -> Tool:
@@ -78,13 +87,16 @@ async def _run(command: str, root: Path, captured: _CommandOutput, seconds: floa
     """The exit code; None when the time was up."""
     # Not asyncio's own pipe: with that, waiting for a process waits for whoever inherited its output, too.
     ours, theirs = os.pipe()
+    watched, alive = os.pipe()
     try:
-        process = await _start(command, root, theirs)
+        process = await _start(command, root, theirs, watched)
     except BaseException:
         os.close(ours)
+        os.close(alive)
         raise
     finally:
         os.close(theirs)
+        os.close(watched)
     reading = asyncio.ensure_future(_read_output(ours, captured))
     try:
         async with asyncio.timeout(seconds):
@@ -99,18 +111,19 @@ async def _run(command: str, root: Path, captured: _CommandOutput, seconds: floa
         return code
     finally:
         _signal(process.pid, signal.SIGKILL)
+        os.close(alive)
         reading.cancel()
         # The process is dead: both are over within a moment, also when this task is being cancelled.
         await asyncio.wait([reading, asyncio.ensure_future(process.wait())], timeout=GRACE)
 
 
-async def _start(command: str, root: Path, output: int) -> asyncio.subprocess.Process:
+async def _start(command: str, root: Path, output: int, watched: int) -> asyncio.subprocess.Process:
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
-            *("/bin/sh", "-c", command),
+            *("/bin/sh", "-c", _WATCHED, "sh", command),
             cwd=root,
             env=redact_environment(os.environ) | _QUIET,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=watched,
             stdout=output,
             stderr=output,
             start_new_session=True,
@@ -151,6 +164,7 @@ class _CommandOutput:
         self._outputs = outputs
         self._context = context
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._redaction = StreamRedaction()
         self._half = outputs.limit // 2
         self._head = ""
         self._tail = ""
@@ -162,10 +176,10 @@ class _CommandOutput:
         self._written = 0
 
     def feed(self, data: bytes) -> None:
-        self._add(self._decoder.decode(data))
+        self._add(self._redaction.feed(self._decoder.decode(data)))
 
     def close(self) -> None:
-        self._add(self._decoder.decode(b"", final=True), last=True)
+        self._add(self._redaction.feed(self._decoder.decode(b"", final=True), last=True), last=True)
         if self._file is not None:
             self._file.close()
 
