@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from segue.config.layers import load_settings
 from segue.dialects.registry import NAMES
 from segue.errors import SegueError, TranscriptError
 from segue.interop.convert import convert
@@ -69,3 +71,12 @@ def test_nesting_without_end_is_named() -> None:
     with pytest.raises(TranscriptError) as refused:
         convert(json.dumps(HOSTILE["nested without end"]), to="anthropic")
     assert refused.value.code == "too_deep"
+
+
+def test_a_configuration_that_nests_without_end_is_an_error_of_that_file(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "segue.toml").write_text(f"model = {'[' * 3000}{']' * 3000}")
+    with pytest.raises(SegueError) as refused:
+        load_settings(directory=tmp_path, environment={})
+    assert "segue.toml" in str(refused.value)
+    assert isinstance(load_settings(bare=True, environment={"SEGUE_SYSTEM": "[" * 3000}).config.system, str)

@@ -205,7 +205,7 @@ def _from_file(file: File, *, project: bool = False) -> Layer:
     try:
         text = file.read_text("utf-8")
         table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise config_error([f"{file}: not TOML: {error}"]) from error
     return Layer(str(file), table, lines_of(text), project, str(file))
 
@@ -255,5 +255,5 @@ def parse_value(text: str) -> Any:
     """A value as TOML writes it; what TOML cannot read is text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
+    except (tomllib.TOMLDecodeError, KeyError, RecursionError):
         return text
