@@ -78,7 +78,7 @@ def _note(*blocks: Block | str) -> Message:
 @example(drawn=Conversation((_note("0"), user())))
 @example(drawn=Conversation((_note("hello", ToolCall("", "read")),)))
 @example(drawn=Conversation((_note(IMAGE, "look"), user("a"))))
-@example(drawn=Conversation((user(Media("document", "application/pdf", "aGVsbG8=")), model("b"))))
+@example(drawn=Conversation((_note(Media("document", "application/pdf", "aGVsbG8=")), model("b"))))
 def test_what_we_send_is_what_our_own_server_understands(drawn: Conversation) -> None:
     for name in NAMES:
         first, body = said(name, _plausible(name, drawn))

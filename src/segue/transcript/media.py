@@ -33,7 +33,7 @@ def describe(media: Media) -> Text:
 
 def describe_in_reply(media: Media) -> str:
     """A line in place of what the model made and the client's wire cannot hold."""
-    extent = f"{len(media.data) * 3 // 4} bytes" if media.data else "given by address"
+    extent = f"{len(media.data) * 3 // 4} bytes" if media.data else f"at {encodable(media.url)}"
     return f"\n[{media.kind}, {encodable(media_type(media))}, {extent}: this API cannot carry it]\n"
 
 
