@@ -96,13 +96,13 @@ def test_an_endpoint_with_a_rule_of_its_own_is_found_out(cloud: Cloud, asked: He
 def test_with_rules_the_endpoint_is_sent_what_the_emulator_refuses(
     segue_emulator_server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify_run, "MOST_CHANGES", 60)
+    monkeypatch.setattr(verify_run, "MOST_CHANGES", 25)
     provider = provider_at(segue_emulator_server, PLACES[2])
     report = asyncio.run(Verification(provider, PLACES[2].model).run(rules=True))
-    assert len(report.rules) >= 8
+    assert len(report.rules) >= 5
     assert {one.emulator.verdict for one in report.rules} == {"refused"}
     agreed = [one for one in report.rules if not one.differs]
-    assert len(agreed) >= 8
+    assert len(agreed) >= 5
     # The endpoint is less strict than the emulator asked: what only that refuses is reported.
     assert all(one.provider.verdict == "accepted" for one in report.rules if one.differs)
 

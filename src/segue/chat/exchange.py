@@ -112,11 +112,12 @@ class Exchanges:
 
     def _advise(self, error: InvalidRequestError, attempt: Attempt) -> None:
         """A refusal of the request itself: how to see what was sent, and what is wrong with it."""
-        dialect = attempt.sent.origin.dialect if attempt.sent is not None else ""
-        session, target = self._session.journal.session, f" --for {dialect}" if dialect else ""
+        if attempt.sent is None or not attempt.sent.body:  # a provider of one's own, without a wire
+            return
+        session, dialect = self._session.journal.session, attempt.sent.origin.dialect
         advice = (
             "See what was sent: /view. "
-            f"Find the cause: segue sessions export {session} | segue doctor -{target}"
+            f"Find the cause: segue sessions export {session} | segue doctor - --for {dialect}"
         )
         error.hint = f"{error.hint} {advice}".strip()
 

@@ -206,6 +206,7 @@ async def _send(provider: Provider, request: ChatRequest) -> tuple[Answered, Rep
 async def _post(endpoint: Endpoint, path: str, body: bytes) -> Answered:
     try:
         async with endpoint.ask("POST", path, body) as answer:
+            await answer.read()
             return Answered(verdict="accepted", status=answer.status)
     except SegueError as error:
         return _failure(error)
