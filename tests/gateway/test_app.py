@@ -14,7 +14,7 @@ from gateway.world import ROUTES, GatewayWorld
 from segue.config.schema import CallerSettings, GatewayLimits
 from segue.dialects import DIALECTS
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Reply, Say
+from segue.emulators.model_reply import Call, Reply, Say
 from segue.transports.asgi import AsgiTransport
 from segue.transports.transport import WireRequest
 
@@ -510,5 +510,86 @@ def test_two_conversations_that_begin_with_the_same_words_are_two() -> None:
         # The same words, the same model: until the replies differ, the second is taken for the first.
         assert len(set(ids[0])) == 1
         assert ids[0][0] != ids[1][0]
+
+    asyncio.run(main())
+
+
+def test_thoughts_of_another_model_are_shown_in_a_capsule_if_the_operator_wants_it() -> None:
+    async def main() -> None:
+        world = GatewayWorld(reasoning="show")
+        agent = MessagesAgent(world, ROUTES["kimi"])
+        await agent.turn("Please look at two cities.")
+        thoughts = [
+            block
+            for message in agent.history
+            if message["role"] == "assistant"
+            for block in message["content"]
+            if block["type"] == "thinking"
+        ]
+        assert thoughts[0]["thinking"].startswith("Let me see")
+        assert thoughts[0]["signature"].startswith("segue.1.")
+        agent.model = ROUTES["anthropic"]
+        await agent.turn("And now?")
+        assert b"segue.1." not in msgspec.json.encode(world.emulator.log[-1].body)
+        assert world.refusals() == []
+
+    asyncio.run(main())
+
+
+class Patcher:
+    """A model that calls a tool which takes free text."""
+
+    def reply(self, prompt: Any) -> Reply:
+        if prompt.results:
+            return Reply(pieces=(Say("Done."),))
+        return Reply(
+            pieces=(Call("apply_patch", {"input": "*** Begin Patch"}), Call("files__read", {"path": "a"}))
+        )
+
+    def reset(self) -> None:
+        """Nothing is remembered."""
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("route", [ROUTES["anthropic"], ROUTES["gemini"], ROUTES["chat"]])
+def test_a_model_of_another_wire_calls_custom_and_namespaced_tools(route: str, stream: bool) -> None:
+    async def main() -> None:
+        world = GatewayWorld(responder=Patcher())
+        path = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+        read = {"type": "function", "name": "read", "parameters": path}
+        body: dict[str, Any] = {
+            "model": route,
+            "store": False,
+            "stream": stream,
+            "input": [{"type": "message", "role": "user", "content": "Patch it."}],
+            "tools": [
+                {"type": "custom", "name": "apply_patch", "description": "Patches files."},
+                {"type": "namespace", "name": "files", "description": "Files.", "tools": [read]},
+            ],
+        }
+        reply = await world.ask("/v1/responses", body)
+        assert reply.status == 200, reply.body
+        text = reply.body.split(b"data: ")[-1]
+        output = msgspec.json.decode(text)["response"]["output"] if stream else reply.json()["output"]
+        custom, namespaced = [item for item in output if item["type"] != "message"]
+        assert (custom["type"], custom["name"], custom["input"]) == (
+            "custom_tool_call",
+            "apply_patch",
+            "*** Begin Patch",
+        )
+        assert (namespaced["type"], namespaced["name"], namespaced["namespace"]) == (
+            "function_call",
+            "read",
+            "files",
+        )
+        body["input"] += [
+            *output,
+            {"type": "custom_tool_call_output", "call_id": custom["call_id"], "output": "ok"},
+            {"type": "function_call_output", "call_id": namespaced["call_id"], "output": "text"},
+        ]
+        again = await world.ask("/v1/responses", body)
+        assert again.status == 200, again.body
+        assert again.headers["x-segue-route"] == route
+        assert world.refusals() == []
 
     asyncio.run(main())

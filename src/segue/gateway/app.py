@@ -76,7 +76,7 @@ class Gateway:
         self.draining = False
         """Set it, and new requests are refused while those that run come to their end."""
         self.names = ModelNames(config, providers)
-        self.members = Members(self.names, providers, self.settings)
+        self.members = Members(self.names, providers, self.settings, memory)
         self._callers = Callers(self.settings.callers)
         self._services = ClientServices(self.names, self.members, providers, memory)
         self._doors = Doors()

@@ -19,8 +19,9 @@ from segue.transcript.client_wire import ClientRequest
 from segue.transcript.respond import Responder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
+    from segue.conversation.blocks import Reasoning
     from segue.dialects.dialect import ReplyEncoder
     from segue.gateway.turns import ClientTurn
     from segue.providers.adapter import ChatRequest, ProviderAdapter
@@ -81,6 +82,7 @@ class TranslatedAttempt:
         nonce: str,
         home: bool,
         reasoning: Visibility,
+        capsule: Callable[[Reasoning], str],
     ) -> None:
         self.origin = Origin(provider=provider.name, model=request.model)
         self.made_under = ""
@@ -91,6 +93,7 @@ class TranslatedAttempt:
         self._request = request
         self._home = home
         self._reasoning: Visibility = reasoning
+        self._capsule = capsule
         self._nonce = nonce
         self._shown: list[Event] = []
         self._responder: Responder | None = None
@@ -128,10 +131,16 @@ class TranslatedAttempt:
             nonce=self._nonce,
             model=turn.asked,
             used_ids=turn.used_ids,
+            tools=turn.tools,
             minted=turn.conversation.minted,
         )
         self._responder = Responder(
-            asked, sent.origin, home=self._home, streamed=turn.stream, reasoning=self._reasoning
+            asked,
+            sent.origin,
+            home=self._home,
+            streamed=turn.stream,
+            reasoning=self._reasoning,
+            capsule=self._capsule,
         )
         return self._responder
 

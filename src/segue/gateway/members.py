@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from segue.config.schema import GatewaySettings
     from segue.conversation.blocks import Origin
     from segue.gateway.attempts import RouteAttempt
+    from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
     from segue.gateway.turns import ClientTurn
     from segue.providers.adapter import ProviderAdapter, RequestSent
@@ -40,10 +41,13 @@ _NO_OPTIONS = Options()
 class Members:
     """Routes of all turns of a gateway."""
 
-    def __init__(self, names: ModelNames, providers: KnownProviders, settings: GatewaySettings) -> None:
+    def __init__(
+        self, names: ModelNames, providers: KnownProviders, settings: GatewaySettings, memory: Memory
+    ) -> None:
         self._names = names
         self._providers = providers
         self._settings = settings
+        self._memory = memory
         self._busy: Counter[str] = Counter()
 
     def routings(self, turn: ClientTurn, switched: str = "") -> list[Callable[[], Routing]]:
@@ -83,6 +87,7 @@ class Members:
             nonce=secrets.token_hex(8),
             home=is_home(provider.name, turn.dialect.name),
             reasoning=self._settings.reasoning,
+            capsule=lambda thought: self._memory.seal_capsule(turn.caller, thought.text.encode()),
         )
 
     def request(self, turn: ClientTurn, route: Route) -> ChatRequest:

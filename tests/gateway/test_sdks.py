@@ -1,0 +1,189 @@
+"""The official SDKs over real HTTP, streamed and whole, with a model of another wire behind the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+
+from gateway.clients import SCHEMA
+from gateway.world import ROUTES, GatewayWorld
+
+ANSWER = "I know: 0 results."
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A gateway on a port of its own."""
+    world = GatewayWorld(models={"vectors": "openai/text-embedding-3-small"})
+    config = uvicorn.Config(world.gateway, host="127.0.0.1", port=0, log_level="error", ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 10
+    while not server.started and time.monotonic() < deadline:
+        time.sleep(0.01)
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    yield f"http://{host}:{port}"
+    server.should_exit = True
+    thread.join(5)
+
+
+def imported(name: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip(name, reason="the SDK is not installed")
+
+
+TOOL = {"name": "weather", "description": "The weather of a city.", "parameters": SCHEMA}
+
+
+def test_openai_chat(address: str) -> None:
+    openai = imported("openai")
+    client = openai.OpenAI(api_key="any", base_url=f"{address}/v1", max_retries=0)
+    asked: dict[str, Any] = {
+        "model": ROUTES["anthropic"],
+        "messages": [{"role": "user", "content": "Please look."}],
+        "tools": [{"type": "function", "function": TOOL}],
+    }
+    whole = client.chat.completions.create(**asked)
+    calls = whole.choices[0].message.tool_calls
+    assert [call.function.name for call in calls] == ["weather", "weather"]
+    assert whole.usage.total_tokens > 0
+    asked["messages"] += [
+        whole.choices[0].message,
+        *({"role": "tool", "tool_call_id": call.id, "content": "rain"} for call in calls),
+    ]
+    chunks = list(
+        client.chat.completions.create(stream=True, stream_options={"include_usage": True}, **asked)
+    )
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text == "I know: 2 results."
+    assert chunks[-1].usage.total_tokens > 0
+    assert {chunk.model for chunk in chunks} == {ROUTES["anthropic"]}
+    vectors = client.embeddings.create(model="vectors", input=["a", "b"])
+    assert len(vectors.data) == 2
+    assert "fast" in [model.id for model in client.models.list()]
+    with pytest.raises(openai.NotFoundError):
+        client.chat.completions.create(model="nobody", messages=asked["messages"][:1])
+    client.close()
+
+
+def test_openai_responses(address: str) -> None:
+    openai = imported("openai")
+    client = openai.OpenAI(api_key="any", base_url=f"{address}/v1", max_retries=0)
+    tools = [{"type": "function", "strict": False, **TOOL}]
+    first = client.responses.create(model=ROUTES["gemini"], input="Please look.", tools=tools)
+    calls = [item for item in first.output if item.type == "function_call"]
+    results = [{"type": "function_call_output", "call_id": call.call_id, "output": "rain"} for call in calls]
+    with client.responses.stream(
+        model=ROUTES["gemini"], input=results, tools=tools, previous_response_id=first.id
+    ) as stream:
+        final = stream.get_final_response()
+    assert final.output_text == "I know: 2 results."
+    assert client.responses.retrieve(final.id).id == final.id
+    assert client.responses.input_items.list(final.id).data
+    client.responses.delete(final.id)
+    client.close()
+
+
+def test_anthropic(address: str) -> None:
+    anthropic = imported("anthropic")
+    client = anthropic.Anthropic(api_key="any", base_url=address, max_retries=0)
+    asked: dict[str, Any] = {
+        "model": ROUTES["responses"],
+        "max_tokens": 500,
+        "messages": [{"role": "user", "content": "Please look."}],
+        "tools": [{"name": "weather", "input_schema": SCHEMA}],
+    }
+    with client.messages.stream(**asked) as stream:
+        first = stream.get_final_message()
+    uses = [block for block in first.content if block.type == "tool_use"]
+    assert len(uses) == 2
+    assert first.stop_reason == "tool_use"
+    results = [{"type": "tool_result", "tool_use_id": use.id, "content": "rain"} for use in uses]
+    asked["messages"] += [
+        {"role": "assistant", "content": first.content},
+        {"role": "user", "content": results},
+    ]
+    last = client.messages.create(**asked)
+    assert last.content[-1].text == "I know: 2 results."
+    assert last.usage.output_tokens > 0
+    assert [model.id for model in client.models.list()] != []
+    client.close()
+
+
+def test_google_genai(address: str) -> None:
+    genai = imported("google.genai")
+    types = imported("google.genai.types")
+    client = genai.Client(api_key="any", http_options=types.HttpOptions(base_url=address))
+    tool = types.Tool(function_declarations=[types.FunctionDeclaration(**{**TOOL, "parameters": SCHEMA})])
+    config = types.GenerateContentConfig(
+        tools=[tool], automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True)
+    )
+    reply = client.models.generate_content(model=ROUTES["anthropic"], contents="Please look.", config=config)
+    assert [call.name for call in reply.function_calls] == ["weather", "weather"]
+    chunks = client.models.generate_content_stream(model=ROUTES["anthropic"], contents="Hello.")
+    assert "".join(chunk.text or "" for chunk in chunks) == ANSWER
+    vectors = client.models.embed_content(model="vectors", contents="a")
+    assert vectors.embeddings[0].values
+    client.close()
+
+
+def test_mistral(address: str) -> None:
+    mistralai = imported("mistralai.client")
+    with mistralai.Mistral(api_key="any", server_url=address) as client:
+        asked: dict[str, Any] = {
+            "model": ROUTES["anthropic"],
+            "messages": [{"role": "user", "content": "Please look."}],
+            "tools": [{"type": "function", "function": TOOL}],
+        }
+        whole = client.chat.complete(**asked)
+        calls = whole.choices[0].message.tool_calls
+        assert [len(call.id) for call in calls] == [9, 9]
+        words = client.chat.stream(
+            model=ROUTES["anthropic"], messages=[{"role": "user", "content": "Hello."}]
+        )
+        text = "".join(str(event.data.choices[0].delta.content or "") for event in words)
+        assert text == ANSWER
+
+
+def test_ollama(address: str) -> None:
+    ollama = imported("ollama")
+    client = ollama.Client(host=address)
+    asked: dict[str, Any] = {
+        "model": ROUTES["anthropic"],
+        "messages": [{"role": "user", "content": "Please look."}],
+    }
+    whole = client.chat(tools=[{"type": "function", "function": TOOL}], **asked)
+    assert [call.function.arguments["city"] for call in whole.message.tool_calls] == ["Rome", "Oslo"]
+    parts = client.chat(stream=True, **asked)
+    assert "".join(part.message.content for part in parts) == ANSWER
+    assert client.generate(model="fast", prompt="Hello.").response == ANSWER
+    assert client.embed(model="vectors", input="a").embeddings
+    assert "fast" in [model.model for model in client.list().models]
+    assert "tools" in client.show("fast").capabilities
+    client._client.close()  # it has no way of its own
+
+
+def test_many_clients_at_once(address: str) -> None:
+    openai = imported("openai")
+
+    async def main() -> None:
+        client = openai.AsyncOpenAI(api_key="any", base_url=f"{address}/v1", max_retries=0)
+        messages = [{"role": "user", "content": "Hello."}]
+        routes = list(ROUTES.values()) * 3
+        replies = await asyncio.gather(
+            *(client.chat.completions.create(model=route, messages=messages) for route in routes)
+        )
+        assert {reply.choices[0].message.content for reply in replies} == {ANSWER}
+        assert [reply.model for reply in replies] == routes
+        await client.close()
+
+    asyncio.run(main())
