@@ -111,8 +111,10 @@ def faults(program: Program, stage: Stage, cache: Path) -> dict[str, Outcome]:
     for number, fault in enumerate(FAULTS):
         stage.api.emulator.faults.append(fault)
         outcome = take_turn(program, new_turn(program, stage, cache, name, f"fault-{number}"), stage)
-        # After the first content nobody else may answer: a client that does not try again must see a clear end.
-        clear = fault.kind != "status" and "error" in outcome.output.lower()
+        # After the first content nobody else may answer: a client that does not ask the same again must see a clear
+        # end. One that asks the model to continue gets another answer.
+        seen = outcome.output.lower()
+        clear = fault.kind != "status" and ("error" in seen or "i read" in seen)
         outcomes[fault.kind] = structs.replace(outcome, answered=outcome.answered or clear)
         stage.api.emulator.faults.clear()
     return outcomes
