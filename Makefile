@@ -61,7 +61,7 @@ opinions: $(SYNCED) ## the chat templates of local servers render what we send; 
 	$(BIN)/uv sync --quiet --locked --inexact --all-extras --group opinions
 	SEGUE_OPINIONS=1 $(BIN)/pytest -q -n 2 tests/opinions
 
-crash: $(SYNCED) ## kill chats at 200 random moments, and go on with each
+crash: $(SYNCED) ## kill chats and bare writers at 200 random moments per store, and resume each
 	$(BIN)/python -m scripts.crash --kills 200
 
 chaos: $(SYNCED) ## kill the gateway at 100 random moments of an agent's work; each next request succeeds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import secrets
 import sys
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from sessions.crash import kill_again_and_again as kill_writers
 from sessions.stores_under_test import DURABLE
 from stories.crashes import kill_again_and_again
 
@@ -17,7 +19,9 @@ from stories.crashes import kill_again_and_again
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200, help="of each store (default: 200)")
-    parser.add_argument("--seed", type=int, default=915)
+    parser.add_argument(
+        "--seed", type=int, default=secrets.randbelow(2**32), help="default: another each time"
+    )
     asked = parser.parse_args()
     for kind in DURABLE:
         started = time.monotonic()
@@ -28,6 +32,12 @@ def main() -> None:
             f"{found.acknowledged} events acknowledged and none lost, {found.effects} effects and none twice, "
             f"{found.cut_off} turns cut off and closed, {found.interrupted} calls interrupted, "
             f"{found.before_opening} lives too short to begin\n"
+        )
+        with TemporaryDirectory(prefix="segue-crash-") as place:
+            entries, cut_off = kill_writers(kind, Path(place), asked.kills, asked.seed)
+        sys.stdout.write(
+            f"{kind}: {asked.kills} kills of a bare writer, {entries} entries acknowledged and none lost, "
+            f"{cut_off} turns cut off and closed\n"
         )
 
 
