@@ -41,6 +41,8 @@ from segue.sessions.entries import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from segue.conversation.message import Conversation
 
 E_co = TypeVar("E_co", bound=Entry, covariant=True)
@@ -81,16 +83,14 @@ def decode_entry(body: bytes | str) -> Entry:
         return _decode_slowly(body)
 
 
-def decode_stored(
-    body: bytes, *, seq: int, at: float, place: str, why: str = "it cannot be read"
-) -> Record | DamagedEntry:
-    """What a store holds of an entry. Raises JournalError `newer_entry`."""
+def decode_stored(body: bytes, seq: int, at: float, place: Callable[[], str]) -> Record | DamagedEntry:
+    """What a store holds of an entry; `place` names where. Raises JournalError `newer_entry`."""
     try:
         return Record(seq, at, decode_entry(body))
     except JournalError as error:
         if error.code == "newer_entry":
             raise
-        return DamagedEntry(seq, place, why, body)
+        return DamagedEntry(seq, place(), "it cannot be read", body)
 
 
 def _decode_slowly(body: bytes | str) -> Entry:

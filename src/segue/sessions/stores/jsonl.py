@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -195,7 +196,7 @@ class JsonlStore:
         return [
             line
             if isinstance(line, DamagedEntry)
-            else decode_stored(bytes(line.entry), seq=line.seq, at=line.at, place=f"{file}, entry {line.seq}")
+            else decode_stored(bytes(line.entry), line.seq, line.at, partial(_entry_in, file, line.seq))
             for line in lines.lines
             if line.seq > after
         ]
@@ -292,6 +293,10 @@ class JsonlStore:
 
     def _lock_file(self, session: str) -> Path:
         return self._directory / f"{session}.lock"
+
+
+def _entry_in(file: str, seq: int) -> str:
+    return f"{file}, entry {seq}"
 
 
 def _known(line: JournalLine) -> Entry | None:

@@ -68,9 +68,14 @@ def stored_record(row: Row, file: str) -> Record | DamagedEntry:
     """What a row holds. Raises JournalError `newer_entry`."""
     place, at, epoch, body, expected = row
     seq = place & SEQ_MASK
-    where = f"{file}, row {place}"
-    if not (isinstance(body, bytes) and isinstance(at, float) and isinstance(epoch, int)):
-        return DamagedEntry(seq, where, "it cannot be read", body if isinstance(body, bytes) else b"")
+    if type(body) is not bytes or type(at) is not float or type(epoch) is not int:
+        return DamagedEntry(
+            seq, _where(file, place), "it cannot be read", body if type(body) is bytes else b""
+        )
     if expected is not None and expected != checksum(place, at, epoch, body):
-        return DamagedEntry(seq, where, "its checksum is another one", body)
-    return decode_stored(body, seq=seq, at=at, place=where)
+        return DamagedEntry(seq, _where(file, place), "its checksum is another one", body)
+    return decode_stored(body, seq, at, lambda: _where(file, place))
+
+
+def _where(file: str, place: int) -> str:
+    return f"{file}, row {place}"
