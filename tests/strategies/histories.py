@@ -96,7 +96,9 @@ media = st.builds(
     kind=st.sampled_from(("image", "document", "audio")),
     mime=st.sampled_from(("", "image/png", "image/svg+xml", "application/pdf", "audio/wav", "text/plain")),
     data=st.sampled_from(("", "aGVsbG8=", "é")),
-    url=st.sampled_from(("", "https://example.invalid/cat.png")),
+    url=st.sampled_from(
+        ("", "https://example.invalid/cat.png", "http://example.invalid/a.PDF?x", "file-id:abc")
+    ),
     name=st.sampled_from(("", "cat.png", "\ud800")),
 )
 reasons = st.sampled_from((None, None, None, "cancelled_by_user", "interrupted", "provider_error"))

@@ -35,6 +35,12 @@ def test_media_is_accepted_by_type_and_by_how_it_is_given(media: Media, accepted
     assert not accepts_media(frozenset(), RULES, media)
 
 
+def test_a_document_that_the_provider_holds_is_accepted_on_its_own_wire_only() -> None:
+    held = Media("document", url="file-id:abc")
+    taking = [name for name, rules in TARGETS.items() if accepts_media(rules.media.user, rules.media, held)]
+    assert taking == ["openai_chat"]
+
+
 def test_media_without_a_type_has_the_usual_one() -> None:
     assert [media_type(Media(kind)) for kind in ("image", "document", "audio")] == [
         "image/png",

@@ -77,6 +77,8 @@ class MediaRules(Struct, frozen=True):
     """Kinds that may be given by address instead of by content."""
     schemes: tuple[str, ...] = ("https://", "http://")
     """How an address must begin."""
+    held: str = ""
+    """How the address of a document begins that the provider itself holds; empty if the wire has none."""
     urls_in_results: bool = True
     """Whether a tool's result may show something by address."""
     in_errors: bool = True
@@ -161,7 +163,9 @@ def accepts_media(allowed: frozenset[str], rules: MediaRules, media: Media) -> b
         return False
     found = media_type(media)
     if not media.data:
-        reachable = media.url.lower().startswith(rules.schemes)
-        if not reachable or _kind_of(found) not in rules.urls:
+        kind = _kind_of(found)
+        if rules.held and media.url.startswith(rules.held) and kind == "document":
+            return True
+        if not media.url.lower().startswith(rules.schemes) or kind not in rules.urls:
             return False
     return found in allowed or f"{found.partition('/')[0]}/*" in allowed

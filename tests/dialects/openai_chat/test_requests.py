@@ -15,6 +15,7 @@ from segue.conversation.options import Options
 from segue.dialects.card import UNKNOWN
 from segue.dialects.openai_chat import DIALECTS
 from segue.errors import TranscriptError
+from segue.interop.convert import convert
 from segue.transcript.adopt import adopt
 from segue.transcript.render import render
 
@@ -332,3 +333,14 @@ def test_a_body_tells_its_wire() -> None:
     assert CHAT.recognises({"messages": [{"role": "user", "content": "hi"}]}) == 0.5
     assert CHAT.recognises({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}) == 0.1
     assert CHAT.recognises({"contents": []}) == 0
+
+
+def test_a_file_that_the_provider_holds_goes_back_to_it() -> None:
+    file = {"type": "file", "file": {"file_id": "file-abc"}}
+    body = {
+        "model": "gpt-4.1",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "?"}, file]}],
+    }
+    assert convert(body, source="openai_chat", to="openai_chat").request["messages"] == body["messages"]
+    told = convert(body, source="openai_chat", to="anthropic", model="claude-sonnet-4-6").request["messages"]
+    assert "file-id:file-abc" in str(told)

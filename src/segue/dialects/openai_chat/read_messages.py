@@ -9,7 +9,8 @@ from segue.conversation.message import Message
 from segue.dialects import request_fields
 from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from
-from segue.dialects.openai_chat.wire import HELD_FILE, seal_of
+from segue.dialects.openai_chat.rules import HELD_FILE
+from segue.dialects.openai_chat.wire import seal_of
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:

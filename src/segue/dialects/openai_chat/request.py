@@ -18,6 +18,7 @@ from segue.dialects.openai_chat.fast import read_fast
 from segue.dialects.openai_chat.read_messages import read_message
 from segue.dialects.openai_chat.read_settings import read_options, read_tools
 from segue.dialects.openai_chat.reply import read_details
+from segue.dialects.openai_chat.rules import HELD_FILE
 from segue.dialects.openai_chat.settings import SettingsEncoder
 from segue.dialects.request_messages import check_target, join_texts, leading_system, take_system
 from segue.transcript import fast_paths
@@ -102,8 +103,8 @@ def _shown(media: Media, index: int) -> Mapping[str, Any]:
         return {"type": "image_url", "image_url": {"url": url_of(media)}}
     if mime in _SOUNDS:
         return {"type": "input_audio", "input_audio": {"data": media.data, "format": _SOUNDS[mime]}}
-    if media.url.startswith(wire.HELD_FILE):
-        return {"type": "file", "file": {"file_id": media.url.removeprefix(wire.HELD_FILE)}}
+    if media.url.startswith(HELD_FILE) and not media.data:
+        return {"type": "file", "file": {"file_id": media.url.removeprefix(HELD_FILE)}}
     if kind == "document" and media.data:
         name = media.name or f"document.{mime.rpartition('/')[2]}"
         return {"type": "file", "file": {"filename": name, "file_data": url_of(media)}}

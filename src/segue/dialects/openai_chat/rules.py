@@ -19,6 +19,8 @@ from segue.transcript.rules import (
     Rules,
 )
 
+HELD_FILE = "file-id:"
+"""How we write the address of a file that the provider holds."""
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _USER_IMAGES = MediaRules(user=_IMAGES, urls=frozenset({"image"}))
 _USER_DATA_IMAGES = MediaRules(user=frozenset({"image/png", "image/jpeg", "image/webp"}))
@@ -35,6 +37,7 @@ OPENAI_CHAT = Rules(
     media=MediaRules(  # CHAT-52, CHAT-53: the user alone shows media
         user=_IMAGES | {"application/pdf", "audio/wav", "audio/mp3", "audio/mpeg"},
         urls=frozenset({"image"}),
+        held=HELD_FILE,
     ),
     calls_last=True,  # content and calls are two fields: their order is not sent
     instructions="inline",  # CHAT-01

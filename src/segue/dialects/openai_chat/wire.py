@@ -162,9 +162,6 @@ class Portion(Struct, gc=False):
     error: Any = None
 
 
-HELD_FILE = "file-id:"
-"""How we write the address of a file that the provider holds."""
-
 # How servers differ
 
 Flavour: TypeAlias = Callable[[Any], tuple[dict[str, Any], list[str]]]
