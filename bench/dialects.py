@@ -36,7 +36,9 @@ from segue.dialects.dialect import Dialect
 from segue.dialects.plan import Plan, PlanState, plan
 from segue.dialects.registry import DIALECTS
 from segue.transcript.adopt import adopt
+from segue.transcript.client_wire import ClientRequest
 from segue.transcript.render import render
+from segue.transcript.respond import Responder
 from segue.transcript.steps import Transcript
 
 TARGETS = ("openai_chat", "openai_responses", "anthropic", "gemini", "mistral", "ollama", "kimi")
@@ -59,7 +61,8 @@ Row: TypeAlias = tuple[str, float, str]
 
 
 def run() -> list[Row]:
-    rows = [*_requests(10_000), *_next_requests(10_000), *_servers(10_000), *_translations(400), *_streams()]
+    rows = [*_requests(10_000), *_next_requests(10_000), *_servers(10_000), *_translations(400)]
+    rows += [*_streams(), *_stream_translations()]
     rows += [*_whole_chats(400), *_litellm_rows(10_000), *_pydantic_ai_rows(10_000)]
     for name, ratio, note in rows:
         print(f"{name:<48}{ratio:>9.2f} {note}")
@@ -172,6 +175,34 @@ def _streams() -> list[Row]:
         rows.append((f"stream decode, 4 KB at a time, {name}", taken["floor"] / taken["joined"], note))
         rows.append((f"stream decode + fold, {name}", taken["floor"] / taken["fold"], note))
     return rows
+
+
+def _stream_translations() -> list[Row]:
+    """A stream of each wire for a client of each wire: decode, respond, encode."""
+    rows = []
+    for name in TARGETS:
+        encoder = DIALECTS[name].new_encoder("model")
+        portions = [portion for event in _reply() if (portion := encoder.feed(event))] + [encoder.close()]
+        chunks = [chunk for portion in portions for chunk in _chunks(portion)]
+        subjects: dict[str, Callable[[], object]] = {
+            client: partial(_translate, name, client, portions) for client in TARGETS
+        }
+        taken = interleaved({"floor": partial(_parse_each, chunks), **subjects}, rounds=15)
+        rows += [
+            (f"stream {name} → {client}", taken["floor"] / taken[client], "× as many chunks as parsing each")
+            for client in TARGETS
+        ]
+    return rows
+
+
+def _translate(provider: str, client: str, portions: list[bytes]) -> list[bytes]:
+    decoder, encoder = DIALECTS[provider].new_decoder(), DIALECTS[client].new_encoder("model")
+    request = ClientRequest(wire=DIALECTS[client].client, nonce="one")
+    responder = Responder(request, Origin(provider))
+    feed, respond, write = decoder.feed, responder.feed_all, encoder.feed
+    sent = [write(event) for portion in portions for event in respond(feed(portion))]
+    sent += [write(event) for event in (*respond(decoder.close()), *responder.close())]
+    return [*sent, encoder.close()]
 
 
 def _chunks(portion: bytes) -> list[bytes]:

@@ -116,11 +116,11 @@ class TranslatedAttempt:
                 shown = responder.feed(event)
                 if keep:
                     self._shown += shown
+                failed: list[Event] = [one for one in shown if type(one) is Failed]
                 if whole or type(event) is Failed:
-                    yield Piece([event], b"")
+                    yield Piece(failed or [event], b"")
                 else:
                     data = encoder.feed(shown[0]) if len(shown) == 1 else b"".join(map(encoder.feed, shown))
-                    failed: list[Event] = [one for one in shown if type(one) is Failed]
                     yield Piece(failed or [event], data)
 
     def _begin(self, sent: RequestSent) -> Responder:

@@ -44,6 +44,7 @@ Visibility: TypeAlias = Literal["safe", "hide", "show"]
 """Which thoughts of other makers a client sees. `safe`: those that its own provider takes back without a seal; `hide`:
 none; `show`: all, and those that need a seal get a capsule of the caller."""
 
+_BEHIND_THE_END = (TextDelta, ReasoningDelta, UsageReported)  # some servers name the end in every chunk
 EMPTY = "(no content)"
 """The text of a reply without any content, where the client's provider refuses such a message."""
 
@@ -85,7 +86,7 @@ class Responder:
         self._tools = tuple(tool for tool in request.tools if tool.kind == "custom" or tool.namespace)
         self._offered = tuple(tool.name for tool in request.tools)
         self._legal_names = NameProjection(client.rules.names, self._offered)
-        self._minted = request.minted
+        self._minted, self._next = request.minted, 0
         plain = self._native or (client.plain_reasoning and reasoning != "hide")
         self._capsule = None if plain or reasoning != "show" or client.capsule is None else capsule
         self._shows_thoughts = plain or self._capsule is not None
@@ -98,15 +99,14 @@ class Responder:
             "none" if self._native else client.rules.reasoning.required
         )
         self._started = self._over = self._finished = self._has_content = False
-        self._next = 0
         self._kind: Literal["", "text", "blank", "reasoning"] = ""
         """The block that is open, with the provider's index and the client's."""
         self._inner = self._outer = self._text = self._thought = -1
         self._outers: dict[int, int] = {}
         self._pieces: list[str] = []
         """Of a text that is blank so far, or of a thought that gets a capsule."""
-        self._hidden: dict[int, int] = {}
-        """Blocks that the client does not get, and where their repair is."""
+        self._hidden: set[int] = set()
+        """Blocks of which the client does not get all, as reported."""
         self._calls: dict[int, ReplyCall] = {}
         self._waiting: list[ReplyCall] = []
         """Whole calls, which a text may still precede."""
@@ -118,7 +118,7 @@ class Responder:
             return [event] if self._outer == self._text else [TextDelta(self._outer, event.text)]
         if type(event) is ReasoningDelta and event.index == self._thought:
             return [event] if self._outer == self._thought else [ReasoningDelta(self._outer, event.text)]
-        if self._over or (self._finished and type(event) is not UsageReported):
+        if self._over or (self._finished and type(event) not in _BEHIND_THE_END):
             return []
         events: list[Event] = []
         if not self._started and type(event) is not Failed:
@@ -126,6 +126,13 @@ class Responder:
             events.append(self._start(event))
         self._add(event, events)
         return events
+
+    def feed_all(self, events: list[Event]) -> list[Event]:
+        """The same for all events of one portion; the very list if there is nothing to change."""
+        first = events[0] if len(events) == 1 else None
+        if type(first) is TextDelta and first.index == self._text == self._outer:
+            return events
+        return [sent for event in events for sent in self.feed(event)]
 
     def close(self) -> list[Event]:
         """Nothing more will come. A reply without an end has failed."""
@@ -148,8 +155,8 @@ class Responder:
                 self._add_seal(event, events)
             case MediaArrived(index, media):
                 self._add_media(index, media, events)
-            case Finished(reason, raw):
-                self._finish(reason, raw, events)
+            case Finished():
+                self._finish(event, events)
             case UsageReported():
                 events.append(event)
             case Failed():
@@ -171,8 +178,6 @@ class Responder:
     def _add_text(self, index: int, text: str, events: list[Event]) -> None:
         if not text:
             return
-        if index in self._hidden:
-            self._describe(self._hidden[index])
         blank = not self._blank_text and text.isspace()
         if (self._kind, self._inner) == ("blank", index):
             self._pieces.append(text)
@@ -202,7 +207,7 @@ class Responder:
                 return
             self._begin("reasoning", index, events)
             self._pieces = []
-        self._pieces.append(text)  # of a capsule; without one the next thought does not come here
+        self._pieces.append(text)
         events.append(ReasoningDelta(self._outer, text))
 
     def _add_media(self, index: int, media: Media, events: list[Event]) -> None:
@@ -275,14 +280,9 @@ class Responder:
                 self._begin("reasoning" if seal.block == "reasoning" else "text", index, events)
             events.append(structs.replace(seal, index=self._outers[index]))
         elif seal.block == "text" and seal.kind == "encrypted":
-            self._hide(index, "item_dropped", f"only {self._maker.dialect} knows such an item")
+            self._hide(index, "item_dropped", f"only {self._maker.dialect} knows it; text about it stays")
         else:
             self._hide(index, "seal_dropped", "another maker's")
-
-    def _describe(self, at: int) -> None:
-        """The words that follow an item of the maker's own stand for it."""
-        if self.repairs[at].kind == "item_dropped":
-            self.repairs[at] = structs.replace(self.repairs[at], decision="described in words")
 
     # Calls
 
@@ -348,7 +348,8 @@ class Responder:
 
     # The end
 
-    def _finish(self, reason: FinishReason, raw: str, events: list[Event]) -> None:
+    def _finish(self, end: Finished, events: list[Event]) -> None:
+        reason, raw, own = end.reason, end.raw, end.raw if self._native else ""
         self._end_block(events)
         for call in self._calls.values():
             if not call.sent and call not in self._waiting:
@@ -357,8 +358,7 @@ class Responder:
         if reason in ("stop", "tool_calls"):
             reason = "tool_calls" if self._calls else "stop"
         failure = self._settle_arguments(reason, events)
-        own_word = self._native and raw
-        if (reason == "error" and not own_word) or (reason == "cancelled" and not self._client.cancelled):
+        if (reason == "error" and not own) or (reason == "cancelled" and not self._client.cancelled):
             failure = ProviderError(
                 f'The provider ended its reply with "{raw or reason}".', code=raw or reason
             )
@@ -370,7 +370,7 @@ class Responder:
             self._repair("reply_filled", 0)
             events.append(TextDelta(self._new(), EMPTY))
         self._finished = True
-        events.append(Finished(reason, raw if self._native else ""))
+        events.append(structs.replace(end, reason=reason, raw=own))
 
     def _settle_arguments(self, finish: FinishReason, events: list[Event]) -> SegueError | None:
         """Complete the arguments of all calls; the failure if some were sent that no client can read."""
@@ -389,7 +389,7 @@ class Responder:
 
     def _hide(self, index: int, kind: Kind, why: str) -> None:
         if index not in self._hidden:
-            self._hidden[index] = len(self.repairs)
+            self._hidden.add(index)
             self._repair(kind, index, why)
 
     def _repair(self, kind: Kind, index: int, why: str = "") -> None:

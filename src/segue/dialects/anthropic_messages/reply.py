@@ -169,8 +169,10 @@ def counts_of(usage: Usage, *, known: bool = False) -> dict[str, Any]:
     """The counts; null where one that every reply has is not known, or only the `known` ones."""
     read, written = usage.cached_tokens, usage.cache_write_tokens
     fresh = usage.input_tokens
-    if fresh is not None:
-        fresh = max(fresh - (read or 0) - (written or 0), 0)
+    if fresh is not None:  # no part is larger than the whole, whatever a server counted
+        read = None if read is None else min(read, fresh)
+        written = None if written is None else min(written, fresh - (read or 0))
+        fresh -= (read or 0) + (written or 0)
     counts: dict[str, Any] = {
         "input_tokens": fresh,
         "output_tokens": usage.output_tokens,

@@ -73,15 +73,16 @@ class ReplyEncoder:
         self._begun = False
         self._usage = Usage()
         self._blocks: dict[int, _Open] = {}
+        self._heads: dict[int, bytes] = {}
         self._finished: Finished | None = None
         self._over = False
 
     def feed(self, event: Event) -> bytes:
         if type(event) is TextDelta or type(event) is ReasoningDelta:
             # Nearly all events: more of a block that is known.
-            block = self._blocks.get(event.index)
-            if block is not None and not self._over:
-                return block.head + json_text(event.text) + _TAIL
+            head = self._heads.get(event.index)
+            if head is not None:
+                return head + json_text(event.text) + _TAIL
         elif type(event) is ArgumentsDelta:
             block = self._blocks.get(event.index)
             if block is not None and not self._over:
@@ -102,6 +103,7 @@ class ReplyEncoder:
                 return b""  # sent at the end: counts may still come
             case Failed(error):
                 self._over = True
+                self._heads.clear()
                 return self._begin() + sse.encode(encode_error(error)[1], "error")
             case _:
                 return self._begin() + self._encode(event)
@@ -110,6 +112,7 @@ class ReplyEncoder:
         if self._over:
             return b""
         self._over = True
+        self._heads.clear()
         called = any(block.kind == "call" for block in self._blocks.values())
         ended = self._finished or finished(None, called=called)
         delta = {"stop_reason": stop_reason(ended.reason, ended.raw), "stop_sequence": None}
@@ -178,6 +181,7 @@ class ReplyEncoder:
     def _start(self, index: int, kind: _Kind, block: dict[str, Any] | msgspec.Raw) -> bytes:
         ended = [self._stop(before) for before in self._blocks.values() if _is_whole(before)]
         made = self._blocks[index] = _Open(len(self._blocks), kind)
+        self._heads[index] = made.head
         return b"".join((*ended, _frame("content_block_start", index=made.index, content_block=block)))
 
     def _stop(self, block: _Open) -> bytes:

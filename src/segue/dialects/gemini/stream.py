@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, final
 
+from segue.conversation.events import TextDelta
 from segue.dialects import sse
 from segue.dialects.gemini.reply import ReplyReader
+from segue.dialects.repeated_chunk import RepeatedChunk
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
@@ -27,15 +29,21 @@ class ReplyDecoder:
         self.unread = self._reader.unread
         self._frames: sse.FrameDecoder | None = None
         self._objects: _ObjectCutter | None = None
+        self._repeated = RepeatedChunk()
 
     def feed(self, data: bytes) -> list[Event]:
+        more = self._repeated.text(data)
+        if more is not None:
+            return [TextDelta(self._repeated.index, more)] if more else []
         events: list[Event] = []
         if self._frames is not None:
             # The common portion is one whole frame, and Google ends its lines with CRLF.
             only = self._frames.sole(data[:-4] + sse.END if data[-4:] == b"\r\n\r\n" else data)
             if only is not None:
                 self._reader.read(only, events)
+                self._repeated.learn(data, events)
                 return events
+        self._repeated.forget()
         for found in self._cut(data):
             self._reader.read(found, events)
         return events

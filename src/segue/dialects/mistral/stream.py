@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from segue.conversation.events import TextDelta
 from segue.dialects import sse
 from segue.dialects.mistral.reply import ReplyReader
+from segue.dialects.repeated_chunk import RepeatedChunk
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
@@ -21,13 +23,19 @@ class ReplyDecoder:
         self._frames = sse.FrameDecoder()
         self._reader = ReplyReader()
         self.unread = self._reader.unread
+        self._repeated = RepeatedChunk()
 
     def feed(self, data: bytes) -> list[Event]:
+        more = self._repeated.text(data)
+        if more is not None:
+            return [TextDelta(self._repeated.index, more)] if more else []
         events: list[Event] = []
         only = self._frames.sole(data)
         if only is not None and only != _DONE:
             self._reader.read(only, events)
+            self._repeated.learn(data, events)
             return events
+        self._repeated.forget()
         for frame in self._frames.data(data):
             self._read(frame, events)
         return events

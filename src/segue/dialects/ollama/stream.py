@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from segue.conversation.events import TextDelta
 from segue.dialects.ndjson import LineDecoder
 from segue.dialects.ollama.reply import ReplyReader
+from segue.dialects.repeated_chunk import RepeatedChunk
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
@@ -19,13 +21,19 @@ class ReplyDecoder:
         self._lines = LineDecoder()
         self._reader = ReplyReader()
         self.unread = self._reader.unread
+        self._repeated = RepeatedChunk()
 
     def feed(self, data: bytes) -> list[Event]:
+        more = self._repeated.text(data)
+        if more is not None:
+            return [TextDelta(self._repeated.index, more)] if more else []
         events: list[Event] = []
         only = self._lines.sole(data)
         if only is not None:
             self._reader.read(only, events)
+            self._repeated.learn(data, events)
             return events
+        self._repeated.forget()
         for line in self._lines.feed(data):
             self._reader.read(line, events)
         return events

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from segue.conversation.events import TextDelta
 from segue.dialects import sse
 from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.openai_chat.errors import error_in_reply
 from segue.dialects.openai_chat.lenient import decode_chunk, decode_portion
 from segue.dialects.openai_chat.stream_state import ReplyReader
+from segue.dialects.repeated_chunk import RepeatedChunk
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
@@ -31,12 +33,19 @@ class ReplyDecoder:
         self.unread: list[bytes] = []
         self._head: bytes | None = b""
         """What came before the first frame: perhaps no stream at all, but an error as plain JSON."""
+        self._repeated = RepeatedChunk()
 
     def feed(self, data: bytes) -> list[Event]:
+        more = self._repeated.text(data)
+        if more is not None:
+            return [TextDelta(self._repeated.index, more)] if more else []
         events: list[Event] = []
         only = self._frames.sole(data)
         if only is not None and self._read_fast(only, events):
+            if self._reader.sorted:
+                self._repeated.learn(data, events)
             return events
+        self._repeated.forget()
         frames = self._frames.feed(data)
         if self._head is not None:
             self._head = None if frames else self._head + data[: _HEAD - len(self._head)]

@@ -48,16 +48,16 @@ class ReplyEncoder:
         self._finished: Finished | None = None
         self._usage: Usage | None = None
         self._failed = False
-        self._text = self._thought = _NOTHING
-        """What stands around the text of a chunk; empty until the first chunk was sent."""
+        self._head = self._tail = b""
+        """What stands around the text of a chunk; empty until the first one was sent."""
+        self._thought = _NOTHING
         self._arguments: dict[int, tuple[bytes, bytes]] = {}
 
     def feed(self, event: Event) -> bytes:
         # Nearly all events are more text of one kind or another.
         if type(event) is TextDelta:
-            around = self._text
-            if around[0]:
-                return around[0] + json_text(event.text) + around[1]
+            if self._head:
+                return self._head + json_text(event.text) + self._tail
         elif type(event) is ArgumentsDelta:
             around = self._arguments.get(event.index, _NOTHING)
             if around[0]:
@@ -72,12 +72,12 @@ class ReplyEncoder:
         match event:
             case ReplyStarted(reply_id, model):
                 self._id, self._model = reply_id, self._model or model
-                self._text = self._thought = _NOTHING
+                self._head, self._thought = b"", _NOTHING
                 self._arguments.clear()
                 return self._delta({"content": ""})
             case TextDelta(_, text):
                 sent = self._delta({"content": text})
-                self._text = template(self._delta({"content": MARK}))
+                self._head, self._tail = template(self._delta({"content": MARK}))
                 return sent
             case ReasoningDelta(_, text):
                 sent = self._delta({self._thoughts: text})

@@ -85,6 +85,11 @@ class ReplyReader:
         """Whether id and model are known."""
         self.over = False
 
+    @property
+    def sorted(self) -> bool:
+        """Whether all text that still comes is the answer, and no thought between tags."""
+        return self._inline is None
+
     def read(self, chunk: Chunk, events: list[Event], *, whole: bool = False) -> None:
         if not (self.over or chunk.error or self.introduced) and (chunk.id or chunk.model):
             if (not self._id and chunk.id) or (not self._model and chunk.model):
@@ -310,7 +315,8 @@ def usage_of(counts: Counts | None) -> Usage | None:
         return None
     prompt, completion = counts.prompt_tokens, counts.completion_tokens
     reasoning = _detail(counts.completion_tokens_details, "reasoning_tokens")
-    if reasoning and counts.total_tokens == (prompt or 0) + (completion or 0) + reasoning:  # XAI-02
+    apart = counts.total_tokens == (prompt or 0) + (completion or 0) + (reasoning or 0)  # XAI-02
+    if reasoning and (apart or reasoning > (completion or 0)):
         completion = (completion or 0) + reasoning
     cached = _first(
         _detail(counts.prompt_tokens_details, "cached_tokens"),

@@ -119,7 +119,8 @@ class ItemReader:
         self.called = False
         self.refused = False
         self._indexes: dict[tuple[Any, Any], int] = {}
-        self._sent: dict[int, list[str]] = {}
+        self.sent: dict[int, list[str]] = {}
+        """The pieces of each block, by its index."""
         self._texts: dict[Any, list[Any]] = {}
         """Item → its parts that were reported; some servers count parts in deltas otherwise than in the item."""
         self._parts: dict[int, tuple[str, Any]] = {}
@@ -131,10 +132,10 @@ class ItemReader:
 
     def text(self, item: Any, part: Any, more: str) -> Event | None:
         index = self._indexes.get((item, part), -1)
-        text = self._sent.get(index)
+        text = self.sent.get(index)
         if text is None:
             index = self.index(item, part)
-            text = self._sent[index] = []
+            text = self.sent[index] = []
             self._texts.setdefault(item, []).append(part)
         text.append(more)
         return TextDelta(index, more) if more else None
@@ -144,7 +145,7 @@ class ItemReader:
         index = self.index(item)
         if not more:
             return None
-        text = self._sent.setdefault(index, [])
+        text = self.sent.setdefault(index, [])
         if text and self._parts.get(index) != part:
             more = f"\n\n{more}"
         self._parts[index] = part
@@ -153,20 +154,20 @@ class ItemReader:
 
     def call(self, item: Any, call_id: str, name: str) -> Event | None:
         index = self.index(item)
-        if index in self._sent:
+        if index in self.sent:
             return None
         self.called = True
-        self._sent[index] = []
+        self.sent[index] = []
         return CallStarted(index, call_id, name)
 
     def arguments(self, item: Any, more: str) -> Event | None:
         index = self.index(item)
-        self._sent.setdefault(index, []).append(more)
+        self.sent.setdefault(index, []).append(more)
         return ArgumentsDelta(index, more) if more else None
 
     def missing(self, item: Any, part: Any, whole: str) -> str:
         """The end of a text of which the beginning was reported."""
-        pieces = self._sent.get(self.index(item, part), [])
+        pieces = self.sent.get(self.index(item, part), [])
         text = "".join(pieces)
         if len(pieces) > 1:
             pieces[:] = [text]  # the final state of the whole reply asks once more
@@ -199,15 +200,15 @@ class ItemReader:
                 yield self.arguments(place, self.missing(place, 0, whole))
             case "image_generation_call":
                 shown, index = _text(item, "result"), self.index(place)
-                if shown and index not in self._sent:
-                    self._sent[index] = []
+                if shown and index not in self.sent:
+                    self.sent[index] = []
                     yield MediaArrived(index, Media("image", _image_type(item), shown))
             case _:
                 yield from self._settled_other(place, item)
 
     def _settled_thought(self, place: Any, item: dict[str, Any]) -> Iterator[Event | None]:
         index = self.index(place)
-        if not self._sent.get(index):
+        if not self.sent.get(index):
             for field in ("summary", "content"):
                 for number, part in enumerate(_items(item, field)):
                     if isinstance(part, dict):

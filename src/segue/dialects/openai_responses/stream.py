@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import msgspec
 
-from segue.conversation.events import (
-    Failed,
-)
+from segue.conversation.events import Failed, TextDelta
 from segue.dialects import sse
 from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.openai_responses import wire
@@ -18,6 +16,7 @@ from segue.dialects.openai_responses.reply import (
     ended,
     started,
 )
+from segue.dialects.repeated_chunk import RepeatedChunk
 from segue.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -40,8 +39,13 @@ class ReplyDecoder:
         self._begun = False
         self.unread: list[bytes] = []
         self._over = False
+        self._repeated = RepeatedChunk(b'"sequence_number":')
 
     def feed(self, portion: bytes) -> list[Event]:
+        text = self._repeated.text(portion)
+        if text is not None:
+            self._reader.sent[self._repeated.index].append(text)
+            return [TextDelta(self._repeated.index, text)] if text else []
         events: list[Event] = []
         only = self._frames.sole(portion)
         for data in self._frames.data(portion) if only is None else (only,):
@@ -61,6 +65,7 @@ class ReplyDecoder:
                 event = self._reader.arguments(more.output_index, more.delta)
             if event is not None:
                 events.append(event)
+        self._repeated.learn(portion, events if only is not None else [])
         return events
 
     def close(self) -> list[Event]:

@@ -40,6 +40,8 @@ from segue.transcript.media import describe
 from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from segue.conversation.blocks import Media
     from segue.conversation.events import Event
 
@@ -138,6 +140,8 @@ class ReplyEncoder:
         self._begun = False
         self._usage: Usage | None = None
         self._items: dict[int, _Item] = {}
+        self._growing: dict[int, tuple[bytes, bytes, Callable[[str], None]]] = {}
+        """Around the text of the next delta of an item, and where its text is kept."""
         self._finished: Finished | None = None
         self._over = False
         self._sequence = 0
@@ -145,10 +149,13 @@ class ReplyEncoder:
     def feed(self, event: Event) -> bytes:
         if type(event) is TextDelta or type(event) is ReasoningDelta or type(event) is ArgumentsDelta:
             # Nearly all events: more of an item that is known.
-            item = self._items.get(event.index)
-            if item is not None and item.pieces and item.kind != "custom" and not self._over:
-                item.pieces.append(event.text)
-                return self._more(item, event.text)
+            growing = self._growing.get(event.index)
+            if growing is not None:
+                head, tail, append = growing
+                append(event.text)
+                number = self._sequence
+                self._sequence = number + 1
+                return head % number + json_text(event.text) + tail
         return self._feed(event) if not self._over else b""
 
     def _feed(self, event: Event) -> bytes:
@@ -172,6 +179,7 @@ class ReplyEncoder:
         if self._over:
             return b""
         self._over = True
+        self._growing.clear()
         called = any(item.kind in ("call", "custom") for item in self._items.values())
         last = self._finished or Finished("tool_calls" if called else "stop")
         status, details = status_of(last.reason, last.raw)
@@ -185,6 +193,7 @@ class ReplyEncoder:
 
     def _fail(self, error: dict[str, Any]) -> bytes:
         self._over = True
+        self._growing.clear()
         output = [item.state() for item in self._items.values()]
         fields = {"code": error["code"] or "server_error", "message": error["message"]}
         response = self._response("failed", output=output, error=fields)
@@ -251,6 +260,7 @@ class ReplyEncoder:
         item.pieces.append(text)
         if item.kind == "custom":
             return opened  # the text is known when its wrapping is whole
+        self._growing[index] = item.head, item.tail, item.pieces.append
         return opened + begun + self._more(item, text)
 
     def _more(self, item: _Item, text: str) -> bytes:
