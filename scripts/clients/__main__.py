@@ -40,8 +40,6 @@ class Row:
     @property
     def passed(self) -> bool:
         outcomes = [*self.turns.values(), *self.broken.values()]
-        if self.way is not None and self.way.home is not None:
-            outcomes.append(self.way.home)
         return all(turn.passed for turn in outcomes) and (self.way is None or self.way.passed)
 
     def cells(self) -> list[str]:
@@ -51,8 +49,9 @@ class Row:
         way, home = "–", "–"
         if self.way is not None:
             turns = sum(turn.passed for turn in self.way.turns)
-            way = f"{turns} of {len(self.way.turns)} turns, {min(self.way.seals, self.way.issued)} of {self.way.issued} seals"
-            home = "accepted" if self.way.home is not None and self.way.home.passed else "refused"
+            seals = f"{min(self.way.seals, self.way.issued)} of {self.way.issued} seals"
+            way = f"{turns} of {len(self.way.turns)} turns, {seals if self.way.issued else 'no thoughts to sign'}"
+            home = self.way.home_again
         families = f"{kind} on {good} of {len(self.turns)}"
         return [self.program.title, self.version, families, f"{survived} of {len(self.broken)}", way, home]
 

@@ -152,7 +152,8 @@ def _aider(turn: Turn) -> Start:
         "--no-show-model-warnings",
     ]
     words += ["--message", turn.prompt, "note.txt"]
-    return Start([turn.python("aider"), *words], variables)
+    offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    return Start([turn.python("aider"), *words], {**variables, **offline})
 
 
 def _llm(turn: Turn) -> Start:

@@ -130,10 +130,20 @@ class Journey(Struct, frozen=True):
     """In its replies of the first turn."""
     home: Outcome | None = None
     """The same session, sent to the client's own provider without the gateway."""
+    alone: Outcome | None = None
+    """If that was refused: the second turn of a session that never saw the gateway."""
+
+    @property
+    def home_again(self) -> str:
+        if self.home is None or self.home.passed:
+            return "accepted"
+        own_fault = self.alone is not None and not self.alone.passed
+        return "refused, as a session without the gateway is" if own_fault else "refused"
 
     @property
     def passed(self) -> bool:
-        return all(turn.passed for turn in self.turns) and self.seals >= self.issued
+        turns = all(turn.passed for turn in self.turns)
+        return turns and self.seals >= self.issued and self.home_again != "refused"
 
 
 def journey(program: Program, stage: Stage, cache: Path) -> Journey:
@@ -154,7 +164,13 @@ def journey(program: Program, stage: Stage, cache: Path) -> Journey:
     # Signatures belong to an account: without the gateway the client uses the key that the gateway used.
     own = Pointer(stage.api.url(provider), PROVIDER_KEY, name)
     leaving = structs.replace(turn, resume=True, pointer=own)
-    return Journey(tuple(outcomes), seals, issued, take_turn(program, leaving, stage))
+    left = take_turn(program, leaving, stage)
+    alone = None
+    if not left.passed:
+        fresh = structs.replace(new_turn(program, stage, cache, name, "alone"), pointer=own)
+        take_turn(program, fresh, stage)
+        alone = take_turn(program, structs.replace(fresh, resume=True), stage)
+    return Journey(tuple(outcomes), seals, issued, left, alone)
 
 
 def team_routes() -> dict[str, str]:
