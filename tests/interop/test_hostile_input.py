@@ -15,6 +15,7 @@ from segue.errors import SegueError, TranscriptError
 from segue.interop.convert import convert
 from segue.interop.doctor import examine, fix_transcript
 from segue.interop.session_files import read_file
+from segue.providers.config import read_provider_config
 from segue.sessions.imports import read_history
 
 HI: dict[str, Any] = {"role": "user", "content": "hi"}
@@ -80,3 +81,9 @@ def test_a_configuration_that_nests_without_end_is_an_error_of_that_file(tmp_pat
         load_settings(directory=tmp_path, environment={})
     assert "segue.toml" in str(refused.value)
     assert isinstance(load_settings(bare=True, environment={"SEGUE_SYSTEM": "[" * 3000}).config.system, str)
+
+
+@pytest.mark.parametrize("field", ["timeouts", "auth", "dialect", "headers"])
+def test_a_lone_surrogate_in_the_settings_of_a_provider_is_a_problem_of_that_setting(field: str) -> None:
+    _, problems = read_provider_config("openai", {field: "\ud800", "limits": {"calls": "\ud800"}})
+    assert any(problem.field.endswith(field) for problem in problems)

@@ -99,7 +99,7 @@ def read_provider_config(name: str, table: Mapping[str, Any]) -> tuple[ProviderC
         else:
             try:
                 sound[key] = _read(types[key], value)
-            except msgspec.ValidationError as error:
+            except (msgspec.ValidationError, UnicodeError) as error:
                 problems.append(_problem(name, key, value, f"{_plain(error)}.", "Correct its type."))
     config = ProviderConfig(**sound)
     problems += check_config(name, config)
@@ -260,7 +260,7 @@ def _read_table(
             continue
         try:
             sound[key] = msgspec.convert(value, fields[key])
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeError) as error:
             hint = "Give seconds." if kind is Timeouts else "Give a whole number."
             problems.append(_problem(name, place, value, f"{_plain(error)}.", hint))
     return kind(**sound)
@@ -277,5 +277,6 @@ def _problem(name: str, key: str, value: object, message: str, hint: str) -> Con
     return ConfigProblem(field=f"providers.{name}.{key}", message=message, value=shown[:200], hint=hint)
 
 
-def _plain(error: msgspec.ValidationError) -> str:
-    return str(error).partition(" - at `")[0]
+def _plain(error: msgspec.ValidationError | UnicodeError) -> str:
+    # Even the message about a lone surrogate cannot be made.
+    return "not text" if isinstance(error, UnicodeError) else str(error).partition(" - at `")[0]
