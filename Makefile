@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws replies opinions crash power attack fuzz chaos clients bench toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws same-wire replies opinions crash power attack fuzz chaos clients bench toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -59,6 +59,9 @@ laws: $(SYNCED)  ## the laws with a hundred times as many examples and a fresh r
 
 replies: $(SYNCED) ## every recorded reply on every wire, read by the official clients (minutes)
 	SEGUE_REPLIES=1 $(BIN)/pytest -q -n 2 --timeout 3600 tests/replies
+
+same-wire: $(SYNCED) ## every recorded request comes back on its own wire as it came, and is accepted on all others
+	SEGUE_SAME_WIRE=1 $(BIN)/pytest -q -n 2 --timeout 600 tests/laws/test_same_wire.py
 
 opinions: $(SYNCED) ## the chat templates of local servers render what we send; fetches them (77 MB)
 	$(BIN)/uv sync --quiet --locked --inexact --all-extras --group opinions

@@ -105,6 +105,7 @@ class Code(Struct, frozen=True, gc=False, tag="code", omit_defaults=True):
 
     code: str
     language: str = ""
+    extra: Extra | None = None
 
 
 @final

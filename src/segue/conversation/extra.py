@@ -34,5 +34,6 @@ class Extra(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def written(self, encoded: dict[str, Any]) -> dict[str, Any]:
         """The fields as we would write them, changed to the way they came."""
-        kept = {name: value for name, value in encoded.items() if name not in self.absent}
-        return {**kept, **self.form, **self.hints, **self.fields}
+        if self.absent:
+            encoded = {name: value for name, value in encoded.items() if name not in self.absent}
+        return {**encoded, **self.form, **self.hints, **self.fields}

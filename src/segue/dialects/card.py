@@ -12,7 +12,7 @@ from segue.transcript.rules import BRIDGE, NINE_CHARACTERS, MediaRules
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from segue.transcript.rules import Rules
+    from segue.transcript.rules import ReasoningRules, Rules
 
 
 @final
@@ -64,6 +64,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """Whether it knows a system prompt."""
     bridge: bool | None = None
     """Whether a text of the model must stand between tool results and a user message."""
+    inline_instructions: bool = False
+    """Whether it takes system notes in mid-conversation, where not every model of the wire does."""
     nine_character_ids: bool = False
     """Whether call ids must be nine letters and digits."""
 
@@ -86,17 +88,7 @@ def card_for(model: str, dialect: str, cards: Iterable[ModelCard]) -> ModelCard:
 
 def fit_rules(rules: Rules, card: ModelCard) -> Rules:
     """The rules of a dialect as one model has them."""
-    reasoning: dict[str, Any] = {}
-    if card.bound_seals is not None:
-        reasoning["bound"] = card.bound_seals
-    if card.call_seals is False:
-        reasoning["call_seal"] = ""
-    if card.replays_reasoning is not None:
-        native = "plain" if rules.reasoning.replay == "none" else rules.reasoning.replay
-        reasoning["replay"] = native if card.replays_reasoning else "none"
-    if card.requires_reasoning is False:
-        reasoning["required"] = "none"
-    changed: dict[str, Any] = {"reasoning": structs.replace(rules.reasoning, **reasoning)}
+    changed: dict[str, Any] = {"reasoning": _fit_reasoning(rules.reasoning, card)}
     media = rules.media
     if card.images is False:
         media = MediaRules()
@@ -110,8 +102,24 @@ def fit_rules(rules: Rules, card: ModelCard) -> Rules:
         changed["calls_per_step"] = 1
     if not card.system:
         changed["system"] = "first_user"
+    if card.inline_instructions and rules.instructions == "user":
+        changed["instructions"] = "returned"
     if card.bridge is not None:
         changed["bridge"] = (rules.bridge or BRIDGE) if card.bridge else ""
     if card.nine_character_ids:
         changed["ids"] = NINE_CHARACTERS
+    return structs.replace(rules, **changed)
+
+
+def _fit_reasoning(rules: ReasoningRules, card: ModelCard) -> ReasoningRules:
+    changed: dict[str, Any] = {}
+    if card.bound_seals is not None:
+        changed["bound"] = card.bound_seals
+    if card.call_seals is False:
+        changed["call_seal"] = ""
+    if card.replays_reasoning is not None:
+        native = "plain" if rules.replay == "none" else rules.replay
+        changed["replay"] = native if card.replays_reasoning else "none"
+    if card.requires_reasoning is False:
+        changed["required"] = "none"
     return structs.replace(rules, **changed)

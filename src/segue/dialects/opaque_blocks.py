@@ -56,11 +56,20 @@ def opaque_block(text: Text) -> Raw | None:
     return Raw(seal.payload) if seal is not None and is_opaque(seal.payload, seal.kind) else None
 
 
+def _caller(block: object) -> Any:
+    """The use of the provider's tool that made a call; None if the model itself did."""
+    extra = getattr(block, "extra", None)
+    caller = extra.form.get("caller") if extra is not None else None
+    return caller.get("tool_id") if isinstance(caller, dict) else None
+
+
 class OpaqueBlockFilter:
     """Which kept blocks of a transcript go back: each id once, and uses of a tool only with their results."""
 
     def __init__(self) -> None:
         self._ids: set[tuple[str, str]] = set()
+        self._waiting: set[str] = set()
+        """Uses of the provider's tools that called tools of ours: their results come in a later step."""
 
     def select(self, blocks: Sequence[object]) -> dict[int, Raw]:
         """Those of one step, by position. What does not go back is sent as text."""
@@ -73,15 +82,19 @@ class OpaqueBlockFilter:
         answered = {
             opened.tool_use_id: position for position, (opened, _) in kept.items() if opened.tool_use_id
         }
+        callers = {_caller(block) for block in blocks}
         used: set[str] = set()
         returned: dict[int, Raw] = {}
         for position, (opened, payload) in kept.items():
             if opened.tool_use_id:
-                fits = opened.tool_use_id in used
+                fits = opened.tool_use_id in used or opened.tool_use_id in self._waiting
                 used.discard(opened.tool_use_id)
+                self._waiting.discard(opened.tool_use_id)
             elif opened.type.endswith("_use"):
-                fits = answered.get(opened.id, -1) > position and self._is_new(opened)
+                waits = opened.id in callers and opened.id not in answered
+                fits = (waits or answered.get(opened.id, -1) > position) and self._is_new(opened)
                 used |= {opened.id} if fits else set()
+                self._waiting |= {opened.id} if fits and waits else set()
             else:
                 fits = self._is_new(opened)
             if fits:

@@ -6,17 +6,25 @@ writing give the same JSON again also where fields are new to us.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.conversation.extra import Extra
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-_ENCODER = msgspec.json.Encoder()
+
+class HasExtra(Protocol):
+    """A block, whichever it is."""
+
+    @property
+    def extra(self) -> Extra | None: ...
+
+
 _EMPTY: tuple[Any, ...] = (None, False, "", [], {})
 
 
@@ -65,23 +73,42 @@ def _same(one: Any, other: Any) -> bool:
 
 def plain(encoded: Any) -> Any:
     """What we would send, as it would be read."""
-    return msgspec.json.decode(_ENCODER.encode(encoded))
+    if isinstance(encoded, Struct):
+        return {name: plain(value) for name, value in as_fields(encoded).items()}
+    if isinstance(encoded, dict):
+        return {name: plain(value) for name, value in encoded.items()}
+    if isinstance(encoded, list):
+        return [plain(value) for value in encoded]
+    return msgspec.json.decode(encoded) if isinstance(encoded, msgspec.Raw) else encoded
 
 
 def as_fields(encoded: Struct) -> dict[str, Any]:
     """A value of a wire as the fields that are sent of it."""
-    config = encoded.__struct_config__
-    fields: dict[str, Any] = {config.tag_field: config.tag} if config.tag_field and config.tag else {}
-    defaults = encoded.__struct_defaults__
-    names, first = encoded.__struct_fields__, len(encoded.__struct_fields__) - len(defaults)
-    for index, (name, sent) in enumerate(zip(names, encoded.__struct_encode_fields__, strict=True)):
+    start, names = _layout(type(encoded))
+    fields = start.copy()
+    for name, sent, omitted, default in names:
         value = getattr(encoded, name)
-        if value is msgspec.UNSET:
-            continue
-        if config.omit_defaults and index >= first and _is_default(value, defaults[index - first]):
-            continue
-        fields[sent] = value
+        if value is not msgspec.UNSET and not (omitted and _is_default(value, default)):
+            fields[sent] = value
     return fields
+
+
+@cache
+def _layout(kind: type[Struct]) -> tuple[dict[str, Any], tuple[tuple[str, str, bool, Any], ...]]:
+    """What every value of a kind begins with; and of each field its names, whether a default is omitted, and which."""
+    config, defaults = kind.__struct_config__, kind.__struct_defaults__
+    names = kind.__struct_fields__
+    first = len(names) - len(defaults)
+    start = {config.tag_field: config.tag} if config.tag_field and config.tag else {}
+    return start, tuple(
+        (
+            name,
+            sent,
+            config.omit_defaults and index >= first,
+            defaults[index - first] if index >= first else None,
+        )
+        for index, (name, sent) in enumerate(zip(names, kind.__struct_encode_fields__, strict=True))
+    )
 
 
 def _is_default(value: Any, default: Any) -> bool:
@@ -92,6 +119,81 @@ def _is_default(value: Any, default: Any) -> bool:
     return bool(type(value) is type(default) and value == default)
 
 
+def parts_as_came(
+    parts: list[Any], text: str, shown: list[dict[str, Any]]
+) -> list[dict[str, Any] | int | str]:
+    """Parts of a result to be kept: without the text and the media, which the result itself has."""
+    return [
+        shown.index(part)
+        if part in shown
+        else {name: value for name, value in part.items() if name != "text"}
+        if isinstance(part, dict) and part.get("text") == text
+        else part
+        for part in parts
+    ]
+
+
+def filled_parts(
+    parts: Any, text: str, shown: list[dict[str, Any]], read: Callable[[list[Any]], str]
+) -> list[Any] | None:
+    """The kept parts of a result with its text and media in them; None if they are those of another result.
+
+    `read` is how the text is read from such parts.
+    """
+    filled: list[Any] = []
+    used = others = 0
+    for part in parts if isinstance(parts, list) else ():
+        if type(part) is int:
+            used += 1
+            if part >= len(shown):
+                return None
+            filled.append(shown[part])
+        elif isinstance(part, dict) and "text" not in part and str(part.get("type")).endswith("text"):
+            filled.append({**part, "text": text})
+        else:
+            others += 1
+            filled.append(part)
+    return filled if used <= len(shown) <= used + others and read(filled) == text else None
+
+
 def own(extra: Extra | None, dialect: str) -> Extra | None:
     """What a value has of this wire's own; None if that is nothing, or another wire's."""
     return extra if extra is not None and extra.dialect == dialect else None
+
+
+_B = TypeVar("_B", bound=HasExtra)
+
+
+def runs(blocks: tuple[_B, ...], dialect: str) -> Iterator[tuple[_B, ...]]:
+    """The blocks of one step as the messages that they came in."""
+    start = 0
+    for position, block in enumerate(blocks):
+        extra = block.extra
+        if position and extra is not None and extra.container is not None and extra.dialect == dialect:
+            yield blocks[start:position]
+            start = position
+    yield blocks[start:]
+
+
+def with_container(message: Struct, extra: Extra | None, dialect: str) -> Any:
+    """A message as it came; `extra` is that of its first block."""
+    around = extra.container if extra is not None and extra.dialect == dialect else None
+    return message if around is None else around.written(as_fields(message))
+
+
+def with_parts(extra: Extra | None, dialect: str, content: Any, text: str) -> Extra | None:
+    """What a result has of its own, with the parts that its text came in."""
+    if not isinstance(content, list):
+        return extra
+    kept = extra if extra is not None else Extra(dialect)
+    return structs.replace(kept, form={**kept.form, "content": parts_as_came(content, text, [])})
+
+
+def own_result(result: Struct, text: str, extra: Extra, read: Callable[[list[Any]], str]) -> dict[str, Any]:
+    """A result as it came, if it is still the same."""
+    fields = as_fields(result)
+    written = extra.written(fields)
+    if isinstance(extra.form.get("content"), list):
+        parts = filled_parts(extra.form["content"], text, [], read)
+        written["content"] = fields["content"] if parts is None else parts
+    return written

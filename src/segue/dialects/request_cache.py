@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.conversation.blocks import Origin, Text
+from segue.conversation.extra import Extra
 from segue.conversation.options import Options
 from segue.dialects.card import ModelCard
 from segue.dialects.request_messages import is_leading_note
@@ -40,6 +41,8 @@ class EncodedPrefix(Struct, frozen=True, eq=False):
     system: str = ""
     target: Origin | None = None
     card: ModelCard | None = None
+    head: Extra | None = None
+    """How the system prompt came, where it stands before the messages."""
 
 
 @final
@@ -60,12 +63,15 @@ def encode_after(
     card: ModelCard,
 ) -> EncodedBody:
     """The request as `encode_request` would encode it."""
-    steps, count = _known(prefix, transcript, card)
+    head = options.own.container if options.own is not None else None
+    steps, count = _known(prefix, transcript, card, head)
     if _depends_on_earlier(transcript, steps):
         whole = dialect.encode_request(transcript, tools, options, card)
         return EncodedBody(whole.body, whole.repairs, EncodedPrefix())
     encoded = dialect.encode_request(transcript, tools, options, card, after=steps)
     new = encoded.fields[dialect.messages_field]
+    if type(new) is not list:  # a single message that came in no list
+        return EncodedBody(encoded.body, encoded.repairs, EncodedPrefix())
     pieces = [*prefix.pieces[:count]]
     ends = [end for end in prefix.ends if end[0] <= steps]
     if not steps and (cut := _last_reply(transcript)):
@@ -84,6 +90,7 @@ def encode_after(
         transcript.system,
         transcript.target,
         card,
+        head,
     )
     return EncodedBody(_joined(encoded.fields, dialect.messages_field, pieces), encoded.repairs, kept)
 
@@ -99,13 +106,16 @@ _KEPT_ENDS = 4
 """Of the ends of earlier requests: one is enough unless a conversation is cut back."""
 
 
-def _known(prefix: EncodedPrefix, transcript: Transcript, card: ModelCard) -> tuple[int, int]:
+def _known(
+    prefix: EncodedPrefix, transcript: Transcript, card: ModelCard, head: Extra | None
+) -> tuple[int, int]:
     """How many of the steps were encoded before, just as they would be now, and as how many pieces."""
     steps = transcript.steps
     if (
         transcript.system == prefix.system
         and transcript.target == prefix.target
         and (card is prefix.card or card == prefix.card)
+        and head == prefix.head
     ):
         for end, count in reversed(prefix.ends):
             # A message begins where a model's step does; before any other it might be continued.

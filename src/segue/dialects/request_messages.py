@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import structs
 
 from segue.conversation.blocks import Text, ToolResult
+from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects.errors import unencodable
 from segue.transcript.steps import UserStep
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from segue.conversation.blocks import Block
+    from segue.conversation.options import Options
     from segue.transcript.steps import Completion, ModelStep, Step, Transcript
 
 M = TypeVar("M")
@@ -24,17 +28,28 @@ def check_target(transcript: Transcript, dialect: str, wire: str) -> None:
         raise unencodable(wire, f"what was rendered for {transcript.target.dialect}")
 
 
+def model_field(transcript: Transcript, options: Options) -> dict[str, str]:
+    """The model to ask; a request that came without one, since its address names it, gets none."""
+    model = options.model or transcript.target.model
+    came = options.own
+    nameless = not model and came is not None and came.dialect == transcript.target.dialect
+    return {} if nameless else {"model": model}
+
+
 def encode_steps(
     transcript: Transcript,
     after: int,
     wire: str,
-    encode_system: Callable[[str], M],
-    encode_user: Callable[[UserStep, int], M],
+    encode_system: Callable[[str], M] | None,
+    encode_user: Callable[[UserStep, int, list[M]], None],
     encode_model: Callable[[ModelStep, int, list[M]], None],
 ) -> list[M]:
-    """The messages of a wire that has a system message first and no instructions in mid-conversation."""
+    """The messages of a wire that has a system message first and no instructions in mid-conversation.
+
+    `encode_system` is None if the system prompt is written already.
+    """
     messages: list[M] = []
-    if transcript.system and not after:
+    if transcript.system and not after and encode_system is not None:
         messages.append(encode_system(transcript.system))
     for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is not UserStep:
@@ -42,15 +57,18 @@ def encode_steps(
         elif step.instruction:
             raise unencodable(wire, "an instruction in mid-conversation", index)
         else:
-            messages.append(encode_user(step, index))
+            encode_user(step, index, messages)
     return messages
 
 
-def leading_system(transcript: Transcript) -> tuple[str, int]:
+def leading_system(transcript: Transcript, dialect: str) -> tuple[str, int]:
     """The system prompt with the notes that lead the steps, and how many those are: what `take_system` reads back."""
     steps = transcript.steps
     leading = 0
     while leading < len(steps) - 1 and is_leading_note(steps[leading]):
+        extra = steps[leading].blocks[0].extra
+        if extra is not None and extra.dialect == dialect:
+            break  # it came as a message of its own
         leading += 1
     notes = [
         join_texts([block.text for block in step.blocks if type(block) is Text]) for step in steps[:leading]
@@ -82,6 +100,46 @@ def completion_text(done: Completion, wire: str, index: int) -> str:
 
 
 # The other way
+
+
+def leading_messages(
+    came: Extra | None, dialect: str, system: str, read: Callable[[dict[str, Any]], str]
+) -> list[Any]:
+    """The messages that the system prompt came in; none if it is another now, or of another wire."""
+    around = came.container if came is not None and came.dialect == dialect else None
+    given: list[Any] = around.form.get("messages", []) if around is not None else []
+    return given if "\n\n".join(filter(None, map(read, given))) == system else []
+
+
+def begun_blocks(blocks: tuple[Block, ...], around: Extra | None) -> tuple[Block, ...]:
+    """The blocks of a message, the first of which has what is the message's own."""
+    if around is None or not blocks:
+        return blocks
+    first, *others = blocks
+    extra = first.extra if first.extra is not None else Extra(around.dialect)
+    return (structs.replace(first, extra=structs.replace(extra, container=around)), *others)
+
+
+def mark_beginnings(messages: Iterable[Message], dialect: str) -> list[Message]:
+    """The messages, with a mark where two of one speaker follow each other: we would write one of both."""
+    marked: list[Message] = []
+    before: Message | None = None
+    for message in messages:
+        kept = message
+        speaker = message.speaker
+        if (
+            before is not None
+            and before.speaker == speaker
+            and speaker != "tool"
+            and before.instruction == message.instruction
+            and message.blocks
+        ):
+            held = message.blocks[0].extra
+            if held is None or held.container is None:
+                kept = structs.replace(message, blocks=begun_blocks(message.blocks, Extra(dialect)))
+        marked.append(kept)
+        before = message
+    return marked
 
 
 def split_by_speaker(blocks: list[Block]) -> Iterator[Message]:

@@ -6,15 +6,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
+from segue.conversation.extra import Extra
 from segue.conversation.json_safe import ensure_json_safe
+from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.own_fields import own
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
-    from segue.conversation.options import Effort, Options
+    from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice, ToolSpec
     from segue.dialects.card import ModelCard
     from segue.transcript.repairs import Kind
@@ -29,9 +33,96 @@ def offered_tools(
     for index, tool in enumerate(tools):
         if tool.kind == "server" and own(tool.extra, dialect) is None:
             repairs.append(Repair("tool_not_offered", dialect, f"tools[{index}]", decision=f'"{tool.name}"'))
-        else:
-            offered.append((index, tool))
+            continue
+        offered.append((index, tool))
+        extra = tool.extra
+        if extra is not None and extra.dialect != dialect and (extra.fields or extra.hints):
+            kind: Kind = "fields_dropped" if extra.fields else "hints_dropped"
+            names = ", ".join((*extra.fields, *extra.hints))
+            repairs.append(Repair(kind, dialect, f"tools[{index}]", decision=f"{extra.dialect}: {names}"))
     return offered
+
+
+def own_extra(options: Options, dialect: str) -> dict[str, Any]:
+    """Fields of the target's own: those that were set for it, and those that came on its wire."""
+    came = own(options.own, dialect)
+    return dict(ensure_json_safe({**(came.fields if came is not None else {}), **(options.extra or {})}))
+
+
+def foreign_settings(came: Extra | None, dialect: str) -> list[Repair]:
+    """What a request of another wire asked for in that wire's own fields, none of which is sent."""
+    if came is None or came.dialect == dialect:
+        return []
+    decision = f"it belongs to {came.dialect}"
+    repairs = [Repair("option_not_sent", dialect, name, decision=decision) for name in came.fields]
+    around = came.container
+    if around is not None and around.fields:
+        lost = ", ".join(around.fields)
+        repairs.append(Repair("fields_dropped", dialect, "system", decision=f"{came.dialect}: {lost}"))
+    if around is not None and around.hints:
+        lost = ", ".join(around.hints)
+        repairs.append(Repair("hints_dropped", dialect, "system", decision=f"{came.dialect}: {lost}"))
+    return repairs
+
+
+_NEUTRAL = tuple(name for name in Options.__struct_fields__ if name not in ("model", "extra", "own"))
+
+
+def read_own(
+    dialect: str, body: Mapping[str, Any], fields: dict[str, Any], apart: Container[str], around: Extra | None
+) -> Extra:
+    """What a request asks for on its wire: `fields` have no other place, the rest is how it was written.
+
+    `apart` are the fields that are kept elsewhere.
+    """
+    form = {
+        name: value
+        for name, value in body.items()
+        if name not in apart and (name not in fields or fields[name] != value)
+    }
+    return Extra(dialect, fields, form=form, container=around)
+
+
+def own_head(dialect: str, leading: list[Any] | None) -> Extra | None:
+    """The messages that the system prompt came in, where it comes in messages."""
+    if not leading:
+        return None
+    marks = [part for message in leading for part in _cache_marks(message.get("content"))]
+    hints = {"cache_control": marks[0]} if marks else {}
+    return Extra(dialect, hints=hints, form={"messages": leading})
+
+
+def _cache_marks(content: Any) -> list[Any]:
+    parts = content if isinstance(content, list) else []
+    return [part["cache_control"] for part in parts if isinstance(part, dict) and part.get("cache_control")]
+
+
+def as_they_came(
+    settings: dict[str, Any],
+    repairs: Sequence[Repair],
+    options: Options,
+    dialect: str,
+    read: Callable[[Mapping[str, Any]], Options],
+    encode: Callable[[Options], Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Settings that came on this wire, for this model, and took no repair: as they were, but for what was changed since."""
+    came = own(options.own, dialect)
+    if came is None or any(not repair.path.startswith("tools") for repair in repairs):
+        return settings
+    written = {**came.fields, **came.form}
+    before = read(written)
+    if not written or before.model != options.model:
+        return settings
+    changed: dict[str, Any] = {}
+    if options.extra or any(getattr(options, name) != getattr(before, name) for name in _NEUTRAL):
+        base = encode(structs.replace(before, model=options.model, own=came, extra=None))
+        changed = {name: value for name, value in settings.items() if base.get(name, written) != value}
+        written = {name: value for name, value in written.items() if name in settings or name not in base}
+    if "tools" in settings:
+        changed["tools"] = settings["tools"]
+    found = {**ensure_json_safe(written), **changed}
+    # In the order in which we write them, so that what we wrote is written again with the same bytes.
+    return {**{name: found[name] for name in settings if name in found}, **found}
 
 
 class RequestSettings:
@@ -41,9 +132,10 @@ class RequestSettings:
         self.transcript = transcript
         self.options = options
         self.card = card
-        self.extra: dict[str, Any] = dict(ensure_json_safe(options.extra or {}))
+        dialect = transcript.target.dialect
+        self.extra = own_extra(options, dialect)
         self.body: dict[str, Any] = {}
-        self.repairs: list[Repair] = []
+        self.repairs: list[Repair] = foreign_settings(options.own, dialect)
 
     def note(self, kind: Kind, path: str, decision: str = "") -> None:
         self.repairs.append(Repair(kind, self.transcript.target.dialect, path, decision=decision))

@@ -141,4 +141,10 @@ def _plain_conversation(conversation: Conversation) -> Conversation:
 
 def _journalled(options: Options) -> Options:
     kept = plain_options(options)
-    return structs.replace(kept, extra=drop_secret_fields(kept.extra)) if kept.extra else kept
+    if kept.extra:
+        kept = structs.replace(kept, extra=drop_secret_fields(kept.extra))
+    if kept.own is not None:
+        own = kept.own
+        bare = structs.replace(own, fields=drop_secret_fields(own.fields), form=drop_secret_fields(own.form))
+        kept = structs.replace(kept, own=bare)
+    return kept

@@ -40,7 +40,7 @@ def completion_of(result: ToolResult, name: str, wire_id: str, rules: Rules) -> 
     if (not text or text.isspace()) and (failed or not rules.blank_text):
         changes.append(("blank_text", "an empty result says so"))
         text = NO_OUTPUT
-    return CompletionDraft(Completion(text, failed, (), result.reason), (), tuple(changes))
+    return CompletionDraft(Completion(text, failed, (), result.reason, result.extra), (), tuple(changes))
 
 
 def _failure(result: ToolResult, output: str) -> str:
@@ -67,4 +67,6 @@ def _illustrated(
         text = f"{text}\n{describe(media).text}" if text else describe(media).text
     if not text.strip() and (not stay or failed):
         text = caption((move or stay)[0], name, wire_id).text
-    return CompletionDraft(Completion(text, failed, tuple(stay), result.reason), tuple(shown), tuple(changes))
+    return CompletionDraft(
+        Completion(text, failed, tuple(stay), result.reason, result.extra), tuple(shown), tuple(changes)
+    )

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import structs
+
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall
 from segue.conversation.json_safe import encodable
 from segue.transcript.closure import recover_call, settle
 from segue.transcript.completion import completion_of
 from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from, repair_of
+from segue.transcript.own_fields import folded, may_end, report_losses, stays_in_place, travels
 from segue.transcript.projection import IdProjection, NameProjection
 from segue.transcript.reasoning import drop_reason, is_by_provider, opens
 from segue.transcript.shown_blocks import fit_block
@@ -106,7 +109,7 @@ class Composer:
         """Close the transcript as the target wants it closed."""
         if not self.steps:
             self._open()
-        if not self.rules.ends_with_model and not self.last_calls and type(self.steps[-1]) is ModelStep:
+        if not may_end(self.rules, self.steps[-1], self.last_calls):
             self._note("ended", self.current)
             self.steps.append(UserStep((Text(CONTINUE),)))
 
@@ -123,10 +126,9 @@ class Composer:
             self._note("blank_text", message, decision="a short text stands in")
             blocks.append(Text(BLANK))
         instruction = draft.instruction
-        if instruction and self.rules.instructions == "user":
+        if instruction and not stays_in_place(self.rules, self.steps, self.last_calls, blocks):
             self._note("instruction_folded", message)
-            blocks = [Text("<system>"), *blocks, Text("</system>")]
-            instruction = False
+            blocks, instruction = folded(blocks), False
         elif instruction and (media := [block for block in blocks if type(block) is Media]):
             self._note("instruction_folded", message, decision="its media is sent as the user's")
             if texts := tuple(block for block in blocks if type(block) is Text):
@@ -141,6 +143,11 @@ class Composer:
             if type(last) is ModelStep:
                 self.notes.append(Note("bridged", self.current, calls=last.calls))
             self.steps.append(ModelStep((Text(self.rules.bridge),)))
+        elif type(last) is UserStep and last.instruction and self.rules.instructions == "returned":
+            # A note may not stand before a user's message after all.
+            self._note("instruction_folded", self.current)
+            self.steps[-1] = UserStep((*folded(last.blocks), *blocks))
+            return
         elif type(last) is UserStep and self.rules.alternates and last.instruction == instruction:
             self.steps[-1] = UserStep((*last.blocks, *blocks), instruction)
             return
@@ -267,9 +274,7 @@ class Composer:
         for index, block in enumerate(blocks):
             if type(block) is AnsweredCall:
                 if block.seal is None:
-                    blocks[index] = AnsweredCall(
-                        block.id, block.name, block.arguments, block.completion, block.call_id, self.stand_in
-                    )
+                    blocks[index] = structs.replace(block, seal=self.stand_in)
                     self.report_stand_in(message, block)
                 break
         return blocks
@@ -305,7 +310,11 @@ class Composer:
         if seal is not None and not opens(seal, self.rules):
             self._note("seal_dropped", draft.message, draft.block, draft)
             seal = None
-        return AnsweredCall(wire_id, name, arguments, completion, call.id, seal)
+        extra = call.extra
+        if not travels(extra, self.rules.target.dialect):
+            report_losses(extra, self.notes, draft)
+            extra = None
+        return AnsweredCall(wire_id, name, arguments, completion, call.id, seal, extra)
 
     def issued_by_target(self, speaker: Origin | None) -> bool:
         """Whether ids of this speaker's calls were issued by the very provider we render for."""
@@ -347,7 +356,11 @@ class Composer:
         for kind, decision in draft_completion.changes:
             self._note(kind, draft.message, draft.block, draft, decision)
         shown_by_user += draft_completion.shown_by_user
-        return draft_completion.completion
+        completion = draft_completion.completion
+        if travels(completion.extra, self.rules.target.dialect):
+            return completion
+        report_losses(completion.extra, self.notes, draft)
+        return structs.replace(completion, extra=None)
 
     def _fit(self, block: Text | Media | Code, allowed: frozenset[str], message: int) -> Text | Media | None:
         fitted, changes = fit_block(block, allowed, self.rules)

@@ -73,6 +73,7 @@ def _own_reply(message: Message, minted: int, adopted: list[Message]) -> list[_A
                     native_id or raw_id,
                     block.seal,
                     block.reconstructed,
+                    block.extra,
                 )
             )
         elif type(block) in _MODEL_BLOCKS:
@@ -112,6 +113,7 @@ def _own_results(blocks: Sequence[Block], calls: list[_AskedCall], results: list
                 result.media,
                 native_id or raw_id,
                 result.reason,
+                extra=result.extra,
             )
         )
     return True

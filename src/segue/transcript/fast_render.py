@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import is_encodable
 from segue.transcript.drafts import Note
+from segue.transcript.own_fields import travels
 from segue.transcript.pairing import same_outcome
 from segue.transcript.reasoning import drop_reason, opens
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, StepBlock
@@ -31,6 +32,8 @@ def compose_message(composer: Composer, message: Message, start: int) -> bool:
     speaker = message.speaker
     if speaker == "tool" or (speaker == "user" and message.instruction):
         return False
+    if not _travel(message.blocks, composer.rules.target.dialect):
+        return False
     if speaker == "user":
         texts = _plain_texts(message.blocks)
         if texts is None:
@@ -50,6 +53,11 @@ def compose_message(composer: Composer, message: Message, start: int) -> bool:
         composer.has_thoughts = any(type(block) is Reasoning for block in blocks)
     composer.push_model(start, blocks, 0)
     return True
+
+
+def _travel(blocks: tuple[Block, ...], dialect: str) -> bool:
+    """Whether nothing is lost of what the blocks have of their wire's own."""
+    return all(block.extra is None or travels(block.extra, dialect) for block in blocks)
 
 
 def _plain_texts(blocks: tuple[Block, ...]) -> list[Text] | None:
@@ -126,6 +134,9 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
     first = len(blocks) - len(results)
     if first < 0 or not results:
         return False
+    dialect = composer.rules.target.dialect
+    if not _travel(blocks, dialect) or not _travel(results, dialect):
+        return False
     dropped: list[tuple[Kind, str]] = []
     composed: list[StepBlock] | None = [*(_plain_texts(blocks[:first]) or ())]
     if first and not composed:
@@ -149,7 +160,7 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
 def _answer(
     composer: Composer,
     message: Message,
-    pairs: list[tuple[ToolCall, str, str]],
+    pairs: list[tuple[ToolCall, str, Completion]],
     composed: list[StepBlock],
     start: int,
     first: int,
@@ -157,7 +168,7 @@ def _answer(
     """Add the calls with their completions."""
     own = composer.issued_by_target(message.origin)
     names, stand_in = composer.names.names, composer.stand_in
-    for at, (call, arguments, output) in enumerate(pairs, first):
+    for at, (call, arguments, done) in enumerate(pairs, first):
         if call.name not in names:
             composer.names.project(call.name)
         native_id = call.native_id if own else ""
@@ -165,7 +176,7 @@ def _answer(
         if wire_id != native_id:
             composer.reidentified = True
         seal = call.seal if call.seal is None or opens(call.seal, composer.rules) else None
-        answered = AnsweredCall(wire_id, call.name, arguments, Completion(output), call.id, seal or stand_in)
+        answered = AnsweredCall(wire_id, call.name, arguments, done, call.id, seal or stand_in, call.extra)
         if native_id and wire_id != native_id:
             composer.note_other_id(native_id, answered, start, at)
         if seal is not call.seal:
@@ -190,10 +201,10 @@ def _push(composer: Composer, start: int, composed: list[StepBlock], calls: int)
 
 def _pairs(
     composer: Composer, blocks: tuple[Block, ...], results: tuple[Block, ...], first: int
-) -> list[tuple[ToolCall, str, str]] | None:
+) -> list[tuple[ToolCall, str, Completion]] | None:
     """The calls from `first` on with the text of arguments and result, if all of them can be sent as they are."""
     names, ledger = composer.names.names, composer.ledger
-    pairs: list[tuple[ToolCall, str, str]] = []
+    pairs: list[tuple[ToolCall, str, Completion]] = []
     at = first
     for result in results:
         call = blocks[at]
@@ -225,7 +236,8 @@ def _pairs(
         arguments, change = arguments_of(call, composer.rules.argument_levels)
         if change:
             return None
-        pairs.append((call, arguments, output))
+        done = Completion(output) if result.extra is None else Completion(output, extra=result.extra)
+        pairs.append((call, arguments, done))
     return pairs
 
 

@@ -12,10 +12,11 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import structs
 
 from segue.conversation.blocks import Origin, Reasoning, Seal
 from segue.conversation.json_safe import is_encodable
-from segue.transcript.steps import AnsweredCall, ModelStep, Step
+from segue.transcript.steps import AnsweredCall, ModelStep, Step, StepBlock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,8 +133,7 @@ class Prefix:
         bare = without_reasoning(step) if thinks(step) and type(step) is ModelStep else step
         self._hash.update(type(step).__name__.encode())
         for block in bare.blocks:
-            sent = block if type(block) is not AnsweredCall else _without_seal(block)
-            self._hash.update(_ENCODER.encode(sent))
+            self._hash.update(_ENCODER.encode(_without_marks(block)))
         self.length += 1
 
     @property
@@ -153,5 +153,11 @@ class Prefix:
         )
 
 
-def _without_seal(call: AnsweredCall) -> AnsweredCall:
-    return AnsweredCall(call.id, call.name, call.arguments, call.completion, "")
+def _without_marks(block: StepBlock) -> StepBlock:
+    """What a seal is bound to. Marks for the cache are not: clients move them from request to request."""
+    if type(block) is not AnsweredCall:
+        return block if block.extra is None else structs.replace(block, extra=None)
+    done = block.completion
+    if done.extra is not None:
+        done = structs.replace(done, extra=None)
+    return AnsweredCall(block.id, block.name, block.arguments, done, "")

@@ -112,8 +112,9 @@ class Rules(Struct, frozen=True):
     """The model's text between tool results and a user message, where the target wants one."""
     blank_text: bool = True
     """Whether empty and whitespace-only texts are accepted."""
-    instructions: Literal["inline", "user"] = "user"
-    """A system note in mid-conversation: sent in place, or as a user message."""
+    instructions: Literal["inline", "returned", "user"] = "user"
+    """A system note in mid-conversation: sent in place, or as a user message. `returned`: in place if it came so on this wire,
+    and what stands around it still allows it."""
     system: Literal["apart", "first_user"] = "apart"
     """Where the system prompt goes: its own place, or in front of the first user message."""
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec import structs
+
 from segue.conversation.blocks import Code, Media, Text
 from segue.conversation.json_safe import encodable, is_encodable
 from segue.transcript.media import describe, written_out
+from segue.transcript.own_fields import losses, travels
 from segue.transcript.reasoning import opens
 from segue.transcript.rules import accepts_media
 
@@ -21,11 +24,18 @@ def fit_block(
     block: Text | Media | Code, allowed: frozenset[str], rules: Rules
 ) -> tuple[Text | Media | None, Changes]:
     """The block and the changes with their decisions; None if it is blank and the target refuses blanks."""
+    lost: Changes = ()
+    if not travels(block.extra, rules.target.dialect):
+        lost = tuple(losses(block.extra))
+        block = structs.replace(block, extra=None)
     if type(block) is Media:
-        if accepts_media(allowed, rules.media, block):
-            return block, ()
-        return describe(block), (("media_described", ""),)
-    return _fit_text(written_out(block) if type(block) is Code else block, rules)
+        # What came on this very wire may go back there, unless the model sees nothing.
+        came_so = block.extra is not None and block.extra.dialect == rules.target.dialect
+        if accepts_media(allowed, rules.media, block) or (came_so and allowed):
+            return block, lost
+        return describe(block), (*lost, ("media_described", ""))
+    fitted, changes = _fit_text(written_out(block) if type(block) is Code else block, rules)
+    return fitted, (*lost, *changes)
 
 
 def _fit_text(block: Text, rules: Rules) -> tuple[Text | None, Changes]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 from msgspec import Struct
 
 from segue.conversation.blocks import Media, Origin, Reason, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.extra import Extra
 from segue.conversation.message import Conversation, Message
 from segue.transcript.repairs import Repair
 
@@ -27,6 +28,7 @@ class Completion(Struct, frozen=True, gc=False):
     media: tuple[Media, ...] = ()
     reason: Reason | None = None
     """Set when no tool returned this."""
+    extra: Extra | None = None
 
 
 @final
@@ -41,6 +43,7 @@ class AnsweredCall(Struct, frozen=True, gc=False):
     call_id: str
     """The canonical id."""
     seal: Seal | None = None
+    extra: Extra | None = None
 
 
 StepBlock: TypeAlias = Text | Reasoning | Media | AnsweredCall
@@ -111,7 +114,9 @@ class Transcript(Struct, frozen=True):
 def _as_block(block: StepBlock) -> Text | Reasoning | Media | ToolCall:
     if type(block) is not AnsweredCall:
         return block
-    return ToolCall("", block.name, raw=block.arguments, native_id=block.id, seal=block.seal)
+    return ToolCall(
+        "", block.name, raw=block.arguments, native_id=block.id, seal=block.seal, extra=block.extra
+    )
 
 
 def _answer(call: AnsweredCall) -> ToolResult:
@@ -125,4 +130,5 @@ def _answer(call: AnsweredCall) -> ToolResult:
         media=done.media,
         native_id=call.id,
         reason=done.reason,
+        extra=done.extra,
     )

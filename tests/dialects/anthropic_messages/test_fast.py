@@ -8,12 +8,12 @@ import pytest
 
 from segue.conversation.blocks import Origin
 from segue.dialects.anthropic_messages.fast import read_fast
-from segue.dialects.anthropic_messages.request import _decode_message
+from segue.dialects.anthropic_messages.read_messages import _read_message
 
 ORIGIN = Origin("anthropic", model="m")
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}
-TEXT = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}
+TEXT = {"type": "text", "text": "hello"}
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "SEALED"}
 
 
@@ -21,6 +21,7 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "SEALED"}
     "message",
     [
         {"role": "user", "content": "hello"},
+        {"role": "user", "content": [TEXT]},
         {"role": "user", "content": [TEXT, TEXT]},
         {"role": "user", "content": [RESULT, RESULT]},
         {"role": "assistant", "content": "hello"},
@@ -30,7 +31,7 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "SEALED"}
 def test_common_messages_are_read_fast(message: dict[str, Any]) -> None:
     fast = read_fast(message, ORIGIN)
     assert fast is not None
-    assert [fast] == list(_decode_message(message, "messages[0]", ORIGIN))
+    assert [fast] == list(_read_message(message, "messages[0]", ORIGIN))
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,11 @@ def test_common_messages_are_read_fast(message: dict[str, Any]) -> None:
         {"role": "user", "content": [{**RESULT, "is_error": True}]},
         {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, CALL]},
         {"role": "assistant", "content": [{**CALL, "input": None}]},
+        {"role": "assistant", "content": [{**CALL, "caller": {"type": "direct"}}]},
+        {"role": "assistant", "content": [{**THOUGHT, "new_field": 1}]},
+        {"role": "user", "content": [{**TEXT, "cache_control": {"type": "ephemeral"}}]},
+        {"role": "user", "content": [{**RESULT, "cache_control": {"type": "ephemeral"}}]},
+        {"role": "user", "content": "hello", "new_field": 1},
     ],
 )
 def test_what_may_hold_more_is_left_to_the_slow_path(message: Any) -> None:

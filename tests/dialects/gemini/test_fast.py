@@ -8,7 +8,7 @@ import pytest
 
 from segue.conversation.blocks import Origin
 from segue.dialects.gemini.fast import read_fast
-from segue.dialects.gemini.request import _decode_content
+from segue.dialects.gemini.read_contents import read_content
 
 ORIGIN = Origin("gemini", model="m")
 CALL = {"functionCall": {"id": "1", "name": "read", "args": {"path": "a"}}}
@@ -22,14 +22,13 @@ TEXT = {"text": "hello"}
         {"role": "user", "parts": [TEXT, TEXT]},
         {"role": "user", "parts": [RESULT, RESULT]},
         {"role": "model", "parts": [TEXT, CALL, {**CALL, "thoughtSignature": "SEALED"}]},
-        {"role": "model", "parts": [{**CALL, "thoughtSignature": "skip_thought_signature_validator"}]},
         {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {"a": 1, "b": 2}}}]},
     ],
 )
 def test_common_contents_are_read_fast(content: dict[str, Any]) -> None:
     fast = read_fast(content, ORIGIN)
     assert fast is not None
-    assert [fast] == list(_decode_content(content, "contents[0]", ORIGIN))
+    assert [fast] == list(read_content(content, "contents[0]", ORIGIN))
 
 
 @pytest.mark.parametrize(
@@ -40,6 +39,9 @@ def test_common_contents_are_read_fast(content: dict[str, Any]) -> None:
         {"role": "user", "parts": []},
         {"role": "user", "parts": [RESULT, TEXT]},
         {"role": "model", "parts": [{**TEXT, "thought": True}]},
+        {"role": "model", "parts": [{**CALL, "thoughtSignature": "skip_thought_signature_validator"}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {"output": {"a": 1}}}}]},
+        {"role": "user", "parts": [TEXT], "new_field": 1},
         {"role": "model", "parts": [{**CALL, "thought_signature": "SEALED"}]},
         {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {"error": "no"}}}]},
     ],

@@ -9,6 +9,7 @@ import pytest
 from segue.conversation.blocks import Origin
 from segue.dialects.openai_chat.fast import read_fast
 from segue.dialects.openai_chat.read_messages import read_message
+from segue.dialects.openai_chat.wire import OPENAI, SERVERS
 
 ORIGIN = Origin("openai_chat", model="m")
 CALL = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}
@@ -21,15 +22,13 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "read", "argume
         {"role": "assistant", "content": "hello"},
         {"role": "assistant", "content": "hello", "tool_calls": [CALL, CALL]},
         {"role": "assistant", "content": None, "tool_calls": [CALL]},
-        {"role": "assistant", "content": "", "tool_calls": [CALL]},
         {"role": "tool", "content": "", "tool_call_id": "call_1"},
-        {"role": "tool", "content": "done", "tool_call_id": "call_1", "name": "read"},
     ],
 )
 def test_common_messages_are_read_fast(message: dict[str, Any]) -> None:
-    fast = read_fast(message, ORIGIN)
+    fast = read_fast(OPENAI, message, ORIGIN)
     assert fast is not None
-    assert fast == read_message(message, "messages[0]", ORIGIN)
+    assert fast == read_message(OPENAI, message, "messages[0]", ORIGIN)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +37,8 @@ def test_common_messages_are_read_fast(message: dict[str, Any]) -> None:
         "hello",
         {"role": "user", "content": "hello", "name": "Ada"},
         {"role": "assistant", "content": ""},
+        {"role": "assistant", "content": "", "tool_calls": [CALL]},
+        {"role": "tool", "content": "done", "tool_call_id": "call_1", "name": "read"},
         {"role": "assistant", "content": "hello", "tool_calls": []},
         {"role": "assistant", "content": "hello", "refusal": "no"},
         {"role": "assistant", "content": "hello", "tool_calls": [{**CALL, "extra_content": {}}]},
@@ -45,4 +46,13 @@ def test_common_messages_are_read_fast(message: dict[str, Any]) -> None:
     ],
 )
 def test_what_may_hold_more_is_left_to_the_slow_path(message: Any) -> None:
-    assert read_fast(message, ORIGIN) is None
+    assert read_fast(OPENAI, message, ORIGIN) is None
+
+
+def test_what_is_common_depends_on_the_server() -> None:
+    named = {"role": "tool", "content": "done", "tool_call_id": "call_1", "name": "read"}
+    silent = {"role": "assistant", "content": "", "tool_calls": [CALL]}
+    for variant, message in ((SERVERS["kimi"], named), (SERVERS["deepseek"], silent)):
+        fast = read_fast(variant, message, ORIGIN)
+        assert fast is not None
+        assert fast == read_message(variant, message, "messages[0]", ORIGIN)

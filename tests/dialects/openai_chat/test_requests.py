@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dialects.neutral import neutral_message
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.conversation.options import Options
@@ -177,7 +178,7 @@ def test_ids_and_arguments_are_kept_raw_and_nothing_is_repaired() -> None:
     orphan, called = decoded.messages
     assert orphan == Message("tool", (ToolResult("", output="orphan", complete=True, native_id="gone"),))
     assert called.origin == Origin("openai_chat", model="m")
-    assert called.calls == (
+    assert neutral_message(called).calls == (
         ToolCall("", "f", {"a": 1}, '{"a": 1}', "x"),
         ToolCall("", "f", None, '{"cut', "x"),
         ToolCall("", "g", {"already": "parsed"}),
@@ -211,7 +212,7 @@ def test_the_deprecated_function_call_is_a_call_without_an_id() -> None:
         functions=[{"name": "f", "parameters": {"type": "object"}}],
         function_call={"name": "f"},
     )
-    assert decoded.messages[0].blocks == (ToolCall("", "f", {}, "{}"),)
+    assert neutral_message(decoded.messages[0]).blocks == (ToolCall("", "f", {}, "{}"),)
     assert decoded.messages[1].blocks == (ToolResult("", "f", "done", complete=True),)
     assert [spec.name for spec in decoded.tools] == ["f"]
     adopted = adopt(decoded.messages)
@@ -240,15 +241,17 @@ def test_media_refusals_and_free_text_calls_are_read() -> None:
             },
         ]
     )
-    assert decoded.messages[0].blocks == (
+    assert neutral_message(decoded.messages[0]).blocks == (
         Text("ann:"),
         Media("image", "image/png", "AAAA"),
         Media("document", url="file-id:file-1"),
         Media("audio", "audio/mp3", "CCCC"),
         Text('{"type":"something_new","x":1}'),
     )
-    assert decoded.messages[1].blocks == (Text("No."),)
-    assert decoded.messages[2].blocks == (ToolCall("", "sh", {"input": "ls"}, native_id="1"),)
+    assert neutral_message(decoded.messages[1]).blocks == (Text("No."),)
+    assert neutral_message(decoded.messages[2]).blocks == (
+        ToolCall("", "sh", {"input": "ls"}, native_id="1"),
+    )
 
 
 def test_reasoning_is_read_in_each_of_its_fields() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dialects.neutral import neutral_options, neutral_tools
 from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
@@ -240,8 +241,10 @@ def test_what_was_asked_for_is_read_and_the_targets_own_fields_are_kept() -> Non
             "n": None,
         }
     )
-    assert decoded.tools == (ToolSpec("f", "d", strict=True),)
-    assert decoded.options == Options(
+    function, served = decoded.tools
+    assert neutral_tools([function]) == (ToolSpec("f", "d", strict=True),)
+    assert served.kind == "server"
+    assert neutral_options(decoded.options) == Options(
         model="m",
         stream=True,
         max_tokens=7,
@@ -251,7 +254,7 @@ def test_what_was_asked_for_is_read_and_the_targets_own_fields_are_kept() -> Non
         parallel_calls=False,
         effort="low",
         response_schema={"type": "object"},
-        extra={"tools": [{"type": "builtin_function", "function": {"name": "$web_search"}}], "user": "ann"},
+        extra={"user": "ann"},
     )
 
 
@@ -277,7 +280,11 @@ def test_thinking_is_read_in_each_servers_way(
     options = (
         DIALECTS["qwen"].decode_request({"messages": [{"role": "user", "content": ""}], **fields}).options
     )
-    assert (options.effort, options.thinking_budget, options.extra) == (effort, budget, extra)
+    assert (options.effort, options.thinking_budget, neutral_options(options).extra) == (
+        effort,
+        budget,
+        extra,
+    )
 
 
 def test_settings_survive_the_way_out_and_back() -> None:
@@ -295,7 +302,7 @@ def test_settings_survive_the_way_out_and_back() -> None:
     transcript = render(Conversation().append(user("hi")), None, dialect.rules)
     body = json.loads(dialect.encode_request(transcript, (CLOCK,), asked, UNKNOWN).body)
     decoded = dialect.decode_request(body)
-    assert (decoded.options, decoded.tools) == (asked, (CLOCK,))
+    assert (neutral_options(decoded.options), neutral_tools(decoded.tools)) == (asked, (CLOCK,))
 
 
 def test_fixed_sampling_takes_stop_words_with_it_only_on_openai() -> None:
@@ -345,18 +352,16 @@ def test_a_model_without_tools_is_not_shown_any() -> None:
 )
 def test_a_choice_is_read_or_kept(choice: Any, read: Any, extra: dict[str, Any] | None) -> None:
     options = DIALECTS["vllm"].decode_request({"messages": [], "tool_choice": choice, "stop": ["a"]}).options
-    assert (options.tool_choice, options.extra, options.stop) == (read, extra, ("a",))
+    assert (options.tool_choice, neutral_options(options).extra, options.stop) == (read, extra, ("a",))
 
 
 def test_an_unknown_choice_is_refused_and_other_answer_formats_are_kept() -> None:
     with pytest.raises(TranscriptError, match="sometimes"):
         DIALECTS["vllm"].decode_request({"messages": [], "tool_choice": "sometimes"})
     asked = {"messages": [], "response_format": {"type": "json_object"}, "stream_options": {"x": 1}}
-    assert DIALECTS["vllm"].decode_request(asked).options.extra == {
+    assert neutral_options(DIALECTS["vllm"].decode_request(asked).options).extra == {
         "response_format": {"type": "json_object"},
         "stream_options": {"x": 1},
     }
-    assert (
-        DIALECTS["vllm"].decode_request({"messages": [], "response_format": {"type": "text"}}).options.extra
-        is None
-    )
+    plain = DIALECTS["vllm"].decode_request({"messages": [], "response_format": {"type": "text"}})
+    assert neutral_options(plain.options).extra is None

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from dialects.neutral import neutral_message
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message, model, tool, user
 from segue.conversation.options import Options
@@ -266,13 +267,13 @@ def test_a_foreign_request_is_read_as_it_is() -> None:
     assert read.system == "Be brief.\n\nBe kind."
     asked, said, answered, last = read.messages
     origin = Origin("openai_responses", model="gpt-x")
-    assert said == model(
+    assert neutral_message(said) == model(
         Reasoning("A.\n\nB.", Seal(origin, "gAAA", "encrypted")),
         ToolCall("", "read", None, '{"cut', "c1"),
         ToolCall("", "patch", {"input": "text"}, native_id="c2"),
         origin=origin,
     )
-    assert answered == tool(
+    assert neutral_message(answered) == tool(
         ToolResult("", output="18", complete=True, native_id="c1"),
         ToolResult("", output="done", complete=True, native_id="c2"),
     )
@@ -316,7 +317,7 @@ def test_items_of_the_providers_own_come_back_to_it_and_are_told_to_others_in_wo
     assert json.loads(again.body)["input"][:2] == items
     elsewhere = render(ours, None, DIALECT.rules.at(model="gpt-y"))
     told = json.loads(DIALECT.encode_request(elsewhere, (), Options(model="gpt-y"), UNKNOWN).body)["input"]
-    assert [item["type"] for item in told] == ["message"] * 3
+    assert [item.get("type", "message") for item in told] == ["message"] * 3
     assert {repair.kind for repair in elsewhere.repairs} == {"seal_dropped"}
 
 
@@ -326,7 +327,7 @@ def test_a_reference_to_a_thought_that_the_provider_keeps_is_dropped() -> None:
     read = DIALECT.decode_request(body)
     transcript = render(adopt(read.messages).conversation, None, DIALECT.rules)
     assert [repair.kind for repair in transcript.repairs] == ["reasoning_dropped"]
-    assert transcript.steps[1] == ModelStep((Text("yes"),))
+    assert neutral_message(transcript.conversation().messages[1]) == model("yes", origin=transcript.target)
 
 
 def test_a_tool_of_free_text_is_a_function_of_one_text() -> None:

@@ -1,6 +1,6 @@
 """The fast path of `decode_request` (see transcript/fast_paths): the messages of which most requests consist.
 
-Only the fields that the slow path looks at are looked at, without a path for errors to each.
+A block with exactly the fields counted here holds nothing of the wire's own, so that the search for it is not needed.
 """
 
 from __future__ import annotations
@@ -8,20 +8,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.extra import Extra
 from segue.conversation.message import Message
+from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.seal_makers import seal_origin
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
 
 
+LISTED = Extra(ANTHROPIC.target.dialect, form={"type": "text"})
+"""Of a text that came as the only block in a list: alone, we would write it as the content itself."""
+
+
 def read_fast(given: Any, origin: Origin) -> Message | None:
     """A user's texts, a model's thoughts, texts and calls, or tools' texts; None if it is anything else."""
-    if type(given) is not dict:
+    if type(given) is not dict or len(given) != 2:
         return None
     role, content = given.get("role"), given.get("content")
     if type(content) is str:
-        content = [{"type": "text", "text": content}]
+        if role == "user":
+            return Message("user", (Text(content),))
+        return Message("model", (Text(content),), origin) if role == "assistant" else None
     if type(content) is not list or not content:
         return None
     if role == "assistant":
@@ -44,17 +52,17 @@ def _read_blocks(content: list[Any], origin: Origin) -> tuple[Block, ...] | None
         kind = part.get("type")
         if kind == "text":
             text = part.get("text")
-            if type(text) is not str:
+            if type(text) is not str or len(part) != 2:
                 return None
-            blocks.append(Text(text))
+            blocks.append(Text(text, None, LISTED) if len(content) == 1 else Text(text))
         elif kind == "tool_use":
             call_id, name, given = part.get("id"), part.get("name"), part.get("input")
-            if type(call_id) is not str or type(name) is not str or given is None:
+            if type(call_id) is not str or type(name) is not str or given is None or len(part) != 4:
                 return None
             blocks.append(ToolCall("", name, given, "", call_id))
         elif kind == "thinking":
             text, signature = part.get("thinking"), part.get("signature")
-            if type(text) is not str or type(signature) is not str or not signature:
+            if type(text) is not str or type(signature) is not str or not signature or len(part) != 3:
                 return None
             blocks.append(Reasoning(text, Seal(seal_origin(signature, origin, "anthropic"), signature)))
         else:
@@ -68,7 +76,7 @@ def _read_results(content: list[Any]) -> tuple[Block, ...] | None:
         if type(part) is not dict or part.get("type") != "tool_result":
             return None
         call_id, content_text = part.get("tool_use_id"), part.get("content")
-        if type(call_id) is not str or type(content_text) is not str or part.get("is_error") is True:
+        if type(call_id) is not str or type(content_text) is not str or len(part) != 3:
             return None
         blocks.append(ToolResult("", "", content_text, complete=True, native_id=call_id))
     return tuple(blocks)

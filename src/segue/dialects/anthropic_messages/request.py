@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec import Raw
 
-from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
-from segue.conversation.json_safe import encodable
-from segue.conversation.message import Message
-from segue.conversation.tools import ToolSpec
+from segue.conversation.blocks import Media, Origin, Reasoning, Text
 from segue.dialects.anthropic_messages import wire
-from segue.dialects.anthropic_messages.fast import read_fast
+from segue.dialects.anthropic_messages.fast import LISTED
+from segue.dialects.anthropic_messages.read_messages import output_text, read_messages, read_system
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
-from segue.dialects.anthropic_messages.settings import decode_options, encode_settings, joined
+from segue.dialects.anthropic_messages.settings import decode_options, encode_settings, leading_messages
+from segue.dialects.anthropic_messages.tools import read_tools
+from segue.dialects.anthropic_messages.write_media import encode_media
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
-from segue.dialects.opaque_blocks import OpaqueBlockFilter, seal_block
-from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
-from segue.dialects.request_messages import check_target, split_by_speaker, take_system
-from segue.dialects.seal_makers import seal_origin
-from segue.transcript import fast_paths
-from segue.transcript.rules import media_type
+from segue.dialects.opaque_blocks import OpaqueBlockFilter
+from segue.dialects.own_fields import as_fields, filled_parts, own, plain
+from segue.dialects.request_fields import items, text
+from segue.dialects.request_messages import check_target, take_system
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
-from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from segue.conversation.blocks import Block, MediaKind
+    from segue.conversation.extra import Extra
     from segue.conversation.options import Options
+    from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
     from segue.transcript.steps import Completion, StepBlock, Transcript
 
@@ -48,74 +45,115 @@ def encode_request(
 ) -> EncodedRequest:
     check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
-    settings["messages"] = _encode_messages(transcript, after)
+    head = leading_messages(options.own, transcript.system) if not after else ()
+    settings["messages"] = [*head, *_encode_messages(transcript, after)]
     return EncodedRequest(settings, tuple(repairs))
 
 
-def _encode_messages(transcript: Transcript, after: int) -> list[wire.WireMessage]:
-    messages: list[wire.WireMessage] = []
-    results: list[wire.Content] = []
+def _encode_messages(transcript: Transcript, after: int) -> list[Any]:
+    messages = _Messages()
     opaque = OpaqueBlockFilter()
     for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is ModelStep:
-            if results:
-                messages.append(wire.WireMessage("user", results))
-            content, results = _encode_model(step, index, opaque)
-            if content:
-                messages.append(wire.WireMessage("assistant", content))
+            _encode_model(step, index, opaque, messages)
         elif type(step) is UserStep:
-            if results and step.instruction:  # ANT-16: an instruction stands behind a user's message
-                messages.append(wire.WireMessage("user", results))
-                results = []
-            content = _encode_user(step, results, opaque)
-            if content:
-                messages.append(wire.WireMessage("system" if step.instruction else "user", content))
-            results = []
-    if results:
-        messages.append(wire.WireMessage("user", results))
-    return messages
+            # ANT-16: an instruction stands behind a user's message
+            _encode_user(step, "system" if step.instruction else "user", opaque, messages)
+    return messages.closed()
 
 
-def _encode_user(
-    step: UserStep, results: list[wire.Content], opaque: OpaqueBlockFilter
-) -> str | list[wire.Content]:
+class _Messages:
+    """The messages so far. What one role gives is one message, unless it came in several."""
+
+    def __init__(self) -> None:
+        self._closed: list[Any] = []
+        self._role = ""
+        self._content: list[Any] = []
+        self._around: Extra | None = None
+
+    def add(self, role: str, encoded: Any, extra: Extra | None = None) -> None:
+        begins = extra.container if extra is not None else None
+        if role != self._role or begins is not None:
+            self._close()
+            self._role, self._content, self._around = role, [], begins
+        self._content.append(encoded)
+
+    def _close(self) -> None:
+        content: Any = self._content
+        if not content:
+            return
+        if len(content) == 1 and type(content[0]) is wire.TextBlock:
+            content = content[0].text
+        message = wire.WireMessage(self._role, content)
+        around = self._around
+        self._closed.append(message if around is None else around.written(as_fields(message)))
+
+    def closed(self) -> list[Any]:
+        self._close()
+        return self._closed
+
+
+def _encode_user(step: UserStep, role: str, opaque: OpaqueBlockFilter, messages: _Messages) -> None:
     """The blocks of the user, behind the results of the calls before (ANT-20)."""
-    first = step.blocks[0]
-    if not results and len(step.blocks) == 1 and type(first) is Text and first.seal is None:
-        return first.text
-    kept = opaque.select(step.blocks)
-    for position, block in enumerate(step.blocks):
-        if position in kept:
-            results.append(kept[position])
-        elif not _only_carries_a_seal(block):
-            results.append(_encode_shown(block))
-    return results
-
-
-def _encode_model(
-    step: ModelStep, index: int, opaque: OpaqueBlockFilter
-) -> tuple[str | list[wire.Content], list[wire.Content]]:
-    first = step.blocks[0]
-    if len(step.blocks) == 1 and type(first) is Text and first.seal is None:
-        return first.text, []
-    content: list[wire.Content] = []
-    results: list[wire.Content] = []
     kept: dict[int, Raw] | None = None
     for position, block in enumerate(step.blocks):
+        extra = block.extra if block.extra is not None and block.extra.dialect == NAME else None
+        if type(block) is Text and block.seal is not None:
+            kept = opaque.select(step.blocks) if kept is None else kept
+            if position in kept:
+                messages.add(role, kept[position], extra)
+                continue
+            if _only_carries_a_seal(block):
+                continue
+        if extra is None:
+            messages.add(role, _encode_shown(block))
+        elif extra.form.get("type", "") is not None:
+            messages.add(role, _with_own(_encode_shown(block), extra), extra)
+
+
+def _with_own(encoded: Any, extra: Extra | None) -> Any:
+    """A block as it came. One that has nothing but a beginning of its own stays as it is."""
+    if extra is LISTED:
+        return {"type": "text", "text": encoded.text}
+    if extra is None or not (extra.form or extra.hints or extra.fields or extra.absent):
+        return encoded
+    return extra.written(as_fields(encoded))
+
+
+def _encode_model(step: ModelStep, index: int, opaque: OpaqueBlockFilter, messages: _Messages) -> None:
+    kept: dict[int, Raw] | None = None
+    calls: list[AnsweredCall] = []
+    for position, block in enumerate(step.blocks):
+        extra = block.extra if block.extra is not None and block.extra.dialect == NAME else None
         if type(block) is AnsweredCall:
-            content.append(wire.ToolUse(block.id, block.name, Raw(block.arguments)))
-            results.append(_encode_completion(block.id, block.completion))
+            call: Any = wire.ToolUse(block.id, block.name, Raw(block.arguments))
+            messages.add("assistant", call if extra is None else _with_own(call, extra), extra)
+            calls.append(block)
         elif type(block) is not Text:
-            content.append(_encode_thought(block, index))
+            messages.add("assistant", _with_own(_encode_thought(block, index), extra), extra)
         elif block.seal is None:
-            content.append(wire.TextBlock(block.text))
+            said: Any = wire.TextBlock(block.text)
+            messages.add("assistant", said if extra is None else _with_own(said, extra), extra)
         else:
             kept = opaque.select(step.blocks) if kept is None else kept
             if position in kept:
-                content.append(kept[position])
+                messages.add("assistant", kept[position], extra)
             elif not _only_carries_a_seal(block):
-                content.append(wire.TextBlock(block.text))
-    return content, results
+                messages.add("assistant", _with_own(wire.TextBlock(block.text), extra), extra)
+    for answered in calls:
+        done = answered.completion
+        extra = own(done.extra, NAME)
+        result = _encode_completion(answered.id, done)
+        messages.add("user", result if extra is None else _own_result(result, done, extra), extra)
+
+
+def _own_result(result: wire.ToolResultBlock, done: Completion, extra: Extra) -> Any:
+    written = extra.written(as_fields(result))
+    if "content" in extra.form:
+        shown = [plain(encode_media(media)) for media in done.media]
+        parts = filled_parts(extra.form["content"], done.text, shown, output_text)
+        written["content"] = result.content if parts is None else parts
+    return written
 
 
 def _only_carries_a_seal(block: Text | Media) -> bool:
@@ -138,7 +176,7 @@ def _encode_completion(call_id: str, completion: Completion) -> wire.ToolResultB
     if not completion.media:
         return wire.ToolResultBlock(call_id, completion.text, completion.is_error)
     shown: list[wire.Shown] = [wire.TextBlock(completion.text)] if completion.text else []
-    shown += [_encode_media(media) for media in completion.media]
+    shown += [encode_media(media) for media in completion.media]
     return wire.ToolResultBlock(call_id, shown, completion.is_error)
 
 
@@ -147,204 +185,26 @@ def _encode_shown(block: Text | Media) -> wire.Content:
         case Text(content):
             return wire.TextBlock(content)
         case Media():
-            return _encode_media(block)
+            return encode_media(block)
         case _:
             assert_never(block)
-
-
-def _encode_media(media: Media) -> wire.Image | wire.Document:
-    mime = media_type(media)
-    if mime.startswith("image/"):
-        return wire.Image(_encode_source(media, mime))
-    return wire.Document(_encode_source(media, mime), encodable(media.name))
-
-
-def _encode_source(media: Media, mime: str) -> wire.Source:
-    if not media.data:
-        return wire.Source("url", url=media.url)
-    if mime != "text/plain":
-        return wire.Source("base64", mime, media.data)
-    return wire.Source("text", mime, _plain_text(media.data))
-
-
-def _plain_text(data: str) -> str:
-    """Plain text is not sent in base64 here; what is none is taken for the text itself."""
-    try:
-        return b64decode(data, validate=True).decode()
-    except ValueError:
-        return data
 
 
 # The other way
 
 
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
-    model = text(body.get("model"), "model")
-    origin = Origin(NAME, model=model)
-    messages: list[Message] = []
-    try_fast = fast_paths.enabled()
-    for index, message in enumerate(items(body.get("messages"), "messages")):
-        fast = read_fast(message, origin) if try_fast else None
-        if fast is not None:
-            messages.append(fast)
-            continue
-        messages += _decode_message(record(message, f"messages[{index}]"), f"messages[{index}]", origin)
-    system = _decode_system(body.get("system"))
-    system, adopted = take_system(system, messages)
+    origin = Origin(NAME, model=text(body.get("model"), "model"))
+    given = items(body.get("messages"), "messages")
+    messages = read_messages(given, origin)
+    system, adopted = take_system(read_system(body.get("system")), messages)
+    leading = given[: len(messages) - len(adopted)]
     return DecodedRequest(
         messages=adopted,
         system=system,
-        tools=tuple(_decode_tools(body.get("tools"))),
-        options=decode_options(body),
+        tools=tuple(read_tools(body.get("tools"))),
+        options=decode_options(body, leading),
     )
-
-
-def _decode_system(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    blocks = [record(block, f"system[{index}]") for index, block in enumerate(items(value, "system"))]
-    for index, block in enumerate(blocks):
-        text(block.get("text"), f"system[{index}].text")
-    return joined(blocks)
-
-
-def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Iterator[Message]:
-    role = message.get("role")
-    if role not in ("user", "assistant", "system"):
-        raise unknown(f"{path}.role", "role", role, "user, assistant, system")
-    blocks = [block for part in _decode_content(message, path, origin) for block in part]
-    if role == "assistant":
-        yield Message("model", tuple(blocks), origin)
-    elif role == "system":
-        yield Message("user", tuple(blocks), instruction=True)
-    else:
-        yield from split_by_speaker(blocks)
-
-
-def _decode_content(message: dict[str, Any], path: str, origin: Origin) -> Iterator[list[Block]]:
-    content = message.get("content")
-    if isinstance(content, str):
-        yield [Text(content)]
-        return
-    for index, part in enumerate(items(content, f"{path}.content")):
-        place = f"{path}.content[{index}]"
-        yield [Text(part)] if isinstance(part, str) else _decode_block(record(part, place), place, origin)
-
-
-def _decode_block(block: dict[str, Any], path: str, origin: Origin) -> list[Block]:
-    match block.get("type"):
-        case "text":
-            return [Text(text(block.get("text"), f"{path}.text"))]
-        case "thinking":
-            signature = text(block.get("signature"), f"{path}.signature")
-            seal = Seal(seal_origin(signature, origin, "anthropic"), signature) if signature else None
-            return [Reasoning(text(block.get("thinking"), f"{path}.thinking"), seal)]
-        case "redacted_thinking":
-            data = text(block.get("data"), f"{path}.data")
-            return [Reasoning("", Seal(seal_origin(data, origin, "anthropic"), data, "redacted"))]
-        case "tool_use":
-            return [_decode_call(block, path)]
-        case "tool_result":
-            return [_decode_result(block, path)]
-        case "image" | "document":
-            shown = _decode_media(block, path)
-            return [seal_block(block, _as_words(block), origin)] if shown is None else shown
-        case str():
-            return [seal_block(block, _as_words(block), origin)]
-        case other:
-            raise wrong_type(f"{path}.type", "the type of a content block", other)
-
-
-def _decode_call(block: dict[str, Any], path: str) -> ToolCall:
-    given = block.get("input")
-    return ToolCall(
-        "",
-        text(block.get("name"), f"{path}.name"),
-        given if given is not None else {},
-        native_id=text(block.get("id"), f"{path}.id"),
-    )
-
-
-def _decode_result(block: dict[str, Any], path: str) -> ToolResult:
-    content, shown = _decode_output(block.get("content"), f"{path}.content")
-    failed = block.get("is_error") is True
-    return ToolResult(
-        "",
-        output=None if failed else content,
-        error=content if failed else None,
-        complete=True,
-        media=tuple(shown),
-        native_id=text(block.get("tool_use_id"), f"{path}.tool_use_id"),
-    )
-
-
-def _decode_output(content: Any, path: str) -> tuple[str, list[Media]]:
-    if content is None or isinstance(content, str):
-        return content or "", []
-    texts: list[str] = []
-    shown: list[Media] = []
-    for index, part in enumerate(items(content, path)):
-        place = f"{path}[{index}]"
-        held = {"type": "text", "text": part} if isinstance(part, str) else record(part, place)
-        blocks: list[Block]
-        if held.get("type") in ("image", "document"):
-            blocks = _decode_media(held, place) or [Text(_as_words(held))]
-        else:
-            blocks = [Text(text(held.get("text"), place) if held.get("type") == "text" else _as_words(held))]
-        texts += [block.text for block in blocks if type(block) is Text]
-        shown += [block for block in blocks if type(block) is Media]
-    return "\n".join(texts), shown
-
-
-def _decode_media(block: dict[str, Any], path: str) -> list[Block] | None:
-    """What is shown; None if it is not in the request: files that the provider keeps, lists of blocks."""
-    source = record(block.get("source"), f"{path}.source")
-    place = f"{path}.source"
-    kind: MediaKind = "image" if block["type"] == "image" else "document"
-    mime = text(source.get("media_type"), f"{place}.media_type")
-    name = text(block.get("title"), f"{path}.title")
-    shown: list[Block] = []
-    match source.get("type"):
-        case "base64":
-            shown = [Media(kind, mime, text(source.get("data"), f"{place}.data"), name=name)]
-        case "url":
-            shown = [Media(kind, mime, url=text(source.get("url"), f"{place}.url"), name=name)]
-        case "text":
-            data = text(source.get("data"), f"{place}.data").encode("utf-8", "surrogatepass")
-            shown = [Media(kind, mime or "text/plain", b64encode(data).decode(), name=name)]
-        case "content" if isinstance(source.get("content"), str):
-            shown = [Text(source["content"])]
-        case _:
-            return None
-    context = text(block.get("context"), f"{path}.context")
-    return [Text(context), *shown] if context else shown
-
-
-def _as_words(block: dict[str, Any]) -> str:
-    """What we have no block for, as text: the provider's own tools and their results, search results."""
-    fields = {key: value for key, value in block.items() if key not in ("type", "cache_control")}
-    return f"[{block.get('type')}: {json_of(_readable(fields))}]"
-
-
-def _readable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _readable(held) for key, held in value.items() if not key.startswith("encrypted")}
-    return [_readable(held) for held in value] if isinstance(value, list) else value
-
-
-def _decode_tools(value: Any) -> Iterator[ToolSpec]:
-    for index, given in enumerate(listed(value, "tools")):
-        path = f"tools[{index}]"
-        tool = record(given, path)
-        if tool.get("type", "custom") != "custom":
-            continue  # a tool of the provider's own: an option, see `settings`
-        schema = tool.get("input_schema")
-        yield ToolSpec(
-            text(tool.get("name"), f"{path}.name"),
-            text(tool.get("description"), f"{path}.description"),
-            record(schema, f"{path}.input_schema") if schema is not None else None,
-            tool.get("strict") if isinstance(tool.get("strict"), bool) else None,
-        )
 
 
 def recognises(body: Mapping[str, Any]) -> float:

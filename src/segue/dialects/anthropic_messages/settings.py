@@ -1,7 +1,7 @@
 """Everything in a Messages request beside the messages: tools, limits, sampling, thinking.
 
-What came in fields of the provider's own (`thinking`, `output_config`, its own tools, a system prompt in pieces) is kept
-in the options' `extra` and goes back as it was, as long as the model takes it.
+What came in fields of the provider's own (`thinking`, `output_config`, a system prompt in pieces) is kept in the options'
+`own` and goes back as it was, as long as the model takes it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Reasoning
+from segue.conversation.extra import Extra
 from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
+from segue.dialects.anthropic_messages.read_messages import read_system
+from segue.dialects.anthropic_messages.tools import NAME, plain_tool
+from segue.dialects.own_fields import own
 from segue.dialects.request_fields import flag, number, record, text, texts, whole
-from segue.dialects.request_settings import RequestSettings
+from segue.dialects.request_settings import RequestSettings, as_they_came, read_own
 from segue.dialects.schemas import flavours
 from segue.transcript.steps import ModelStep
 
@@ -52,14 +56,57 @@ _ENCODED = frozenset({"model", "messages", "system", "tools", "thinking", "outpu
 def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
+    settings = _encoded(transcript, tools, options, card)
+    body = as_they_came(
+        settings.body,
+        settings.repairs,
+        options,
+        NAME,
+        decode_options,
+        lambda before: _encoded(transcript, tools, before, card).body,
+    )
+    body.pop("system", None)
+    system = _system(own(options.own, NAME), transcript.system)
+    if system is not None:
+        body["system"] = system
+    return body, settings.repairs
+
+
+def _encoded(
+    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> _Settings:
     settings = _Settings(transcript, options, card)
     settings.limits()
-    settings.system()
     settings.thinking()
     settings.tools(tools)
     settings.sampling()
     settings.add_extra(_ENCODED)
-    return settings.body, settings.repairs
+    return settings
+
+
+def _system(came: Extra | None, system: str) -> Any:
+    """As one text; in its own pieces when it came in such and its text is still the same (ANT-57)."""
+    given = came.form.get("system") if came is not None else None
+    if came is not None and "system" in came.form and _came_as(came, system) is not None:
+        return given
+    if given is None and came is not None and _came_as(came, system):
+        return None  # all of it came in messages
+    return system if system.strip() else None
+
+
+def _came_as(came: Extra, system: str) -> list[Any] | None:
+    """The messages that the system prompt came in beside its field; None if it is another now."""
+    around = came.container
+    messages: list[Any] = around.form.get("messages", []) if around is not None else []
+    given = around.form.get("system") if around is not None and messages else came.form.get("system")
+    pieces = [read_system(given), *(read_system(message.get("content")) for message in messages)]
+    return messages if "\n\n".join(filter(None, pieces)) == system else None
+
+
+def leading_messages(came: Extra | None, system: str) -> list[Any]:
+    """The messages that the system prompt came in, if it is still the same."""
+    own_part = own(came, NAME)
+    return (_came_as(own_part, system) or []) if own_part is not None else []
 
 
 class _Settings(RequestSettings):
@@ -79,15 +126,6 @@ class _Settings(RequestSettings):
             self.not_sent("stop", "the target refuses blank stop sequences")
         if stop:
             self.body["stop_sequences"] = stop
-
-    def system(self) -> None:
-        """As one text; in its own pieces when it came in such and its text is still the same (ANT-57)."""
-        system = self.transcript.system
-        pieces = self.extra.get("system")
-        if isinstance(pieces, list) and joined(pieces) == system:
-            self.body["system"] = pieces
-        elif system.strip():
-            self.body["system"] = system
 
     # Thinking
 
@@ -182,19 +220,22 @@ class _Settings(RequestSettings):
     # Tools
 
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
-        own = [tool for tool in self.extra.get("tools") or () if isinstance(tool, dict)]
-        named = {tool.get("name"): tool for tool in own}
+        further = [tool for tool in self.extra.get("tools") or () if isinstance(tool, dict)]
+        named = {tool.get("name"): tool for tool in further}
         encoded = [self._tool(index, tool, named) for index, tool in self.offered(tools)]
-        names = {tool["name"] for tool in encoded}
-        encoded += [tool for tool in own if tool.get("name") not in names and "type" in tool]
+        names = {tool.get("name") for tool in encoded}
+        encoded += [tool for tool in further if tool.get("name") not in names and "type" in tool]
         if encoded:
             self.body["tools"] = encoded
             self.body["tool_choice"] = self._choice()
         else:
             self.takes(())
 
-    def _tool(self, index: int, tool: ToolSpec, own: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
-        name = self.tool_name(tool.name)
+    def _tool(self, index: int, tool: ToolSpec, further: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+        extra = own(tool.extra, NAME)
+        if tool.kind == "server" and extra is not None:
+            return extra.fields
+        name, before = self.tool_name(tool.name), len(self.repairs)
         schema = self.tool_schema(tool, index, flavours.anthropic)  # ANT-41
         encoded: dict[str, Any] = {"name": name}
         if tool.description:
@@ -205,7 +246,11 @@ class _Settings(RequestSettings):
                 encoded["strict"] = True
             else:  # ANT-42
                 self.note("option_not_sent", f"tools[{index}].strict", "the schema allows more properties")
-        return {**own.get(tool.name, {}), **encoded}
+        if extra is None:
+            return {**further.get(tool.name, {}), **encoded}
+        if len(self.repairs) == before:
+            return extra.written(plain_tool(name, tool.description, tool.parameters, strict=tool.strict))
+        return {**encoded, **extra.hints, **extra.fields}
 
     def _choice(self) -> dict[str, Any]:
         choice = self.tool_choice()  # ANT-43
@@ -273,10 +318,10 @@ _KNOWN = frozenset(
     | {"temperature", "top_p", "top_k"}
 )
 _CHOICES: Mapping[Any, ToolChoice] = {"auto": "auto", "any": "required", "none": "none"}
-_PLAIN_TOOL = frozenset({"type", "name", "description", "input_schema", "strict"})
 
 
-def decode_options(body: Mapping[str, Any]) -> Options:
+def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) -> Options:
+    """`leading` are the messages that became part of the system prompt."""
     choice = record(body.get("tool_choice") or {}, "tool_choice")
     serial = flag(choice.get("disable_parallel_tool_use"), "tool_choice.disable_parallel_tool_use")
     thinking = record(body.get("thinking") or {}, "thinking")
@@ -294,7 +339,7 @@ def decode_options(body: Mapping[str, Any]) -> Options:
         effort=_decode_effort(thinking, output),
         thinking_budget=whole(thinking.get("budget_tokens"), "thinking.budget_tokens"),
         response_schema=_decode_format(output.get("format") or body.get("output_format")),
-        extra=_decode_extra(body) or None,
+        own=_decode_own(body, leading or []),
     )
 
 
@@ -317,23 +362,18 @@ def _decode_format(shape: Any) -> dict[str, Any] | None:
     return schema if isinstance(schema, dict) else None
 
 
-def _decode_extra(body: Mapping[str, Any]) -> dict[str, Any]:
+def _decode_own(body: Mapping[str, Any], leading: list[Any]) -> Extra:
     extra = {key: value for key, value in body.items() if key not in _KNOWN}
-    system = body.get("system")
-    if isinstance(system, list) and (len(system) > 1 or any(len(piece) > 2 for piece in system)):
-        extra["system"] = system
-    tools = body.get("tools")
-    own = [
-        tool
-        for tool in tools or ()
-        if isinstance(tool, dict) and (tool.get("type", "custom") != "custom" or tool.keys() - _PLAIN_TOOL)
-    ]
-    if own:
-        extra["tools"] = own
     _drop_neutral(extra)
-    if "cache_control" not in extra and (mark := _cache_mark(body.get("messages"))):
-        extra["cache_control"] = mark
-    return extra
+    system = body.get("system")
+    pieces = system if isinstance(system, list) else []
+    marks = [piece["cache_control"] for piece in pieces if piece.get("cache_control")]
+    around = None
+    if leading or marks:
+        form = {"messages": leading, "system": system} if leading else {}
+        around = Extra(NAME, hints={"cache_control": marks[0]} if marks else {}, form=form)
+    apart = {"messages", "tools"} if body.get("tools") else {"messages"}
+    return read_own(NAME, body, extra, apart, around)
 
 
 def _drop_neutral(extra: dict[str, Any]) -> None:
@@ -349,20 +389,3 @@ def _drop_neutral(extra: dict[str, Any]) -> None:
         del output["format"]
     if output:
         extra["output_config"] = output
-
-
-def _cache_mark(messages: Any) -> dict[str, Any] | None:
-    """A mark on a message becomes one for the whole request, which the provider puts where it fits (ANT-85)."""
-    for message in reversed(messages if isinstance(messages, list) else []):
-        content = message.get("content") if isinstance(message, dict) else None
-        for block in reversed(content if isinstance(content, list) else []):
-            mark: Any = block.get("cache_control") if isinstance(block, dict) else None
-            if isinstance(mark, dict):
-                return mark
-    return None
-
-
-def joined(pieces: list[Any]) -> str:
-    """The pieces of a system prompt as one text."""
-    texts = (piece.get("text") for piece in pieces if isinstance(piece, dict))
-    return "\n\n".join(text for text in texts if isinstance(text, str))

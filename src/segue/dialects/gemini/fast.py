@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
-from segue.dialects.gemini.wire import SENTINELS
+from segue.dialects.gemini.wire import SENTINELS, WITH_ID, WITHOUT_ID
 from segue.dialects.seal_makers import seal_origin
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def read_fast(given: Any, origin: Origin) -> Message | None:
     if type(parts) is not list or not parts:
         return None
     role = given.get("role")
-    if role not in ("model", "user"):
+    if role not in ("model", "user") or len(given) != 2:
         return None
     blocks: list[Block] = []
     for part in parts:
@@ -44,10 +44,9 @@ def _read_part(part: dict[str, Any], origin: Origin) -> Block | None:
     seal = None
     if fields == 2:
         signature = part.get("thoughtSignature")
-        if type(signature) is not str or not signature:
+        if type(signature) is not str or not signature or signature in SENTINELS:
             return None
-        if signature not in SENTINELS:
-            seal = Seal(seal_origin(signature, origin, "google"), signature, "thought")
+        seal = Seal(seal_origin(signature, origin, "google"), signature, "thought")
     elif fields != 1:
         return None
     text = part.get("text")
@@ -64,15 +63,21 @@ def _read_call(call: dict[str, Any], seal: Seal | None) -> ToolCall | None:
     name, arguments, call_id = call.get("name"), call.get("args"), call.get("id", "")
     if type(name) is not str or type(arguments) is not dict or type(call_id) is not str:
         return None
-    return ToolCall("", name, arguments, "", call_id, seal)
+    if len(call) != (3 if call_id else 2):
+        return None
+    return ToolCall("", name, arguments, "", call_id, seal, extra=WITH_ID if call_id else WITHOUT_ID)
 
 
 def _read_result(result: dict[str, Any]) -> ToolResult | None:
     name, output, call_id = result.get("name"), result.get("response"), result.get("id", "")
-    if type(name) is not str or type(output) is not dict or type(call_id) is not str or "parts" in result:
+    if type(name) is not str or type(output) is not dict or type(call_id) is not str:
         return None
-    if len(output) == 1:
-        if "error" in output:
+    if len(result) != (3 if call_id else 2) or "error" in output:
+        return None
+    if "output" in output:  # as we would write it: a text that is no object
+        text = output["output"]
+        if len(output) != 1 or type(text) is not str or text[:1] == "{":
             return None
-        output = output.get("output", output)
-    return ToolResult("", name, output, complete=True, native_id=call_id)
+        output = text
+    extra = WITH_ID if call_id else WITHOUT_ID
+    return ToolResult("", name, output, complete=True, native_id=call_id, extra=extra)

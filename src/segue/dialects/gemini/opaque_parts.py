@@ -45,6 +45,11 @@ def opaque_part(payload: str, kind: str) -> Raw | None:
     return Raw(payload) if any(camel(name) in _OWN for name in names) else None
 
 
+def is_opaque(text: Text) -> bool:
+    """Whether a text stands for such a part."""
+    return text.seal is not None and opaque_part(text.seal.payload, text.seal.kind) is not None
+
+
 def as_words(part: Mapping[str, Any]) -> str:
     code, result = field(part, "executableCode"), field(part, "codeExecutionResult")
     file = field(part, "fileData")

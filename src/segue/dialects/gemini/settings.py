@@ -1,23 +1,29 @@
 """Everything in a Gemini request beside the contents: tools, how free their choice is, and how to generate.
 
-What this wire has and our options do not (safety settings, Google's own tools, modalities) is kept in the options'
-`extra`, in its own shape, and goes back as it was.
+What this wire has and our options do not (safety settings, modalities) is kept in the options' `own`, in its own shape,
+and goes back as it was.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
+from segue.dialects.gemini.read_contents import read_system
+from segue.dialects.gemini.rules import GEMINI
+from segue.dialects.gemini.tools import json_schema, plain_declaration, tool_entries
 from segue.dialects.gemini.wire import camel, field
-from segue.dialects.request_fields import items, number, record, text, texts, whole
-from segue.dialects.request_settings import RequestSettings
+from segue.dialects.own_fields import own
+from segue.dialects.request_fields import number, record, text, texts, whole
+from segue.dialects.request_settings import RequestSettings, as_they_came, read_own
 from segue.dialects.schemas import flavours
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
+NAME = GEMINI.target.dialect
 _LEVELS = ("minimal", "low", "medium", "high")  # GEM-26
 _BUDGETS: Mapping[str, int] = {
     "none": 0,
@@ -41,13 +48,42 @@ _BUDGETS: Mapping[str, int] = {
 def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
+    settings = _encoded(transcript, tools, options, card)
+    body = as_they_came(
+        settings.body,
+        settings.repairs,
+        options,
+        NAME,
+        decode_options,
+        lambda before: _encoded(transcript, tools, before, card).body,
+    )
+    if not str(body.get("model", "")).startswith("models/"):
+        body.pop("model", None)  # it is in the address
+    came = own(options.own, NAME)
+    if came is not None and isinstance(came.form.get("tools"), dict) and len(body.get("tools", ())) == 1:
+        body["tools"] = body["tools"][0]
+    given = field(came.form, "systemInstruction") if came is not None else None
+    for name in ("systemInstruction", "system_instruction"):
+        body.pop(name, None)
+    if came is not None and given is not None and read_system(given) == transcript.system:
+        name = "systemInstruction" if "systemInstruction" in came.form else "system_instruction"
+        body[name] = given
+    elif transcript.system:  # GEM-40
+        body["systemInstruction"] = {"parts": [{"text": transcript.system}]}
+    return body, settings.repairs
+
+
+def _encoded(
+    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> _Settings:
     settings = _Settings(transcript, options, card)
     extra = settings.extra
     settings.tools(tools)
     settings.generation(_taken(extra, "generationConfig", "thinkingConfig"))
     if not tools:
         _taken(extra, "toolConfig", "functionCallingConfig")  # GEM-33: not without functions
-    return _with(settings.body, extra), settings.repairs
+    settings.body = _with(settings.body, extra)
+    return settings
 
 
 def _taken(extra: dict[str, Any], outer: str, inner: str) -> dict[str, Any]:
@@ -83,16 +119,24 @@ class _Settings(RequestSettings):
 
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
         offered = self.offered(tools)
-        if not self.takes(offered):
+        functions = [(index, tool) for index, tool in offered if tool.kind != "server"]
+        if offered and not functions:
+            self.body["tools"] = tool_entries([(tool, {}) for _, tool in offered])
             return
-        declarations = [self._declaration(index, tool) for index, tool in offered]
-        # Only the first entry with declarations is sure to be read: all go into one.
-        self.body["tools"] = [{"functionDeclarations": declarations}]
+        if not self.takes(functions):
+            return
+        self.body["tools"] = tool_entries(
+            [
+                (tool, self._declaration(index, tool) if tool.kind != "server" else {})
+                for index, tool in offered
+            ]
+        )
         self.body["toolConfig"] = {"functionCallingConfig": self._choice()}
         if self.options.parallel_calls is False:
             self.not_sent("parallel_calls", "the target decides how many calls it makes at once")
 
     def _declaration(self, index: int, tool: ToolSpec) -> dict[str, Any]:
+        before, extra = len(self.repairs), own(tool.extra, NAME)
         declaration: dict[str, Any] = {"name": self.tool_name(tool.name)}
         if tool.description:
             declaration["description"] = encodable(tool.description)
@@ -102,6 +146,8 @@ class _Settings(RequestSettings):
             declaration["parametersJsonSchema" if self.card.json_schema else "parameters"] = schema  # GEM-29
         if tool.strict:
             self.note("option_not_sent", f"tools[{index}].strict")
+        if extra is not None and len(self.repairs) == before:
+            return extra.written(plain_declaration(tool, declaration["name"]))
         return declaration
 
     def _choice(self) -> dict[str, Any]:
@@ -213,20 +259,11 @@ def decode_options(body: Mapping[str, Any]) -> Options:
         tool_choice=_decode_choice(body, extra),
         **_decode_thinking(config),
     )
-    own = [
-        {key: value for key, value in tool.items() if camel(key) != "functionDeclarations"}
-        for tool in _tool_entries(body)
-    ]
-    if any(own):
-        extra["tools"] = [tool for tool in own if tool]
     if config:
         extra["generationConfig"] = config
-    return options if not extra else _with_extra(options, extra)
-
-
-def _with_extra(options: Options, extra: dict[str, Any]) -> Options:
-    fields = {name: getattr(options, name) for name in Options.__struct_fields__}
-    return Options(**{**fields, "extra": extra})
+    apart = {"tools"} if isinstance(body.get("tools"), list) and body["tools"] else set()
+    apart |= {"contents"} if isinstance(body.get("contents"), list) else set()
+    return structs.replace(options, own=read_own(NAME, body, extra, apart, None))
 
 
 def _camel_keys(held: dict[str, Any]) -> dict[str, Any]:
@@ -254,7 +291,7 @@ def _decode_format(config: dict[str, Any]) -> dict[str, Any] | None:
         schema = config.get(name)
         if isinstance(schema, dict):
             del config[name], config["responseMimeType"]
-            return _json_schema(schema) if name == "responseSchema" else schema
+            return json_schema(schema) if name == "responseSchema" else schema
     return None
 
 
@@ -278,54 +315,3 @@ def _decode_choice(body: Mapping[str, Any], extra: dict[str, Any]) -> ToolChoice
     if rest:
         extra["toolConfig"] = rest
     return choice
-
-
-def _tool_entries(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    tools = body.get("tools") or []
-    listed = [tools] if isinstance(tools, dict) else items(tools, "tools")
-    return [record(tool, f"tools[{index}]") for index, tool in enumerate(listed)]
-
-
-def decode_tools(body: Mapping[str, Any]) -> Iterator[ToolSpec]:
-    for index, entry in enumerate(_tool_entries(body)):
-        declared = field(entry, "functionDeclarations") or []
-        path = f"tools[{index}].functionDeclarations"
-        for place, given in enumerate([declared] if isinstance(declared, dict) else items(declared, path)):
-            yield _decode_tool(record(given, f"{path}[{place}]"), f"{path}[{place}]")
-
-
-def _decode_tool(tool: dict[str, Any], path: str) -> ToolSpec:
-    schema = field(tool, "parametersJsonSchema")
-    if schema is None and tool.get("parameters") is not None:
-        schema = _json_schema(record(tool["parameters"], f"{path}.parameters"))
-    return ToolSpec(
-        text(tool.get("name"), f"{path}.name"),
-        text(tool.get("description"), f"{path}.description"),
-        record(schema, f"{path}.parametersJsonSchema") if schema is not None else None,
-    )
-
-
-_TYPES = dict(enumerate(("string", "number", "integer", "boolean", "array", "object", "null"), start=1))
-"""Types by the number that clients with generated code send."""
-
-
-def _json_schema(schema: Any, depth: int = 0) -> dict[str, Any]:
-    """Gemini's own flavour in plain JSON Schema: types in lower case, and `nullable` as a type."""
-    if not isinstance(schema, dict) or depth > 50:
-        return {}
-    written: dict[str, Any] = {}
-    for key, value in schema.items():
-        name = camel(key)
-        if name == "type":
-            written["type"] = _TYPES.get(value, value) if isinstance(value, int) else str(value).lower()
-        elif name == "properties" and isinstance(value, dict):
-            written["properties"] = {held: _json_schema(inner, depth + 1) for held, inner in value.items()}
-        elif name == "items":
-            written["items"] = _json_schema(value, depth + 1)
-        elif name == "anyOf" and isinstance(value, list):
-            written["anyOf"] = [_json_schema(inner, depth + 1) for inner in value]
-        elif name not in ("nullable", "propertyOrdering"):
-            written[key if key.startswith("$") else name] = value
-    if schema.get("nullable") is True and "type" in written:
-        written["type"] = [written["type"], "null"]
-    return written

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw, Struct
 
+from segue.conversation.extra import Extra
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -22,6 +24,11 @@ SENTINELS = frozenset(  # GEM-22: as it is, and as clients with a bytes field se
     }
 )
 """What stands for a thought signature that is not there."""
+
+
+WITH_ID = Extra("gemini")
+WITHOUT_ID = Extra("gemini", absent=("id",))
+"""Of a call or a result on this wire: not every model takes ids (GEM-16), and not every client sends them."""
 
 
 # What a request holds

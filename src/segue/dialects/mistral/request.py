@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
@@ -14,8 +16,18 @@ from segue.dialects.errors import unencodable
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.rules import MISTRAL
 from segue.dialects.mistral.settings import decode_options, decode_tools, encode_settings
+from segue.dialects.own_fields import FieldKinds, as_fields, own, own_result, runs, with_container, with_parts
 from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
-from segue.dialects.request_messages import check_target, completion_text, encode_steps, take_system
+from segue.dialects.request_messages import (
+    begun_blocks,
+    check_target,
+    completion_text,
+    encode_steps,
+    leading_messages,
+    mark_beginnings,
+    model_field,
+    take_system,
+)
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
@@ -27,11 +39,14 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.transcript.steps import Transcript
+    from segue.transcript.steps import StepBlock, Transcript
 
 NAME = MISTRAL.target.dialect
 WIRE = "Mistral"
-WireMessage: TypeAlias = wire.TextMessage | wire.Assistant | wire.Result
+_KINDS = FieldKinds(NAME, form=frozenset({"type", "role", "index", "id"}))
+_MEDIA = FieldKinds(
+    NAME, form=_KINDS.form | {"image_url", "document_url", "document_name", "audio_url", "input_audio"}
+)
 _OWN_ID = re.compile(r"[a-zA-Z0-9]{9}")  # MIS-01
 
 
@@ -45,51 +60,81 @@ def encode_request(
 ) -> EncodedRequest:
     check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
+    head = leading_messages(options.own, NAME, transcript.system, _text_of) if not after else []
+    encoded = encode_steps(
+        transcript, after, WIRE, None if head else _encode_system, _encode_user, _encode_model
+    )
     body = {
-        "model": options.model or transcript.target.model,
-        "messages": encode_steps(transcript, after, WIRE, _encode_system, _encode_user, _encode_model),
+        **model_field(transcript, options),
+        "messages": [*head, *encoded],
         **settings,
     }
     return EncodedRequest(body, tuple(repairs))
 
 
-def _encode_system(text: str) -> WireMessage:
+def _encode_system(text: str) -> Any:
     return wire.TextMessage("system", text)
 
 
-def _encode_user(step: UserStep, index: int) -> WireMessage:
-    return wire.TextMessage("user", _encode_shown(step.blocks, index))
+def _text_of(message: dict[str, Any]) -> str:
+    return _decode_message(message, "messages", Origin(NAME)).text
+
+
+def _encode_user(step: UserStep, index: int, messages: list[Any]) -> None:
+    for run in runs(step.blocks, NAME):
+        message = wire.TextMessage("user", _encode_shown(run, index))
+        messages.append(with_container(message, run[0].extra, NAME))
 
 
 def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> str | list[dict[str, Any]]:
     only = blocks[0]
-    if len(blocks) == 1 and type(only) is Text:
+    if len(blocks) == 1 and type(only) is Text and not _is_chunk(only):
         return only.text
     chunks: list[dict[str, Any]] = []
     for block in blocks:
+        extra = own(block.extra, NAME)
         if type(block) is Text:
-            chunks.append({"type": "text", "text": block.text})
+            chunk = {"type": "text", "text": block.text}
         elif media_type(block).startswith("image/"):
-            chunks.append({"type": "image_url", "image_url": url_of(block)})  # MIS-15
+            chunk = {"type": "image_url", "image_url": url_of(block)}  # MIS-15
+        elif extra is not None:
+            chunk = {}
         else:
             raise unencodable(WIRE, "a document or a sound", index)
+        chunks.append(chunk if extra is None else extra.written(chunk))
     return chunks
 
 
-def _encode_model(step: ModelStep, index: int, messages: list[WireMessage]) -> None:
-    calls: list[wire.RequestCall] = []
-    results: list[wire.Result] = []
+def _is_chunk(block: Text | Reasoning) -> bool:
+    """Whether a text came in a list of chunks, not as the content itself."""
+    extra = own(block.extra, NAME)
+    return extra is not None and "type" in extra.form
+
+
+def _encode_model(step: ModelStep, index: int, messages: list[Any]) -> None:
+    for run in runs(step.blocks, NAME):
+        _encode_reply(run, index, messages)
+
+
+def _encode_reply(blocks: tuple[StepBlock, ...], index: int, messages: list[Any]) -> None:
+    calls: list[Any] = []
+    results: list[Any] = []
     others: list[Text | Reasoning] = []
-    for block in step.blocks:
+    for block in blocks:
         if type(block) is AnsweredCall:
-            calls.append(wire.RequestCall(block.id, wire.RequestFunction(block.name, block.arguments)))
+            call = wire.RequestCall(block.id, wire.RequestFunction(block.name, block.arguments))
+            extra = own(block.extra, NAME)
+            calls.append(call if extra is None else extra.written(as_fields(call)))
             output = completion_text(block.completion, WIRE, index)
-            results.append(wire.Result(block.id, block.name, output))  # MIS-09
+            result = wire.Result(block.id, block.name, output)  # MIS-09
+            done = own(block.completion.extra, NAME)
+            results.append(result if done is None else own_result(result, output, done, _output_text))
         elif isinstance(block, Media):
             raise unencodable(WIRE, "media from the model", index)  # MIS-V12
         else:
             others.append(block)
-    messages.append(wire.Assistant(_encode_said(others), calls))
+    message = wire.Assistant(_encode_said(others), calls)
+    messages.append(with_container(message, blocks[0].extra, NAME))
     messages += results
 
 
@@ -97,12 +142,14 @@ def _encode_said(blocks: list[Text | Reasoning]) -> str | list[dict[str, Any]]:
     if not blocks:
         return ""
     only = blocks[0]
-    if len(blocks) == 1 and type(only) is Text:
+    if len(blocks) == 1 and type(only) is Text and not _is_chunk(only):
         return only.text
-    return [
-        _encode_thought(block) if type(block) is Reasoning else {"type": "text", "text": block.text}
-        for block in blocks
-    ]
+    chunks = []
+    for block in blocks:
+        extra = own(block.extra, NAME)
+        chunk = _encode_thought(block) if type(block) is Reasoning else {"type": "text", "text": block.text}
+        chunks.append(chunk if extra is None else extra.written(chunk))
+    return chunks
 
 
 def _encode_thought(thought: Reasoning) -> dict[str, Any]:
@@ -151,13 +198,15 @@ def _thinks(message: dict[str, Any]) -> bool:
 
 
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
-    options = decode_options(body)
-    origin = Origin(NAME, model=options.model)
+    given = items(body.get("messages"), "messages")
+    origin = Origin(NAME, model=text(body.get("model"), "model"))
     messages = [
         _decode_message(record(message, f"messages[{index}]"), f"messages[{index}]", origin)
-        for index, message in enumerate(items(body.get("messages"), "messages"))
+        for index, message in enumerate(given)
     ]
+    messages = mark_beginnings(messages, NAME)
     system, rest = take_system("", messages)
+    options = decode_options(body, given[: len(messages) - len(rest)])
     return DecodedRequest(messages=rest, system=system, tools=tuple(decode_tools(body)), options=options)
 
 
@@ -168,16 +217,19 @@ def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Messa
         _decode_call(record(call, f"{path}.tool_calls[{index}]"), f"{path}.tool_calls[{index}]")
         for index, call in enumerate(listed(message.get("tool_calls"), f"{path}.tool_calls"))
     ]
+    content = message.get("content")
     match role:
         case "assistant":
             others = [block for block in blocks if block != Text("")] if called else blocks
-            return Message("model", (*others, *called), origin)
+            written = {"role": "assistant", "content": content if others else ""}
+            came = {name: value for name, value in message.items() if name != "tool_calls" or not value}
+            return Message("model", begun_blocks((*others, *called), _KINDS.found(came, written)), origin)
         case "tool":
             return Message("tool", (_decode_result(message, blocks, path), *called))
-        case "system" | "developer":
-            return Message("user", (*blocks, *called), instruction=True)
-        case "user":
-            return Message("user", (*blocks, *called))
+        case "system" | "developer" | "user":
+            written = {"role": "user" if role == "user" else "system", "content": content}
+            found = begun_blocks((*blocks, *called), _KINDS.found(message, written))
+            return Message("user", found, instruction=role != "user")
         case _:
             raise unknown(f"{path}.role", "role", role, "system, user, assistant, tool")
 
@@ -187,19 +239,25 @@ def _decode_call(call: dict[str, Any], path: str) -> ToolCall:
     arguments, raw = read_arguments(function.get("arguments"))
     native_id = text(call.get("id"), f"{path}.id")
     name = text(function.get("name"), f"{path}.function.name")
-    return ToolCall("", name, arguments, raw, "" if native_id == "null" else native_id)
+    written = {"id": native_id, "type": "function", "function": {"name": name, "arguments": raw}}
+    extra = _KINDS.found(call, written)
+    return ToolCall("", name, arguments, raw, "" if native_id == "null" else native_id, extra=extra)
 
 
 def _decode_result(message: dict[str, Any], blocks: list[Block], path: str) -> ToolResult:
-    texts = [block.text for block in blocks if isinstance(block, Text | Reasoning)]
-    return ToolResult(
-        "",
-        text(message.get("name"), f"{path}.name"),
-        "\n".join(texts),
-        complete=True,
-        media=tuple(block for block in blocks if type(block) is Media),
-        native_id=text(message.get("tool_call_id"), f"{path}.tool_call_id"),
-    )
+    output = "\n".join(block.text for block in blocks if isinstance(block, Text | Reasoning))
+    name = text(message.get("name"), f"{path}.name")
+    call_id = text(message.get("tool_call_id"), f"{path}.tool_call_id")
+    content = message.get("content")
+    written = {"role": "tool", "tool_call_id": call_id, "name": name, "content": content or ""}
+    extra = with_parts(_KINDS.found(message, written), NAME, content, output)
+    media = tuple(structs.replace(block, extra=None) for block in blocks if type(block) is Media)
+    return ToolResult("", name, output, complete=True, media=media, native_id=call_id, extra=extra)
+
+
+def _output_text(parts: list[Any]) -> str:
+    found = _decode_content(parts, "content", Origin(NAME))
+    return "\n".join(block.text for block in found if isinstance(block, Text | Reasoning))
 
 
 def _decode_content(content: Any, path: str, origin: Origin) -> Iterator[Block]:
@@ -210,7 +268,26 @@ def _decode_content(content: Any, path: str, origin: Origin) -> Iterator[Block]:
         return
     for index, chunk in enumerate(items(content, path)):
         place = f"{path}[{index}]"
-        yield Text(chunk) if isinstance(chunk, str) else _decode_chunk(record(chunk, place), place, origin)
+        if isinstance(chunk, str):
+            yield Text(chunk)
+        else:
+            yield _with_own(record(chunk, place), _decode_chunk(chunk, place, origin))
+
+
+def _with_own(chunk: dict[str, Any], block: Block) -> Block:
+    """The block with what the chunk has beside it. A text that came as a chunk has at least its type."""
+    match block:
+        case Text(content):
+            return Text(content, None, _KINDS.kept(chunk, {"text": content}))
+        case Reasoning():
+            extra = _KINDS.found(chunk, _encode_thought(block))
+            return block if extra is None else structs.replace(block, extra=extra)
+        case Media():
+            image = chunk.get("type") == "image_url"
+            written = {"type": "image_url", "image_url": url_of(block)} if image else {}
+            return structs.replace(block, extra=_MEDIA.kept(chunk, written))
+        case _:
+            return block
 
 
 def _decode_chunk(chunk: dict[str, Any], path: str, origin: Origin) -> Block:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
+from segue.dialects.function_tools import own_function, read_tool
+from segue.dialects.mistral.rules import MISTRAL
+from segue.dialects.own_fields import own
 from segue.dialects.request_fields import (
     flag,
-    function_tool,
     listed,
     number,
     record,
@@ -18,7 +20,7 @@ from segue.dialects.request_fields import (
     unknown,
     whole,
 )
-from segue.dialects.request_settings import RequestSettings
+from segue.dialects.request_settings import RequestSettings, as_they_came, own_head, read_own
 from segue.dialects.schemas import flavours
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
+NAME = MISTRAL.target.dialect
 HOTTEST = 1.5
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")  # MIS-11
 _CHOICES: Mapping[Any, ToolChoice] = {
@@ -42,13 +45,28 @@ _CHOICES: Mapping[Any, ToolChoice] = {
 def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
+    settings = _encoded(transcript, tools, options, card)
+    body = as_they_came(
+        settings.body,
+        settings.repairs,
+        options,
+        NAME,
+        decode_options,
+        lambda before: _encoded(transcript, tools, before, card).body,
+    )
+    return body, settings.repairs
+
+
+def _encoded(
+    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> _Settings:
     settings = _Settings(transcript, options, card)
     settings.tools(tools)
     settings.sampling()
     settings.thinking()
     settings.format()
     settings.add_extra(("model", "messages", "tools"))
-    return settings.body, settings.repairs
+    return settings
 
 
 class _Settings(RequestSettings):
@@ -62,6 +80,9 @@ class _Settings(RequestSettings):
             self.body["parallel_tool_calls"] = self.options.parallel_calls
 
     def _tool(self, index: int, tool: ToolSpec) -> dict[str, Any]:
+        extra, before = own(tool.extra, NAME), len(self.repairs)
+        if tool.kind == "server" and extra is not None:
+            return extra.fields
         schema = self.tool_schema(tool, index, flavours.object_root)
         for name in ("$id", "$schema"):  # MIS-13
             schema.pop(name, None)
@@ -72,6 +93,8 @@ class _Settings(RequestSettings):
         }
         if tool.strict is not None:
             function["strict"] = tool.strict
+        if extra is not None and len(self.repairs) == before:
+            return own_function(tool, function["name"], extra)
         return {"type": "function", "function": function}
 
     def _choice(self) -> Any:  # MIS-12
@@ -141,7 +164,8 @@ _KNOWN = frozenset(
 )
 
 
-def decode_options(body: Mapping[str, Any]) -> Options:
+def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) -> Options:
+    """`leading` are the messages that became the system prompt."""
     extra = {key: value for key, value in body.items() if key not in _KNOWN and value is not None}
     effort = extra.get("reasoning_effort")
     return Options(
@@ -156,8 +180,12 @@ def decode_options(body: Mapping[str, Any]) -> Options:
         parallel_calls=flag(body.get("parallel_tool_calls"), "parallel_tool_calls"),
         effort=effort if effort in _EFFORTS else None,
         response_schema=_decode_format(extra),
-        extra=extra or None,
+        own=read_own(NAME, body, extra, _apart(body), own_head(NAME, leading)),
     )
+
+
+def _apart(body: Mapping[str, Any]) -> tuple[str, ...]:
+    return ("messages", "tools") if body.get("tools") else ("messages",)
 
 
 def _decode_choice(choice: Any) -> ToolChoice | None:
@@ -184,5 +212,4 @@ def _decode_format(extra: dict[str, Any]) -> dict[str, Any] | None:
 
 def decode_tools(body: Mapping[str, Any]) -> Iterator[ToolSpec]:
     for index, tool in enumerate(listed(body.get("tools"), "tools")):
-        path = f"tools[{index}]"
-        yield function_tool(record(tool, path).get("function"), f"{path}.function")
+        yield read_tool(tool, f"tools[{index}]", NAME)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
@@ -15,8 +15,18 @@ from segue.dialects.errors import unencodable
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.rules import OLLAMA
 from segue.dialects.ollama.settings import decode_options, decode_tools, encode_settings
+from segue.dialects.own_fields import FieldKinds, as_fields, own, runs, with_container
 from segue.dialects.request_fields import items, listed, record, text
-from segue.dialects.request_messages import check_target, completion_text, encode_steps, take_system
+from segue.dialects.request_messages import (
+    begun_blocks,
+    check_target,
+    completion_text,
+    encode_steps,
+    leading_messages,
+    mark_beginnings,
+    model_field,
+    take_system,
+)
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 
@@ -24,14 +34,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.conversation.blocks import Block
+    from segue.conversation.extra import Extra
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.transcript.steps import Transcript
+    from segue.transcript.steps import StepBlock, Transcript
 
 NAME = OLLAMA.target.dialect
 WIRE = "Ollama"
-WireMessage: TypeAlias = wire.TextMessage | wire.Assistant | wire.Result
+_KINDS = FieldKinds(NAME, form=frozenset({"role", "name", "type", "function", "id", "images", "thinking"}))
 _MIMES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "UklGR": "image/webp", "R0lGO": "image/gif"}
 """How the base64 of an image begins: the wire does not send its type."""
 
@@ -46,22 +57,36 @@ def encode_request(
 ) -> EncodedRequest:
     check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
+    head = leading_messages(options.own, NAME, transcript.system, _text_of) if not after else []
+    encoded = encode_steps(
+        transcript, after, WIRE, None if head else _encode_system, _encode_user, _encode_model
+    )
     body = {
-        "model": options.model or transcript.target.model,
-        "messages": encode_steps(transcript, after, WIRE, _encode_system, _encode_user, _encode_model),
+        **model_field(transcript, options),
+        "messages": [*head, *encoded],
         **settings,
     }
     return EncodedRequest(body, tuple(repairs))
 
 
-def _encode_system(text: str) -> WireMessage:
+def _encode_system(text: str) -> Any:
     return wire.TextMessage("system", text)
 
 
-def _encode_user(step: UserStep, index: int) -> WireMessage:
+def _text_of(message: dict[str, Any]) -> str:
+    return _decode_message(message, "messages", Origin(NAME)).text
+
+
+def _encode_user(step: UserStep, index: int, messages: list[Any]) -> None:
+    for run in runs(step.blocks, NAME):
+        message = _encode_shown(run, index)
+        messages.append(with_container(message, run[0].extra, NAME))
+
+
+def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> wire.TextMessage:
     texts: list[str] = []
     images: list[str] = []
-    for block in step.blocks:
+    for block in blocks:
         if type(block) is Text:
             texts.append(block.text)
         elif media_type(block).startswith("image/") and block.data:
@@ -71,25 +96,36 @@ def _encode_user(step: UserStep, index: int) -> WireMessage:
     return wire.TextMessage("user", texts[0] if len(texts) == 1 else "\n\n".join(texts), images)  # OLL-01
 
 
-def _encode_model(step: ModelStep, index: int, messages: list[WireMessage]) -> None:
+def _encode_model(step: ModelStep, index: int, messages: list[Any]) -> None:
+    for run in runs(step.blocks, NAME):
+        _encode_reply(run, index, messages)
+
+
+def _encode_reply(blocks: tuple[StepBlock, ...], index: int, messages: list[Any]) -> None:
     texts: list[str] = []
     thoughts: list[str] = []
-    calls: list[wire.RequestCall] = []
-    results: list[wire.Result] = []
-    for block in step.blocks:
+    calls: list[Any] = []
+    results: list[Any] = []
+    for block in blocks:
         if type(block) is AnsweredCall:
             function = wire.RequestFunction(len(calls), block.name, Raw(block.arguments))
-            calls.append(wire.RequestCall(block.id, function))
+            calls.append(_with_own(wire.RequestCall(block.id, function), block.extra))
             output = completion_text(block.completion, WIRE, index)
-            results.append(wire.Result(block.name, block.id, output))
+            results.append(_with_own(wire.Result(block.name, block.id, output), block.completion.extra))
         elif type(block) is Text:
             texts.append(block.text)
         elif type(block) is Reasoning:
             thoughts.append(block.text)
         else:
             raise unencodable(WIRE, "media from the model", index)
-    messages.append(wire.Assistant("".join(texts), "".join(thoughts), calls))
+    message = wire.Assistant("".join(texts), "".join(thoughts), calls)
+    messages.append(with_container(message, blocks[0].extra, NAME))
     messages += results
+
+
+def _with_own(encoded: Struct, extra: Extra | None) -> Any:
+    kept = own(extra, NAME)
+    return encoded if kept is None else kept.written(as_fields(encoded))
 
 
 # The other way
@@ -118,13 +154,15 @@ def recognises(body: Mapping[str, Any]) -> float:
 
 
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
-    options = decode_options(body)
-    origin = Origin(NAME, model=options.model)
+    given = items(body.get("messages"), "messages")
+    origin = Origin(NAME, model=text(body.get("model"), "model"))
     messages = [
         _decode_message(record(message, f"messages[{index}]"), f"messages[{index}]", origin)
-        for index, message in enumerate(items(body.get("messages"), "messages"))
+        for index, message in enumerate(given)
     ]
+    messages = mark_beginnings(messages, NAME)
     system, rest = take_system("", messages)
+    options = decode_options(body, given[: len(messages) - len(rest)])
     return DecodedRequest(messages=rest, system=system, tools=tuple(decode_tools(body)), options=options)
 
 
@@ -136,7 +174,7 @@ def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Messa
         for index, image in enumerate(listed(message.get("images"), f"{path}.images"))
     ]
     called: list[Block] = [
-        _decode_call(record(call, f"{path}.tool_calls[{index}]"), f"{path}.tool_calls[{index}]")
+        _decode_call(record(call, f"{path}.tool_calls[{index}]"), f"{path}.tool_calls[{index}]", index)
         for index, call in enumerate(listed(message.get("tool_calls"), f"{path}.tool_calls"))
     ]
     role = text(message.get("role"), f"{path}.role").lower()  # OLL-03: any role, in any case
@@ -146,9 +184,19 @@ def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Messa
     if texts or not (shown or called or blocks):
         blocks.append(Text(texts))
     blocks += [*shown, *called]
+    instruction = role in ("system", "developer", "control")
+    written: dict[str, Any] = {
+        "role": "system" if instruction else "assistant" if role == "assistant" else "user",
+        "content": texts,
+        "thinking": thought,
+        "images": message.get("images"),
+        "tool_calls": message.get("tool_calls"),
+    }
+    written = {name: value for name, value in written.items() if value or name in ("role", "content")}
+    found = begun_blocks(tuple(blocks), _KINDS.found(message, written))
     if role == "assistant":
-        return Message("model", tuple(blocks), origin)
-    return Message("user", tuple(blocks), instruction=role in ("system", "developer", "control"))
+        return Message("model", found, origin)
+    return Message("user", found, instruction=instruction)
 
 
 def _decode_image(image: Any, path: str) -> Media:
@@ -159,22 +207,33 @@ def _decode_image(image: Any, path: str) -> Media:
     return Media("image", mime, data)
 
 
-def _decode_call(call: dict[str, Any], path: str) -> ToolCall:
+def _decode_call(call: dict[str, Any], path: str, index: int) -> ToolCall:
     function = record(call.get("function"), f"{path}.function")
     arguments, raw = read_arguments(function.get("arguments"))
     name = text(function.get("name"), f"{path}.function.name")
-    return ToolCall("", name, arguments, raw, text(call.get("id"), f"{path}.id"))
+    call_id = text(call.get("id"), f"{path}.id")
+    written = {
+        "id": call_id,
+        "function": {"index": index, "name": name, "arguments": arguments if not raw else None},
+    }
+    return ToolCall("", name, arguments, raw, call_id, extra=_KINDS.found(call, written))
 
 
 def _decode_result(message: dict[str, Any], texts: str, shown: list[Block], path: str) -> ToolResult:
     name = message.get("tool_name")
     if name is None:  # ignored by the server, but what it means is plain
         name = message.get("name")
+    called, call_id = (
+        text(name, f"{path}.tool_name"),
+        text(message.get("tool_call_id"), f"{path}.tool_call_id"),
+    )
+    written = {"role": "tool", "tool_name": called, "tool_call_id": call_id, "content": texts}
     return ToolResult(
         "",
-        text(name, f"{path}.tool_name"),
+        called,
         texts,
         complete=True,
         media=tuple(block for block in shown if type(block) is Media),
-        native_id=text(message.get("tool_call_id"), f"{path}.tool_call_id"),
+        native_id=call_id,
+        extra=_KINDS.found(message, written),
     )

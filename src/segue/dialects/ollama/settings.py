@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
-from segue.dialects.request_fields import flag, function_tool, listed, number, record, text, texts, whole
-from segue.dialects.request_settings import RequestSettings
+from segue.dialects.function_tools import own_function, read_tool
+from segue.dialects.ollama.rules import OLLAMA
+from segue.dialects.own_fields import own
+from segue.dialects.request_fields import flag, listed, number, record, text, texts, whole
+from segue.dialects.request_settings import RequestSettings, as_they_came, own_head, read_own
 from segue.dialects.schemas import flavours
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
+NAME = OLLAMA.target.dialect
 _ENGINE = frozenset(  # OLL-14
     {"num_ctx", "num_batch", "num_gpu", "main_gpu", "use_mmap", "num_thread", "draft_num_predict", "num_keep"}
     | {"min_p", "typical_p", "repeat_last_n", "presence_penalty", "frequency_penalty", "mirostat"}
@@ -31,6 +35,21 @@ _LEVEL_OF: Mapping[str, str] = {"minimal": "low", "xhigh": "high"}
 def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
+    settings = _encoded(transcript, tools, options, card)
+    body = as_they_came(
+        settings.body,
+        settings.repairs,
+        options,
+        NAME,
+        decode_options,
+        lambda before: _encoded(transcript, tools, before, card).body,
+    )
+    return body, settings.repairs
+
+
+def _encoded(
+    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> _Settings:
     settings = _Settings(transcript, options, card)
     settings.body["stream"] = options.stream  # OLL-20: unasked, the server streams
     settings.tools(tools)
@@ -40,7 +59,7 @@ def encode_settings(
         schema = options.response_schema
         settings.body["format"] = ensure_json_safe(schema)
     settings.add_extra({"model", "messages", "tools", "options"} | _ENGINE)
-    return settings.body, settings.repairs
+    return settings
 
 
 class _Settings(RequestSettings):
@@ -64,6 +83,13 @@ class _Settings(RequestSettings):
             self.not_sent("parallel_calls")
 
     def _tool(self, index: int, tool: ToolSpec) -> dict[str, Any]:
+        extra = own(tool.extra, NAME)
+        if extra is not None:  # the server ignores what it does not know
+            return (
+                extra.fields
+                if tool.kind == "server"
+                else own_function(tool, self.tool_name(tool.name), extra)
+            )
         schema = self.tool_schema(tool, index, flavours.ollama)  # OLL-17
         if tool.strict:
             self.note("option_not_sent", f"tools[{index}].strict")
@@ -120,7 +146,8 @@ class _Settings(RequestSettings):
 _KNOWN = frozenset({"model", "messages", "tools", "stream", "options", "think", "format"})
 
 
-def decode_options(body: Mapping[str, Any]) -> Options:
+def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) -> Options:
+    """`leading` are the messages that became the system prompt."""
     extra = {key: value for key, value in body.items() if key not in _KNOWN and value is not None}
     engine = dict(record(body.get("options") or {}, "options"))
     stop = engine.pop("stop", None)
@@ -151,12 +178,15 @@ def decode_options(body: Mapping[str, Any]) -> Options:
         stop=texts(stop, "options.stop"),
         effort=effort,
         response_schema=shape if isinstance(shape, dict) else None,
-        extra=extra or None,
+        own=read_own(NAME, body, extra, _apart(body), own_head(NAME, leading)),
         **options,  # type: ignore[arg-type]
     )
 
 
+def _apart(body: Mapping[str, Any]) -> tuple[str, ...]:
+    return ("messages", "tools") if body.get("tools") else ("messages",)
+
+
 def decode_tools(body: Mapping[str, Any]) -> Iterator[ToolSpec]:
     for index, tool in enumerate(listed(body.get("tools"), "tools")):
-        path = f"tools[{index}]"
-        yield function_tool(record(tool, path).get("function"), f"{path}.function")
+        yield read_tool(tool, f"tools[{index}]", NAME)

@@ -4,44 +4,104 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects import request_fields
 from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from
 from segue.dialects.openai_chat.rules import HELD_FILE
-from segue.dialects.openai_chat.wire import seal_of
+from segue.dialects.openai_chat.wire import THOUGHTS, seal_of, sealed
+from segue.dialects.openai_chat.write_media import write_media
+from segue.dialects.own_fields import FieldKinds, with_parts
+from segue.dialects.request_messages import begun_blocks
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
+    from segue.dialects.openai_chat.wire import Variant
 
 
-def read_message(given: dict[str, Any], path: str, origin: Origin) -> Message:
+_UNWRITTEN: Any = {"type": None}
+"""The form of a text that is no part of its own: a field of the message has it."""
+_OWN_PLACE = frozenset({"tool_calls", "function_call", *THOUGHTS})
+
+
+def kinds_of(dialect: str) -> FieldKinds:
+    known = _FIELD_KINDS.get(dialect)
+    if known is None:
+        hints = frozenset({"cache_control", "detail", "prompt_cache_breakpoint"})
+        form = frozenset(
+            {
+                "type",
+                "role",
+                "name",
+                "index",
+                "refusal",
+                "annotations",
+                "custom",
+                "id",
+                "extra_content",
+                "audio",
+            }
+        )
+        known = _FIELD_KINDS[dialect] = FieldKinds(dialect, hints, form)
+    return known
+
+
+_FIELD_KINDS: dict[str, FieldKinds] = {}
+
+
+def read_message(variant: Variant, given: dict[str, Any], path: str, origin: Origin) -> Message:
     role = given.get("role")
-    blocks = _blocks(given.get("content"), f"{path}.content")
+    kinds = kinds_of(variant.name)
+    content = given.get("content")
+    blocks = _blocks(content, f"{path}.content", kinds)
+    calls = _calls(given, path, origin, kinds)
     if role in ("tool", "function"):
-        return Message("tool", (_answer(given, blocks, path), *_calls(given, path, origin)))
-    calls = _calls(given, path, origin)
+        return Message("tool", (_answer(variant, given, blocks, path), *calls))
     if role == "assistant":
-        if calls and blocks == [Text("")]:
-            blocks = []
-        blocks = _with_seal([*blocks, *_other_content(given)], given.get("extra_content"), origin)
-        blocks_beside = [*_thoughts(given, path, origin), *blocks, *calls]
-        return Message("model", tuple(blocks_beside), origin)
+        return _reply(variant, given, blocks, calls, path, origin)
+    if role not in ("user", "system", "developer"):
+        raise request_fields.unknown(
+            f"{path}.role", "role", role, "system, developer, user, assistant, tool and function"
+        )
+    around = kinds.found(given, {"role": "user" if role == "user" else "system", "content": content})
     name = given.get("name")
     if isinstance(name, str) and name:  # several users in one conversation
-        blocks = [Text(f"{name}:"), *blocks]
-    if role == "user":
-        return Message("user", (*blocks, *calls))
-    if role in ("system", "developer"):
-        return Message("user", (*blocks, *calls), instruction=True)
-    raise request_fields.unknown(
-        f"{path}.role", "role", role, "system, developer, user, assistant, tool and function"
-    )
+        blocks = [Text(f"{name}:", None, Extra(variant.name, form=_UNWRITTEN)), *blocks]
+    return Message("user", begun_blocks((*blocks, *calls), around), instruction=role != "user")
 
 
-def _blocks(content: Any, path: str) -> list[Block]:
+def _reply(
+    variant: Variant,
+    given: dict[str, Any],
+    blocks: list[Block],
+    calls: list[Block],
+    path: str,
+    origin: Origin,
+) -> Message:
+    if calls and blocks == [Text("")]:
+        blocks = []
+    kinds = kinds_of(variant.name)
+    written: dict[str, Any] = {"role": "assistant"}
+    if blocks or not calls:
+        written["content"] = given.get("content") if blocks else ""
+    elif variant.silence != "omit":
+        written["content"] = "" if variant.silence == "empty" else None
+    content = given.get("extra_content")
+    signature = seal_of(content) if isinstance(content, dict) else ""
+    if signature:
+        written["extra_content"] = sealed(signature)
+    came = {name: value for name, value in given.items() if name not in _OWN_PLACE or not value}
+    blocks = _with_seal([*blocks, *_other_content(given, variant.name)], signature, origin)
+    beside = (*_thoughts(variant, given, path, origin), *blocks, *calls)
+    return Message("model", begun_blocks(beside, kinds.found(came, written)), origin)
+
+
+def _blocks(content: Any, path: str, kinds: FieldKinds) -> list[Block]:
     if content is None:
         return []
     if isinstance(content, str):
@@ -49,8 +109,25 @@ def _blocks(content: Any, path: str) -> list[Block]:
     if isinstance(content, dict):
         return [_part(content, path)]
     return [
-        _part(part, f"{path}[{number}]") for number, part in enumerate(request_fields.items(content, path))
+        _with_own(part, _part(part, f"{path}[{number}]"), kinds)
+        for number, part in enumerate(request_fields.items(content, path))
     ]
+
+
+def _with_own(part: Any, block: Block, kinds: FieldKinds) -> Block:
+    """The block with what the part has beside it. A text that came as a part has at least its type."""
+    if not isinstance(part, dict):
+        return block
+    if type(block) is Text:
+        return Text(block.text, None, kinds.kept(part, {"text": block.text}))
+    written = write_media(block) if type(block) is Media else None
+    if written is None:
+        return block
+    image, ours = part.get("image_url"), written.get("image_url")
+    if isinstance(image, dict) and ours is not None and image.keys() == {"url", "detail"}:
+        # In the part's own corner, so that the image itself is not kept twice.
+        part = {**part, "image_url": {"url": image["url"]}, "detail": image["detail"]}
+    return structs.replace(block, extra=kinds.kept(part, written))
 
 
 def _part(given: Any, path: str) -> Block:
@@ -103,57 +180,63 @@ def _file(given: dict[str, Any], path: str) -> Media:
     return Media("document", data=data, name=name)
 
 
-def _thoughts(given: dict[str, Any], path: str, origin: Origin) -> list[Block]:
+def _thoughts(variant: Variant, given: dict[str, Any], path: str, origin: Origin) -> list[Block]:
     text = request_fields.text(given.get("reasoning_content"), f"{path}.reasoning_content")
     if not text and isinstance(given.get("reasoning"), str):
         text = given["reasoning"]
     details = given.get("reasoning_details")
-    if not details:
-        return [Reasoning(text)] if text else []
-    listed = request_fields.items(details, f"{path}.reasoning_details")
-    records = [detail for detail in listed if isinstance(detail, dict)]
-    pieces = [detail.get("text") or detail.get("summary") for detail in records]
-    text = text or "".join(piece for piece in pieces if isinstance(piece, str))
-    opaque = any(detail.get("data") for detail in records)
-    return [Reasoning(text, Seal(origin, json_of(details), "encrypted" if opaque else "signature"))]
+    seal = None
+    if details:
+        listed = request_fields.items(details, f"{path}.reasoning_details")
+        records = [detail for detail in listed if isinstance(detail, dict)]
+        pieces = [detail.get("text") or detail.get("summary") for detail in records]
+        text = text or "".join(piece for piece in pieces if isinstance(piece, str))
+        opaque = any(detail.get("data") for detail in records)
+        seal = Seal(origin, json_of(details), "encrypted" if opaque else "signature")
+    elif not text:
+        return []
+    came = {name: given[name] for name in THOUGHTS if name in given}
+    written: dict[str, Any] = {"reasoning_details": details} if variant.details else {variant.thoughts: text}
+    return [Reasoning(text, seal, kinds_of(variant.name).found(came, written) if variant.thoughts else None)]
 
 
-def _other_content(given: dict[str, Any]) -> list[Block]:
-    """What a model's message may hold beside its content."""
+def _other_content(given: dict[str, Any], dialect: str) -> list[Block]:
+    """What a model's message may hold beside its content; the message itself keeps it too."""
     refusal, audio = given.get("refusal"), given.get("audio")
-    blocks_beside: list[Block] = [Text(refusal)] if isinstance(refusal, str) and refusal else []
+    unwritten = Extra(dialect, form=_UNWRITTEN)
+    beside: list[Block] = [Text(refusal, None, unwritten)] if isinstance(refusal, str) and refusal else []
     if isinstance(audio, dict) and audio.get("id"):
-        blocks_beside.append(Text(f"[spoken reply {audio['id']}, held by the provider]"))
-    return blocks_beside
+        beside.append(Text(f"[spoken reply {audio['id']}, held by the provider]", None, unwritten))
+    return beside
 
 
-def _with_seal(blocks: list[Block], extra_content: Any, origin: Origin) -> list[Block]:
+def _with_seal(blocks: list[Block], signature: str, origin: Origin) -> list[Block]:
     """A signature that belongs to the message stands on its last block."""
-    signature = seal_of(extra_content) if isinstance(extra_content, dict) else ""
     if not signature:
         return blocks
     seal = Seal(origin, signature, "thought")
     if blocks and type(last := blocks[-1]) is Text:
-        return [*blocks[:-1], Text(last.text, seal)]
+        return [*blocks[:-1], Text(last.text, seal, last.extra)]
     return [*blocks, Text("", seal)]
 
 
-def _calls(given: dict[str, Any], path: str, origin: Origin) -> list[Block]:
+def _calls(given: dict[str, Any], path: str, origin: Origin, kinds: FieldKinds) -> list[Block]:
     calls: list[Block] = [
         _read_call(
             request_fields.record(item, f"{path}.tool_calls[{number}]"),
             f"{path}.tool_calls[{number}]",
             origin,
+            kinds,
         )
         for number, item in enumerate(request_fields.listed(given.get("tool_calls"), f"{path}.tool_calls"))
     ]
     function = given.get("function_call")
     if isinstance(function, dict) and function.get("name"):
-        calls.append(_read_call({"function": function}, f"{path}.function_call", origin))
+        calls.append(_read_call({"function": function}, f"{path}.function_call", origin, None))
     return calls
 
 
-def _read_call(given: dict[str, Any], path: str, origin: Origin) -> ToolCall:
+def _read_call(given: dict[str, Any], path: str, origin: Origin, kinds: FieldKinds | None) -> ToolCall:
     native_id = given.get("id")
     custom = given.get("custom")
     if given.get("type") == "custom" and isinstance(custom, dict):  # CHAT-24: free text instead of arguments
@@ -161,25 +244,46 @@ def _read_call(given: dict[str, Any], path: str, origin: Origin) -> ToolCall:
     else:
         function = request_fields.record(given.get("function"), f"{path}.function")
     arguments, raw = read_arguments(function.get("arguments"))
-    extra = given.get("extra_content")
-    signature = seal_of(extra) if isinstance(extra, dict) else ""
+    content = given.get("extra_content")
+    signature = seal_of(content) if isinstance(content, dict) else ""
+    name = request_fields.text(function.get("name"), f"{path}.function.name")
+    call_id = "" if native_id is None else str(native_id)
+    written: dict[str, Any] = {
+        "id": call_id,
+        "type": "function",
+        "function": {"name": name, "arguments": raw or ("{}" if arguments == {} else "")},
+    }
+    if signature:
+        written["extra_content"] = sealed(signature)
     return ToolCall(
         "",
-        request_fields.text(function.get("name"), f"{path}.function.name"),
+        name,
         arguments,
         raw,
-        "" if native_id is None else str(native_id),
+        call_id,
         Seal(origin, signature, "thought") if signature else None,
+        extra=kinds.found(given, written) if kinds is not None else None,
     )
 
 
-def _answer(given: dict[str, Any], blocks: list[Block], path: str) -> ToolResult:
-    native_id = given.get("tool_call_id")
+def _answer(variant: Variant, given: dict[str, Any], blocks: list[Block], path: str) -> ToolResult:
+    call_id = "" if given.get("tool_call_id") is None else str(given["tool_call_id"])
+    name = request_fields.text(given.get("name"), f"{path}.name")
+    content = given.get("content")
+    output = "\n".join(block.text for block in blocks if type(block) is Text)
+    shown = [structs.replace(block, extra=None) for block in blocks if type(block) is Media]
+    written: dict[str, Any] = {"role": "tool", "tool_call_id": call_id, "content": content or ""}
+    if variant.result_names:
+        written["name"] = name
+    # A function's message is of the deprecated kind, which we write as a tool's.
+    extra = kinds_of(variant.name).found(given, written) if given["role"] == "tool" else None
+    extra = with_parts(extra, variant.name, content, output)
     return ToolResult(
-        "",
-        request_fields.text(given.get("name"), f"{path}.name"),
-        output="\n".join(block.text for block in blocks if type(block) is Text),
-        complete=True,
-        media=tuple(block for block in blocks if type(block) is Media),
-        native_id="" if native_id is None else str(native_id),
+        "", name, output=output, complete=True, media=tuple(shown), native_id=call_id, extra=extra
     )
+
+
+def output_text(parts: list[Any]) -> str:
+    """What a result in parts is read as."""
+    kinds = kinds_of("")
+    return "\n".join(block.text for block in _blocks(parts, "content", kinds) if type(block) is Text)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from segue.conversation.options import Options
-from segue.conversation.tools import Named, ToolSpec
-from segue.dialects import request_fields
-from segue.dialects.openai_chat.settings import EFFORTS
+from segue.conversation.blocks import Origin
+from segue.conversation.extra import Extra
+from segue.conversation.options import Effort, Options
+from segue.conversation.tools import CUSTOM_INPUT, Named, ToolSpec
+from segue.dialects import request_fields, request_messages
+from segue.dialects.function_tools import read_tool
+from segue.dialects.openai_chat.read_messages import read_message
+from segue.dialects.request_settings import own_head, read_own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice
+    from segue.dialects.openai_chat.wire import Variant
+
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 _READ = frozenset(
     [
@@ -31,29 +37,51 @@ _CHOICES: Mapping[str, ToolChoice] = {
 }
 
 
-def read_tools(body: Mapping[str, Any], extra: dict[str, Any]) -> tuple[ToolSpec, ...]:
-    """The functions on offer; tools of other kinds are the target's own."""
+def read_tools(variant: Variant, body: Mapping[str, Any]) -> tuple[ToolSpec, ...]:
+    """The tools on offer; those of unknown kinds are the target's own."""
     found: list[ToolSpec] = []
-    others: list[Any] = []
     for field in ("tools", "functions"):
         for number, item in enumerate(request_fields.listed(body.get(field), field)):
             path = f"{field}[{number}]"
             tool = request_fields.record(item, path)
-            if field == "tools" and tool.get("type", "function") != "function":
-                others.append(item)
-                continue
-            nested = "function" in tool
-            found.append(
-                request_fields.function_tool(
-                    tool["function"] if nested else tool, f"{path}.function" if nested else path
-                )
-            )
-    if others:
-        extra["tools"] = others
+            kind = tool.get("type", "function")
+            if field == "functions":
+                found.append(request_fields.function_tool(tool, path))
+            elif kind == "custom" and isinstance(tool.get("custom"), dict):
+                found.append(_custom(variant, tool, path))
+            else:
+                found.append(read_tool(tool, path, variant.name))
     return tuple(found)
 
 
-def read_options(body: Mapping[str, Any], extra: dict[str, Any]) -> Options:
+def _custom(variant: Variant, tool: dict[str, Any], path: str) -> ToolSpec:
+    """A tool that takes a free text; to others it is a function of one text, and its grammar a part of the description."""
+    held = tool["custom"]
+    described = request_fields.text(held.get("description"), f"{path}.custom.description")
+    shape = held.get("format")
+    grammar = shape.get("grammar") if isinstance(shape, dict) else None
+    if isinstance(grammar, dict) and grammar.get("definition"):
+        described = f"{described}\nThe input follows this grammar:\n{grammar['definition']}"
+    return ToolSpec(
+        request_fields.text(held.get("name"), f"{path}.custom.name"),
+        described,
+        {"type": "object", "properties": {CUSTOM_INPUT: {"type": "string"}}, "required": [CUSTOM_INPUT]},
+        kind="custom",
+        extra=Extra(variant.name, form=tool),
+    )
+
+
+def leading_messages(variant: Variant, came: Extra | None, system: str) -> list[Any]:
+    """The messages that the system prompt came in; none if it is another now, or of another wire."""
+    origin = Origin(variant.name)
+    return request_messages.leading_messages(
+        came, variant.name, system, lambda message: read_message(variant, message, "messages", origin).text
+    )
+
+
+def read_options(variant: Variant, body: Mapping[str, Any], leading: list[Any] | None = None) -> Options:
+    """`leading` are the messages that became the system prompt."""
+    extra: dict[str, Any] = {}
     limit = body.get("max_completion_tokens")
     if limit is None:
         limit = body.get("max_tokens")
@@ -77,8 +105,13 @@ def read_options(body: Mapping[str, Any], extra: dict[str, Any]) -> Options:
         effort=effort,
         thinking_budget=budget,
         response_schema=_schema(body.get("response_format"), extra),
-        extra=extra or None,
+        own=_own(variant, body, extra, leading or []),
     )
+
+
+def _own(variant: Variant, body: Mapping[str, Any], extra: dict[str, Any], leading: list[Any]) -> Extra:
+    apart = {"messages", "functions"} | ({"tools"} if body.get("tools") else set())
+    return read_own(variant.name, body, extra, apart, own_head(variant.name, leading))
 
 
 def _choice(body: Mapping[str, Any], extra: dict[str, Any]) -> ToolChoice | None:

@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Text
 from segue.dialects import request_fields
-from segue.dialects.data_urls import kind_of, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.openai_chat import wire
 from segue.dialects.openai_chat.fast import read_fast
-from segue.dialects.openai_chat.read_messages import read_message
-from segue.dialects.openai_chat.read_settings import read_options, read_tools
+from segue.dialects.openai_chat.read_messages import output_text, read_message
+from segue.dialects.openai_chat.read_settings import leading_messages, read_options, read_tools
 from segue.dialects.openai_chat.reply import read_details
-from segue.dialects.openai_chat.rules import HELD_FILE
-from segue.dialects.openai_chat.settings import SettingsEncoder
-from segue.dialects.request_messages import check_target, join_texts, leading_system, take_system
+from segue.dialects.openai_chat.settings import encode_settings
+from segue.dialects.openai_chat.write_media import write_media
+from segue.dialects.own_fields import as_fields, own, own_result, runs
+from segue.dialects.request_messages import (
+    check_target,
+    join_texts,
+    leading_system,
+    mark_beginnings,
+    model_field,
+    take_system,
+)
 from segue.transcript import fast_paths
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, Transcript, UserStep
 
 if TYPE_CHECKING:
+    from segue.conversation.extra import Extra
+    from segue.conversation.message import Message
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
     from segue.dialects.openai_chat.wire import Variant
+    from segue.transcript.steps import StepBlock
 
 _ENCODER = msgspec.json.Encoder()
 WIRE = "Chat"
-WireMessage: TypeAlias = wire.SystemMessage | wire.UserMessage | wire.AssistantMessage | wire.ToolMessage
-_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
 
 
 def encode_request(
@@ -47,76 +55,123 @@ def encode_request(
     after: int = 0,
 ) -> EncodedRequest:
     check_target(transcript, variant.name, WIRE)
-    settings = SettingsEncoder(variant, options, card)
-    settings.encode(tools, transcript.names)
+    settings, repairs = encode_settings(variant, transcript, tools, options, card)
     body = {
-        "model": options.model or transcript.target.model,
-        "messages": _encode_messages(variant, transcript, after),
-        **settings.body,
+        **model_field(transcript, options),
+        "messages": _encode_messages(variant, transcript, after, options.own),
+        **settings,
     }
-    return EncodedRequest(body, tuple(settings.repairs))
+    return EncodedRequest(body, tuple(repairs))
 
 
-def _encode_messages(variant: Variant, transcript: Transcript, after: int) -> list[WireMessage]:
+def _encode_messages(variant: Variant, transcript: Transcript, after: int, came: Extra | None) -> list[Any]:
     steps = transcript.steps
-    messages: list[WireMessage] = []
+    messages: list[Any] = []
     first = after
     if not after:
-        system, first = leading_system(transcript)
-        if system:
-            messages.append(wire.SystemMessage(system))
+        head = leading_messages(variant, came, transcript.system)
+        if head:
+            messages += head
+        else:
+            system, first = leading_system(transcript, variant.name)
+            if system:
+                messages.append(wire.SystemMessage(system))
     for index in range(first, len(steps)):
         step = steps[index]
         if type(step) is ModelStep:
             _encode_model(variant, step, index, messages)
         elif type(step) is UserStep:
-            blocks = step.blocks
-            if step.instruction:
-                messages.append(wire.SystemMessage(join_texts(_texts(blocks))))
-            elif len(blocks) == 1 and type(only := blocks[0]) is Text:
-                messages.append(wire.UserMessage(only.text))
-            else:
-                messages.append(wire.UserMessage(_content(variant, blocks, index)))
+            for run in runs(step.blocks, variant.name):
+                _encode_user(variant, run, index, messages, instruction=step.instruction)
     return messages
 
 
-def _texts(blocks: Iterable[Text | Media]) -> list[str]:
-    return [block.text for block in blocks if type(block) is Text and block.text]
+def _encode_user(
+    variant: Variant, blocks: tuple[Text | Media, ...], index: int, messages: list[Any], *, instruction: bool
+) -> None:
+    around = own(blocks[0].extra, variant.name)
+    around = around.container if around is not None else None
+    if instruction:
+        texts = tuple(block for block in blocks if type(block) is Text)
+        content = _content(variant, texts, index) if _in_parts(variant, texts) else _texts(texts)
+        message: Any = wire.SystemMessage(content)
+        messages.append(message if around is None else around.written(as_fields(message)))
+        around = None
+        blocks = tuple(block for block in blocks if type(block) is Media)
+    if len(blocks) == 1 and type(only := blocks[0]) is Text and only.extra is None:
+        messages.append(wire.UserMessage(only.text))
+    elif blocks:
+        message = wire.UserMessage(_content(variant, blocks, index))
+        messages.append(message if around is None else around.written(as_fields(message)))
 
 
-def _content(variant: Variant, blocks: tuple[Text | Media, ...], index: int) -> str | list[Mapping[str, Any]]:
-    texts = _texts(blocks)
-    if all(type(block) is Text for block in blocks) and (len(texts) < 2 or not variant.text_parts):
+def _texts(blocks: Sequence[object]) -> str:
+    return join_texts([block.text for block in blocks if type(block) is Text])
+
+
+def _is_text(blocks: Sequence[object]) -> bool:
+    return all(type(block) is Text for block in blocks)
+
+
+def _in_parts(variant: Variant, blocks: Sequence[StepBlock]) -> bool:
+    """Whether a text among them came as a part of its content."""
+    return any(
+        type(block) is Text
+        and (extra := own(block.extra, variant.name)) is not None
+        and extra.form.get("type") is not None
+        for block in blocks
+    )
+
+
+def _is_written(variant: Variant, block: StepBlock) -> bool:
+    """Whether a block has a place of its own, and is not a field of its message."""
+    extra = own(block.extra, variant.name)
+    return extra is None or extra.form.get("type", "") is not None
+
+
+def _content(variant: Variant, blocks: Sequence[Text | Media], index: int) -> str | list[Mapping[str, Any]]:
+    blocks = [block for block in blocks if _is_written(variant, block)]
+    texts = [block.text for block in blocks if type(block) is Text and block.text]
+    in_parts = _in_parts(variant, blocks)
+    if not in_parts and _is_text(blocks) and (len(texts) < 2 or not variant.text_parts):
         return join_texts(texts)
     return [
-        {"type": "text", "text": block.text} if type(block) is Text else _shown(block, index)
+        _text_part(variant, block) if type(block) is Text else _shown(variant, block, index)
         for block in blocks
-        if type(block) is not Text or block.text
+        if in_parts or type(block) is not Text or block.text
     ]
 
 
-def _shown(media: Media, index: int) -> Mapping[str, Any]:
-    """CHAT-52, CHAT-53: how the user shows images, documents and sounds."""
-    mime = media_type(media)
-    kind = kind_of(mime)
-    if kind == "image":
-        return {"type": "image_url", "image_url": {"url": url_of(media)}}
-    if mime in _SOUNDS:
-        return {"type": "input_audio", "input_audio": {"data": media.data, "format": _SOUNDS[mime]}}
-    if media.url.startswith(HELD_FILE) and not media.data:
-        return {"type": "file", "file": {"file_id": media.url.removeprefix(HELD_FILE)}}
-    if kind == "document" and media.data:
-        name = media.name or f"document.{mime.rpartition('/')[2]}"
-        return {"type": "file", "file": {"filename": name, "file_data": url_of(media)}}
-    raise unencodable(WIRE, f"media of type {mime}", index)
+def _text_part(variant: Variant, block: Text) -> Mapping[str, Any]:
+    extra = own(block.extra, variant.name)
+    part = {"type": "text", "text": block.text}
+    return part if extra is None else extra.written(part)
 
 
-def _encode_model(variant: Variant, step: ModelStep, index: int, messages: list[WireMessage]) -> None:
+def _shown(variant: Variant, media: Media, index: int) -> Mapping[str, Any]:
+    part = write_media(media)
+    if part is None:
+        raise unencodable(WIRE, f"media of type {media_type(media)}", index)
+    extra = own(media.extra, variant.name)
+    if extra is None:
+        return part
+    part = extra.written(part)
+    if "detail" in extra.hints and isinstance(part.get("image_url"), dict):
+        part["image_url"] = {**part["image_url"], "detail": part.pop("detail")}
+    return part
+
+
+def _encode_model(variant: Variant, step: ModelStep, index: int, messages: list[Any]) -> None:
     blocks = step.blocks
-    if len(blocks) == 1 and type(only := blocks[0]) is Text and only.seal is None:
+    if len(blocks) == 1 and type(only := blocks[0]) is Text and only.seal is None and only.extra is None:
         messages.append(wire.AssistantMessage(only.text))
         return
-    texts: list[str] = []
+    for run in runs(blocks, variant.name):
+        _encode_reply(variant, run, index, messages)
+
+
+def _encode_reply(variant: Variant, blocks: Sequence[StepBlock], index: int, messages: list[Any]) -> None:
+    texts: list[Text] = []
     thoughts: list[Reasoning] = []
     calls: list[AnsweredCall] = []
     message = wire.AssistantMessage()
@@ -124,27 +179,51 @@ def _encode_model(variant: Variant, step: ModelStep, index: int, messages: list[
         if type(block) is AnsweredCall:
             calls.append(block)
         elif type(block) is Text:
-            texts.append(block.text)
+            if block.extra is None or _is_written(variant, block):
+                texts.append(block)
             if block.seal is not None:
                 message.extra_content = wire.sealed(block.seal.payload)
         elif type(block) is Reasoning:
             thoughts.append(block)
         else:
             raise unencodable(WIRE, "media from the model", index)
-    if any(texts) or not calls:
-        message.content = texts[0] if len(texts) == 1 else _encode_texts(variant, texts)
+    if any(text.text for text in texts) or not calls:
+        message.content = _encode_texts(variant, texts)
     elif variant.silence != "omit":
         message.content = "" if variant.silence == "empty" else None  # CHAT-04
     if thoughts:
         _encode_thoughts(variant, thoughts, message, index)
-    messages.append(message)
     if calls:
-        message.tool_calls = [_call(call) for call in calls]
+        message.tool_calls = [_call(variant, call) for call in calls]
+    extra = own(blocks[0].extra, variant.name)
+    messages.append(_with_own(variant, message, extra.container if extra is not None else None, thoughts))
+    if calls:
         _encode_results(variant, calls, index, messages)
 
 
-def _encode_texts(variant: Variant, texts: list[str]) -> str | list[Mapping[str, Any]]:
-    parts = [text for text in texts if text]
+def _with_own(
+    variant: Variant, message: wire.AssistantMessage, around: Extra | None, thoughts: list[Reasoning]
+) -> Any:
+    kept = own(thoughts[0].extra, variant.name) if thoughts else None
+    if around is None and kept is None:
+        return message
+    fields = as_fields(message)
+    if kept is not None:
+        fields = kept.written(fields)
+    if around is None:
+        return fields
+    # A stand-in for missing reasoning stands, also where none came.
+    return {**around.written(fields), **{name: fields[name] for name in wire.THOUGHTS if name in fields}}
+
+
+def _encode_texts(variant: Variant, texts: list[Text]) -> str | list[Mapping[str, Any]]:
+    if len(texts) == 1 and texts[0].extra is None:
+        return texts[0].text
+    if _in_parts(variant, texts):
+        return [_text_part(variant, text) for text in texts]
+    if len(texts) == 1:
+        return texts[0].text
+    parts = [text.text for text in texts if text.text]
     if len(parts) > 1 and variant.text_parts:
         return [{"type": "text", "text": text} for text in parts]
     return join_texts(parts)
@@ -175,40 +254,47 @@ def _one_list(payloads: list[str]) -> str:
     return f"[{','.join(inner)}]"
 
 
-def _call(call: AnsweredCall) -> wire.Call:
+def _call(variant: Variant, call: AnsweredCall) -> Any:
     function = wire.Function(call.name, call.arguments)  # CHAT-22
+    encoded = wire.Call(call.id, function)
     if call.seal is not None:
-        return wire.Call(call.id, function, extra_content=wire.sealed(call.seal.payload))
-    return wire.Call(call.id, function)
+        encoded.extra_content = wire.sealed(call.seal.payload)
+    extra = own(call.extra, variant.name)
+    return encoded if extra is None else extra.written(as_fields(encoded))
 
 
-def _encode_results(
-    variant: Variant, calls: list[AnsweredCall], index: int, messages: list[WireMessage]
-) -> None:
+def _encode_results(variant: Variant, calls: list[AnsweredCall], index: int, messages: list[Any]) -> None:
     for call in calls:
         done = call.completion
         if done.media:
             raise unencodable(WIRE, "media in a tool's result", index)
         # CHAT-18: there is no flag for a failure, only its text.
-        messages.append(wire.ToolMessage(call.id, done.text, call.name if variant.result_names else UNSET))
+        result = wire.ToolMessage(call.id, done.text, call.name if variant.result_names else UNSET)
+        extra = own(done.extra, variant.name)
+        messages.append(result if extra is None else own_result(result, done.text, extra, output_text))
 
 
 # The other way round
 
 
 def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
-    extra: dict[str, Any] = {}
-    tools = read_tools(body, extra)
-    options = read_options(body, extra)
-    origin = Origin(variant.name, model=options.model)
+    origin = Origin(variant.name, model=request_fields.text(body.get("model"), "model"))
     try_fast = fast_paths.enabled()
-    messages = [
-        (read_fast(item, origin) if try_fast else None)
-        or read_message(request_fields.record(item, f"messages[{index}]"), f"messages[{index}]", origin)
-        for index, item in enumerate(request_fields.items(body.get("messages"), "messages"))
-    ]
+    given = request_fields.items(body.get("messages"), "messages")
+    messages: list[Message] = []
+    for index, item in enumerate(given):
+        message = read_fast(variant, item, origin) if try_fast else None
+        if message is None:
+            path = f"messages[{index}]"
+            message = read_message(variant, request_fields.record(item, path), path, origin)
+        messages.append(message)
+    messages = mark_beginnings(messages, variant.name)
     system, rest = take_system("", messages)
-    return DecodedRequest(messages=rest, system=system, tools=tools, options=options)
+    leading = given[: len(messages) - len(rest)]
+    tools = read_tools(variant, body)
+    return DecodedRequest(
+        messages=rest, system=system, tools=tools, options=read_options(variant, body, leading)
+    )
 
 
 _OWN_FIELDS = frozenset(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from segue.conversation.options import Effort
 from segue.conversation.tools import Named
-from segue.dialects.request_settings import offered_tools
+from segue.dialects.function_tools import own_function
+from segue.dialects.openai_chat.read_settings import EFFORTS, read_options
+from segue.dialects.own_fields import own
+from segue.dialects.request_settings import as_they_came, foreign_settings, offered_tools, own_extra
+from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import is_strict
 from segue.errors import TranscriptError
 from segue.transcript.repairs import Repair
@@ -14,15 +18,35 @@ from segue.transcript.repairs import Repair
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.conversation.options import Options
+    from segue.conversation.options import Effort, Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
     from segue.dialects.openai_chat.wire import Variant
     from segue.transcript.repairs import Kind
+    from segue.transcript.steps import Transcript
 
-EFFORTS: tuple[Effort, ...] = get_args(Effort)
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 _SAMPLING = ("temperature", "top_p", "top_k", "seed", "stop", "repeat_penalty")
+
+
+def encode_settings(
+    variant: Variant, transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> tuple[dict[str, Any], list[Repair]]:
+    def encode(asked: Options) -> SettingsEncoder:
+        settings = SettingsEncoder(variant, asked, card)
+        settings.encode(tools, transcript.names)
+        return settings
+
+    settings = encode(options)
+    body = as_they_came(
+        settings.body,
+        settings.repairs,
+        options,
+        variant.name,
+        partial(read_options, variant),
+        lambda before: encode(before).body,
+    )
+    return body, settings.repairs
 
 
 class SettingsEncoder:
@@ -33,7 +57,7 @@ class SettingsEncoder:
         self.options = options
         self.card = card
         self.body: dict[str, Any] = {}
-        self.repairs: list[Repair] = []
+        self.repairs: list[Repair] = foreign_settings(options.own, variant.name)
 
     def encode(self, tools: tuple[ToolSpec, ...], names: Mapping[str, str]) -> None:
         if self.options.stream:
@@ -107,12 +131,19 @@ class SettingsEncoder:
                 self._note("option_not_sent", "parallel_calls", "the target has no such switch")
 
     def _tool(self, tool: ToolSpec, names: Mapping[str, str], number: int) -> dict[str, Any]:
+        extra, before = own(tool.extra, self.variant.name), len(self.repairs)
+        if tool.kind == "server" and extra is not None:
+            return extra.fields
+        if tool.kind == "custom" and extra is not None:
+            return extra.form
         function: dict[str, Any] = {"name": names.get(tool.name, tool.name)}
         if tool.description or self.variant.description_needed:
             function["description"] = tool.description
         parameters: Mapping[str, Any] = _NO_PARAMETERS
         if tool.parameters is not None:
-            parameters, lost = self.variant.schema(tool.parameters)
+            # A server that only ignores what it does not know gets a schema of its own wire as it came.
+            ignores = extra is not None and self.variant.schema is flavours.ollama
+            parameters, lost = (tool.parameters, []) if ignores else self.variant.schema(tool.parameters)
             if lost:
                 self._note("schema_reduced", f"tools[{number}]", "; ".join(lost))
         if tool.parameters is not None or not self.variant.parameters_optional:
@@ -122,6 +153,8 @@ class SettingsEncoder:
                 function["strict"] = tool.strict
             else:
                 self._note("option_not_sent", f"tools[{number}].strict", "the schema does not allow it")
+        if extra is not None and len(self.repairs) == before:
+            return own_function(tool, function["name"], extra)
         return {"type": "function", "function": function}
 
     # Options
@@ -205,7 +238,7 @@ class SettingsEncoder:
         self.body["response_format"] = {"type": "json_schema", "json_schema": shape}
 
     def _add_extra(self) -> None:
-        for field, value in (self.options.extra or {}).items():
+        for field, value in own_extra(self.options, self.variant.name).items():
             if field == "tools" and isinstance(value, list) and "tools" in self.body:
                 self.body["tools"] += value
             elif field in self.body or field in ("messages", "model"):

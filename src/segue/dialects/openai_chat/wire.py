@@ -38,7 +38,7 @@ class Call(Struct, gc=False):
 class SystemMessage(Struct, tag_field="role", tag="system", gc=False):
     """A message of the operator."""
 
-    content: str
+    content: str | list[Mapping[str, Any]]
 
 
 @final
@@ -161,6 +161,9 @@ class Portion(Struct, gc=False):
     x_groq: Groq | None = None
     error: Any = None
 
+
+THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
+"""The fields of a message in which servers have reasoning."""
 
 # How servers differ
 

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
-from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
-from segue.conversation.json_safe import encodable
-from segue.conversation.message import Message
-from segue.dialects.calls import read_arguments
-from segue.dialects.data_urls import media_from, url_of
+import msgspec
+from msgspec import Raw
+
+from segue.conversation.blocks import Media, Origin, Reasoning, Text
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
-from segue.dialects.opaque_blocks import OpaqueBlockFilter, opaque_block, seal_block
+from segue.dialects.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_block
 from segue.dialects.openai_responses import wire
+from segue.dialects.openai_responses.read_items import output_text, read_items
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
-from segue.dialects.openai_responses.settings import decode_options, encode_settings
+from segue.dialects.openai_responses.settings import decode_options, encode_settings, leading_items
 from segue.dialects.openai_responses.tools import decode_tools
-from segue.dialects.request_fields import items, record, text, unknown, wrong_type
+from segue.dialects.openai_responses.write_parts import media_part
+from segue.dialects.own_fields import as_fields, filled_parts, own
+from segue.dialects.request_fields import items, record, text
 from segue.dialects.request_messages import check_target, leading_system, take_system
-from segue.dialects.seal_makers import seal_origin
-from segue.errors import TranscriptError
-from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from msgspec import Raw
-
-    from segue.conversation.blocks import Block
-    from segue.conversation.message import Speaker
+    from segue.conversation.extra import Extra
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
@@ -38,6 +34,7 @@ if TYPE_CHECKING:
 
 NAME = OPENAI_RESPONSES.target.dialect
 WIRE = "Responses"
+_INPUT = msgspec.json.Decoder(dict[str, Any])
 
 
 def encode_request(
@@ -50,74 +47,134 @@ def encode_request(
 ) -> EncodedRequest:
     check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
-    settings["input"] = _encode_items(transcript, after)
+    head = leading_items(options.own, transcript.system) if not after else None
+    given = settings.pop("input", None)
+    encoded = [*(head or ()), *_encode_items(transcript, after)]
+    only = encoded[0].content if len(encoded) == 1 and type(encoded[0]) is wire.MessageItem else None
+    settings["input"] = given if isinstance(given, str) and only == given else encoded
     return EncodedRequest(settings, tuple(repairs))
 
 
-def _encode_items(transcript: Transcript, after: int) -> list[wire.Item]:
-    encoded: list[wire.Item] = []
+def _encode_items(transcript: Transcript, after: int) -> list[Any]:
+    encoded: list[Any] = []
     opaque = OpaqueBlockFilter()
-    first = max(after, leading_system(transcript)[1])
+    first = max(after, leading_system(transcript, NAME)[1])
     for index, step in enumerate(transcript.steps[first:], first):
         if type(step) is ModelStep:
             _encode_model(step, index, opaque, encoded)
         elif type(step) is UserStep:
-            role = "developer" if step.instruction else "user"
-            encoded.append(wire.MessageItem(role, _encode_shown(step.blocks)))
+            encoded.append(_encode_user(step))
     return encoded
 
 
-def _encode_model(step: ModelStep, index: int, opaque: OpaqueBlockFilter, encoded: list[wire.Item]) -> None:
-    outputs: list[wire.Item] = []
+def _encode_user(step: UserStep) -> wire.MessageItem | dict[str, Any]:
+    first = step.blocks[0]
+    extra = own(first.extra, NAME)
+    content: Any
+    if len(step.blocks) == 1 and type(first) is Text and not _is_part(first, extra):
+        content = first.text
+    else:
+        content = [_encode_part(block) for block in step.blocks]
+    item = wire.MessageItem("developer" if step.instruction else "user", content)
+    return _item(item, extra)
+
+
+def _item(item: wire.MessageItem, extra: Extra | None) -> wire.MessageItem | dict[str, Any]:
+    if extra is None or extra.container is None:
+        return item
+    return extra.container.written(as_fields(item))
+
+
+def _is_part(block: Text, extra: Extra | None) -> bool:
+    """Whether a text came in a list of parts, not as the content itself."""
+    return (extra is not None and "type" in extra.form) or opaque_block(block) is not None
+
+
+def _encode_part(block: Text | Media, kind: str = "input_text") -> Any:
+    extra = own(block.extra, NAME)
+    if type(block) is not Text:
+        part = media_part(block)
+        return part if extra is None else extra.written(as_fields(part))
+    if (kept := opaque_block(block)) is not None:
+        return kept
+    return (
+        {"type": kind, "text": block.text}
+        if extra is None
+        else extra.written({"type": kind, "text": block.text})
+    )
+
+
+def _encode_model(step: ModelStep, index: int, opaque: OpaqueBlockFilter, encoded: list[Any]) -> None:
+    outputs: list[Any] = []
     kept: dict[int, Raw] | None = None
+    parts: list[Any] | None = None
+    """Of the message that the next text may still belong to."""
     for position, block in enumerate(step.blocks):
-        if type(block) is AnsweredCall:
-            encoded.append(wire.FunctionCall(block.id, block.name, block.arguments))
-            outputs.append(wire.FunctionCallOutput(block.id, _encode_output(block.completion)))
-        elif type(block) is Text:
+        extra = block.extra if block.extra is not None and block.extra.dialect == NAME else None
+        if type(block) is Text:
             if block.seal is not None and kept is None:
                 kept = opaque.select(step.blocks)
             item = kept.get(position) if kept is not None else None
-            encoded.append(wire.MessageItem("assistant", block.text) if item is None else item)
+            if item is not None:
+                encoded.append(item)
+            elif extra is None or "type" not in extra.form:
+                encoded.append(_item(wire.MessageItem("assistant", block.text), extra))
+            else:
+                part = _encode_part(block, "output_text")
+                if extra.container is None and parts is not None:
+                    parts.append(part)
+                    continue
+                parts = [part]
+                encoded.append(_item(wire.MessageItem("assistant", parts), extra))
+                continue
+        elif type(block) is AnsweredCall:
+            encoded.append(_encode_call(block, extra))
+            outputs.append(_encode_result(block))
         elif type(block) is Reasoning and block.seal is not None:
-            summary = [wire.SummaryText(block.text)] if block.text else []
-            encoded.append(wire.ReasoningItem(summary, block.seal.payload))
+            encoded.append(_encode_thought(block, block.seal.payload, extra))
         else:
             what = "reasoning without a seal" if type(block) is Reasoning else "media from the model"
             raise unencodable(WIRE, what, index)
+        parts = None
     encoded += outputs  # RESP-12: all calls, then all outputs
 
 
-def _encode_output(completion: Completion) -> str | list[wire.Part]:
+def _encode_thought(block: Reasoning, payload: str, extra: Extra | None) -> Any:
+    if is_opaque(payload, "encrypted"):
+        return Raw(payload)  # an item that the provider keeps
+    item = wire.ReasoningItem([wire.SummaryText(block.text)] if block.text else [], payload)
+    return item if extra is None else extra.written(as_fields(item))
+
+
+def _encode_call(call: AnsweredCall, extra: Extra | None) -> Any:
+    item = wire.FunctionCall(call.id, call.name, call.arguments)
+    if extra is None:
+        return item
+    if extra.form.get("type") != wire.CUSTOM_CALL:
+        return extra.written(as_fields(item))
+    given = _INPUT.decode(call.arguments).get("input")
+    return extra.written({"call_id": call.id, "name": call.name, "input": given})
+
+
+def _encode_result(call: AnsweredCall) -> Any:
+    done = call.completion
+    extra = own(done.extra, NAME)
+    item = wire.FunctionCallOutput(call.id, _encode_output(done))
+    if extra is None:
+        return item
+    written = extra.written(as_fields(item))
+    if "output" in extra.form and isinstance(extra.form["output"], list):
+        shown = [as_fields(media_part(media)) for media in done.media]
+        parts = filled_parts(extra.form["output"], done.text, shown, output_text)
+        written["output"] = item.output if parts is None else parts
+    return written
+
+
+def _encode_output(completion: Completion) -> Any:
     if not completion.media:
         return completion.text
-    content: list[wire.Part] = [wire.InputText(completion.text)] if completion.text else []
-    return content + [_encode_media(media) for media in completion.media]
-
-
-def _encode_shown(blocks: tuple[Text | Media, ...]) -> str | list[wire.Part]:
-    first = blocks[0]
-    if len(blocks) == 1 and type(first) is Text and opaque_block(first) is None:
-        return first.text
-    return [_encode_block(block) for block in blocks]
-
-
-def _encode_block(block: Text | Media) -> wire.Part:
-    match block:
-        case Text(content):
-            return opaque_block(block) or wire.InputText(content)
-        case Media():
-            return _encode_media(block)
-        case _:
-            assert_never(block)
-
-
-def _encode_media(media: Media) -> wire.Part:
-    if media_type(media).startswith("image/"):
-        return wire.InputImage(url_of(media))
-    if not media.data:
-        return wire.InputFile(file_url=media.url)
-    return wire.InputFile(encodable(media.name) or "document.pdf", url_of(media))
+    content: list[Any] = [wire.InputText(completion.text)] if completion.text else []
+    return content + [media_part(media) for media in completion.media]
 
 
 # The other way
@@ -126,15 +183,17 @@ def _encode_media(media: Media) -> wire.Part:
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     origin = Origin(NAME, model=text(body.get("model"), "model"))
     given = body.get("input")
-    listed = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    messages = list(_grouped(items(listed if listed is not None else [], "input"), origin))
-    system = _decode_instructions(body.get("instructions"))
-    system, adopted = take_system(system, messages)
+    listed = [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else given
+    listed = items(listed if listed is not None else [], "input")
+    messages = list(read_items(listed, origin))
+    instructions = _decode_instructions(body.get("instructions"))
+    system, adopted = take_system(instructions, messages)
+    leading = listed[: len(messages) - len(adopted)]
     return DecodedRequest(
         messages=adopted,
         system=system,
         tools=tuple(decode_tools(body.get("tools"))),
-        options=decode_options(body),
+        options=decode_options(body, leading),
     )
 
 
@@ -143,146 +202,6 @@ def _decode_instructions(value: Any) -> str:
         return text(value, "instructions")
     content = [record(item, f"instructions[{index}]").get("content") for index, item in enumerate(value)]
     return "\n\n".join(item if isinstance(item, str) else json_of(item) for item in content)
-
-
-def _grouped(given: list[Any], origin: Origin) -> Iterator[Message]:
-    """Items of the model in a row are one message, and so are results in a row."""
-    speaker: Speaker = "user"
-    run: list[Block] = []
-    for index, item in enumerate(given):
-        path = f"input[{index}]"
-        fields = record(item, path)
-        who, blocks = _decode_item(fields, path, origin)
-        if run and (who != speaker or who == "user"):
-            yield _message(speaker, run, origin)
-            run = []
-        if who == "user":
-            instruction = fields.get("role") in ("system", "developer")
-            yield Message("user", tuple(blocks), instruction=instruction)
-        else:
-            speaker = who
-            run += blocks
-    if run:
-        yield _message(speaker, run, origin)
-
-
-def _message(speaker: Speaker, blocks: list[Block], origin: Origin) -> Message:
-    return Message(speaker, tuple(blocks), origin if speaker == "model" else None)
-
-
-def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speaker, list[Block]]:
-    kind = item.get("type", "message")
-    if not isinstance(kind, str):
-        raise wrong_type(f"{path}.type", "the type of an item", kind)
-    match kind:
-        case "message":
-            role = item.get("role")
-            if role not in ("user", "assistant", "system", "developer"):
-                raise unknown(f"{path}.role", "role", role, "user, assistant, system, developer")
-            # Parts that the provider keeps are given back to it as parts, which only others than the model have.
-            keeper = origin if role != "assistant" else None
-            blocks: list[Block] = [*_decode_content(item.get("content"), f"{path}.content", keeper)]
-            return ("model" if role == "assistant" else "user"), blocks
-        case "reasoning":
-            return "model", [_decode_reasoning(item, path, origin)]
-        case "function_call":
-            return "model", [_decode_call(item, path)]
-        case "item_reference":
-            if text(item.get("id"), f"{path}.id").startswith("rs_"):
-                return "model", [Reasoning()]  # a thought that only its provider holds
-            raise TranscriptError(
-                "The item is kept by the provider and not part of the request.",
-                code="bad_request_body",
-                path=path,
-                hint="Send the item itself, as it is in the output of its response, instead of a reference to it.",
-            )
-    if (call := wire.call_of(item)) is not None:
-        call_id, name, arguments = call
-        return "model", [ToolCall("", name, arguments, native_id=call_id)]
-    if kind.removesuffix("_output") in ("function_call", *wire.CLIENT_CALLS):
-        return "tool", [_decode_result(item, path)]
-    return "model", [seal_block(item, _as_words(item), origin)]
-
-
-def _decode_call(item: dict[str, Any], path: str) -> ToolCall:
-    parsed, raw = read_arguments(item.get("arguments"))
-    return ToolCall(
-        "",
-        text(item.get("name"), f"{path}.name"),
-        parsed,
-        raw,
-        text(item.get("call_id"), f"{path}.call_id"),
-    )
-
-
-def _decode_reasoning(item: dict[str, Any], path: str, origin: Origin) -> Reasoning:
-    thoughts: list[str] = []
-    for field in ("summary", "content"):
-        for index, part in enumerate(items(item.get(field) or [], f"{path}.{field}")):
-            place = f"{path}.{field}[{index}]"
-            thoughts.append(text(record(part, place).get("text"), f"{place}.text"))
-    sealed = text(item.get("encrypted_content"), f"{path}.encrypted_content")
-    return Reasoning(
-        "\n\n".join(thoughts),
-        Seal(seal_origin(sealed, origin, "openai"), sealed, "encrypted") if sealed else None,
-    )
-
-
-def _decode_result(item: dict[str, Any], path: str) -> ToolResult:
-    output = item.get("output")
-    shown: list[Media] = []
-    if isinstance(output, list):
-        blocks = list(_decode_content(output, f"{path}.output"))
-        shown = [block for block in blocks if type(block) is Media]
-        output = "\n".join(block.text for block in blocks if type(block) is Text)
-    return ToolResult(
-        "",
-        output=output if output is not None else "",
-        complete=True,
-        media=tuple(shown),
-        native_id=text(item.get("call_id"), f"{path}.call_id"),
-    )
-
-
-def _decode_content(content: Any, path: str, keeper: Origin | None = None) -> Iterator[Text | Media]:
-    if content is None or isinstance(content, str):
-        yield Text(content or "")
-        return
-    for index, part in enumerate(items(content, path)):
-        place = f"{path}[{index}]"
-        yield Text(part) if isinstance(part, str) else _decode_part(record(part, place), place, keeper)
-
-
-def _decode_part(part: dict[str, Any], path: str, keeper: Origin | None) -> Text | Media:
-    match part.get("type"):
-        case "input_text" | "output_text" | "text" | "summary_text":
-            return Text(text(part.get("text"), f"{path}.text"))
-        case "refusal":
-            return Text(text(part.get("refusal"), f"{path}.refusal"))
-        case "input_image" if part.get("image_url"):
-            return media_from(text(part["image_url"], f"{path}.image_url"), "image")
-        case "input_file" if part.get("file_data") or part.get("file_url"):
-            field = "file_data" if part.get("file_data") else "file_url"
-            name = text(part.get("filename"), f"{path}.filename")
-            url = text(part[field], f"{path}.{field}")
-            if field == "file_data" and not url.startswith("data:"):
-                return Media("document", "application/pdf", url, name=name)
-            return media_from(url, None if field == "file_data" else "document", name)
-        case "input_audio":
-            sound = record(part.get("input_audio"), f"{path}.input_audio")
-            mime = f"audio/{text(sound.get('format'), path) or 'wav'}"
-            return Media("audio", mime, text(sound.get("data"), f"{path}.data"))
-        case str():
-            return seal_block(part, _as_words(part), keeper) if keeper is not None else Text(_as_words(part))
-        case other:
-            raise wrong_type(f"{path}.type", "the type of a part", other)
-
-
-def _as_words(item: dict[str, Any]) -> str:
-    """What we have no block for, as text: the provider's own tools, files it keeps."""
-    hidden = ("type", "id", "status", "encrypted_content")
-    fields = {key: value for key, value in item.items() if key not in hidden}
-    return f"[{item.get('type')}: {json_of(fields)}]"
 
 
 _OWN_FIELDS = frozenset(

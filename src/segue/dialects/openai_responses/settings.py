@@ -1,13 +1,14 @@
 """Everything in a Responses request beside the items: tools, limits, sampling, reasoning.
 
-What came in fields of the provider's own (`reasoning`, `text`, its own tools) is kept in the options' `extra` and goes
-back as it was, as long as the model takes it.
+What came in fields of the provider's own (`reasoning`, `text`) is kept in the options' `own` and goes back as it was, as
+long as the model takes it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segue.conversation.extra import Extra
 from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
@@ -16,7 +17,7 @@ from segue.dialects.openai_responses.tools import NAME, encode_custom, in_namesp
 from segue.dialects.own_fields import own
 from segue.dialects.request_fields import flag, number, record, text, whole
 from segue.dialects.request_messages import leading_system
-from segue.dialects.request_settings import RequestSettings
+from segue.dialects.request_settings import RequestSettings, as_they_came, read_own
 from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import is_strict
 
@@ -41,6 +42,26 @@ _ENCODED = frozenset(
 def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
+    settings = _encoded(transcript, tools, options, card)
+    body = as_they_came(
+        settings.body,
+        settings.repairs,
+        options,
+        NAME,
+        decode_options,
+        lambda before: _encoded(transcript, tools, before, card).body,
+    )
+    came = own(options.own, NAME)
+    if came is not None and leading_items(options.own, transcript.system) is not None:
+        body.pop("instructions", None)
+        if "instructions" in came.form:
+            body["instructions"] = came.form["instructions"]
+    return body, settings.repairs
+
+
+def _encoded(
+    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> _Settings:
     settings = _Settings(transcript, options, card)
     settings.state()
     settings.limits()
@@ -49,7 +70,7 @@ def encode_settings(
     settings.tools(tools)
     settings.sampling()
     settings.add_extra(_ENCODED)
-    return settings.body, settings.repairs
+    return settings
 
 
 class _Settings(RequestSettings):
@@ -58,7 +79,7 @@ class _Settings(RequestSettings):
         self.body["model"] = options.model or transcript.target.model
         if options.stream:
             self.body["stream"] = True
-        system, _ = leading_system(transcript)
+        system, _ = leading_system(transcript, NAME)
         if system:
             self.body["instructions"] = system
 
@@ -185,7 +206,8 @@ _KNOWN = frozenset(
 _CHOICES: Mapping[Any, ToolChoice] = {"auto": "auto", "required": "required", "none": "none"}
 
 
-def decode_options(body: Mapping[str, Any]) -> Options:
+def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) -> Options:
+    """`leading` are the items that became the system prompt."""
     reasoning = record(body.get("reasoning") or {}, "reasoning")
     effort = reasoning.get("effort")
     return Options(
@@ -198,8 +220,36 @@ def decode_options(body: Mapping[str, Any]) -> Options:
         parallel_calls=flag(body.get("parallel_tool_calls"), "parallel_tool_calls"),
         effort=effort if effort in _LEVELS else None,
         response_schema=_decode_format(record(body.get("text") or {}, "text").get("format")),
-        extra=_decode_extra(body, reasoning) or None,
+        own=_decode_own(body, reasoning, leading or []),
     )
+
+
+def _decode_own(body: Mapping[str, Any], reasoning: dict[str, Any], leading: list[Any]) -> Extra:
+    apart = {"tools"} if body.get("tools") else set()
+    apart |= set() if isinstance(body.get("input"), str) else {"input"}
+    head = {"items": leading, "instructions": body.get("instructions")}
+    around = Extra(NAME, form=head) if leading else None
+    return read_own(NAME, body, _decode_extra(body, reasoning), apart, around)
+
+
+def leading_items(came: Extra | None, system: str) -> list[Any] | None:
+    """The items before the messages that the system prompt came in; None if it is another now, or of another wire."""
+    if came is None or came.dialect != NAME:
+        return None
+    around = came.container
+    items = around.form.get("items", []) if around is not None else []
+    notes = [note for item in items if (note := _note_text(item.get("content")))]
+    instructions = (around if items and around is not None else came).form.get("instructions")
+    if not isinstance(instructions, str) and instructions is not None:
+        return None if notes else []
+    found = "\n\n".join([instructions, *notes] if instructions else notes)
+    return items if found == system else None
+
+
+def _note_text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(part if isinstance(part, str) else part.get("text") or "" for part in content or ())
 
 
 def _decode_choice(choice: Any) -> ToolChoice | None:

@@ -122,8 +122,10 @@ MORE = msgspec.json.Decoder(MoreText | MoreThought | MoreArguments)
 """What nearly all events are, in shapes of their own: it takes four fifths of the time to read."""
 ENCODER = msgspec.json.Encoder()
 
+CUSTOM_CALL = "custom_tool_call"
+"""A call of a custom tool, with a free text."""
 CLIENT_CALLS: dict[str, tuple[str, str]] = {
-    "custom_tool_call": ("", "input"),
+    CUSTOM_CALL: ("", "input"),
     "local_shell_call": ("local_shell", "action"),
     "shell_call": ("shell", "action"),
     "apply_patch_call": ("apply_patch", "operation"),

@@ -46,9 +46,20 @@ def _block(block: dict[str, Any], *, signed: bool) -> dict[str, Any]:
             signature = text_of(block.get("signature")) if signed else ""
             return {"type": "thinking", "thinking": text_of(block.get("thinking")), "signature": signature}
         case "tool_result":
-            return {**block, "content": _output(block.get("content"))}
+            return {**_of_the_wire(block), "content": _output(block.get("content"))}
         case _:
-            return block
+            return _of_the_wire(block)
+
+
+_KEPT = ("type", "text", "id", "name", "input", "tool_use_id", "is_error", "source", "title", "data")
+
+
+def _of_the_wire(block: dict[str, Any]) -> dict[str, Any]:
+    """The block without the fields that are Cline's own, which the provider never saw."""
+    kept = {name: value for name, value in block.items() if name in _KEPT}
+    if kept.get("type") == "tool_result":
+        kept.pop("name", None)
+    return kept
 
 
 def _output(content: object) -> object:

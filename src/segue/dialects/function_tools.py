@@ -1,0 +1,44 @@
+"""Tools on the wires that offer functions as Chat Completions does: one object inside another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from segue.conversation.extra import Extra
+from segue.conversation.tools import ToolSpec
+from segue.dialects.own_fields import FieldKinds
+from segue.dialects.request_fields import function_tool, record
+
+_HINTS = frozenset({"cache_control", "defer_loading"})
+
+
+def read_tool(given: Any, path: str, dialect: str) -> ToolSpec:
+    """A function; all else is the provider's own."""
+    tool = record(given, path)
+    kind = tool.get("type", "function")
+    if kind != "function":
+        return ToolSpec(str(tool.get("name") or kind), kind="server", extra=Extra(dialect, fields=tool))
+    if "function" not in tool and "name" in tool:
+        return function_tool(tool, path)
+    spec = function_tool(tool.get("function"), f"{path}.function")
+    kinds = FieldKinds(dialect, hints=_HINTS)
+    around = kinds.found(tool, {"type": "function", "function": tool["function"]})
+    return structs.replace(spec, extra=kinds.kept(tool["function"], plain_function(spec, spec.name), around))
+
+
+def plain_function(spec: ToolSpec, name: str) -> dict[str, Any]:
+    """A function with what every tool has, and nothing else."""
+    return {
+        "name": name,
+        "description": spec.description,
+        "parameters": spec.parameters,
+        "strict": spec.strict,
+    }
+
+
+def own_function(spec: ToolSpec, name: str, extra: Extra) -> dict[str, Any]:
+    """A function as it came."""
+    offered = {"type": "function", "function": extra.written(plain_function(spec, name))}
+    return offered if extra.container is None else extra.container.written(offered)

@@ -1,0 +1,248 @@
+"""Input items of a Responses request as messages, with what each item has of this wire's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.extra import Extra
+from segue.conversation.message import Message
+from segue.conversation.tools import joined_name
+from segue.dialects.calls import read_arguments
+from segue.dialects.data_urls import media_from
+from segue.dialects.opaque_blocks import seal_block
+from segue.dialects.openai_responses import wire
+from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
+from segue.dialects.openai_responses.write_parts import media_part
+from segue.dialects.own_fields import FieldKinds, parts_as_came, plain
+from segue.dialects.request_fields import items, record, text, unknown, wrong_type
+from segue.dialects.seal_makers import seal_origin
+from segue.errors import TranscriptError
+from segue.transcript.value_text import json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segue.conversation.blocks import Block, Origin
+    from segue.conversation.message import Speaker
+
+NAME = OPENAI_RESPONSES.target.dialect
+_ITEMS = FieldKinds(
+    NAME,
+    hints=frozenset({"phase"}),
+    form=frozenset(
+        {"id", "status", "type", "namespace", "created_by", "internal_chat_message_metadata_passthrough"}
+    ),
+)
+_CALLS = FieldKinds(NAME, form=_ITEMS.form | {"action", "operation", "environment", "max_output_length"})
+_PARTS = FieldKinds(
+    NAME,
+    hints=frozenset({"detail", "prompt_cache_breakpoint"}),
+    form=frozenset({"type", "logprobs", "refusal"}),
+)
+
+
+def read_items(given: list[Any], origin: Origin) -> Iterator[Message]:
+    """Items of the model in a row are one message, and so are results in a row."""
+    speaker: Speaker = "user"
+    run: list[Block] = []
+    for index, item in enumerate(given):
+        path = f"input[{index}]"
+        fields = record(item, path)
+        who, blocks = _decode_item(fields, path, origin)
+        if run and (who != speaker or who == "user"):
+            yield _message(speaker, run, origin)
+            run = []
+        if who == "user":
+            instruction = fields.get("role") in ("system", "developer")
+            yield Message("user", tuple(blocks), instruction=instruction)
+        else:
+            speaker = who
+            run += blocks
+    if run:
+        yield _message(speaker, run, origin)
+
+
+def _message(speaker: Speaker, blocks: list[Block], origin: Origin) -> Message:
+    return Message(speaker, tuple(blocks), origin if speaker == "model" else None)
+
+
+def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speaker, list[Block]]:
+    kind = item.get("type", "message")
+    if not isinstance(kind, str):
+        raise wrong_type(f"{path}.type", "the type of an item", kind)
+    match kind:
+        case "message":
+            return _decode_message(item, path, origin)
+        case "reasoning":
+            return "model", [_decode_reasoning(item, path, origin)]
+        case "function_call":
+            return "model", [_decode_call(item, path)]
+        case "item_reference":
+            if text(item.get("id"), f"{path}.id").startswith("rs_"):
+                return "model", [Reasoning()]  # a thought that only its provider holds
+            raise TranscriptError(
+                "The item is kept by the provider and not part of the request.",
+                code="bad_request_body",
+                path=path,
+                hint="Send the item itself, as it is in the output of its response, instead of a reference to it.",
+            )
+    if (call := wire.call_of(item)) is not None:
+        return "model", [_decode_client_call(item, *call)]
+    if kind.removesuffix("_output") in ("function_call", *wire.CLIENT_CALLS):
+        return "tool", [_decode_result(item, path)]
+    return "model", [seal_block(item, _as_words(item), origin)]
+
+
+# Messages
+
+
+def _decode_message(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speaker, list[Block]]:
+    role = item.get("role")
+    if role not in ("user", "assistant", "system", "developer"):
+        raise unknown(f"{path}.role", "role", role, "user, assistant, system, developer")
+    content = item.get("content")
+    # We would call every instruction the developer's.
+    written = {"type": "message", "role": "developer" if role == "system" else role, "content": content}
+    around = _ITEMS.found(item, written)
+    speaker: Speaker = "model" if role == "assistant" else "user"
+    if content is None or isinstance(content, str):
+        extra = Extra(NAME, container=around) if around is not None else None
+        return speaker, [Text(content or "", None, extra)]
+    # Parts that the provider keeps are given back to it as parts, which only others than the model have.
+    keeper = origin if role != "assistant" else None
+    blocks: list[Block] = [*_decode_parts(content, f"{path}.content", keeper)]
+    if blocks:
+        first = blocks[0]
+        held = first.extra if type(first) in (Text, Media) else None
+        begun = structs.replace(held or Extra(NAME), container=around or Extra(NAME))
+        blocks[0] = structs.replace(first, extra=begun)
+    return speaker, blocks
+
+
+def _decode_parts(content: Any, path: str, keeper: Origin | None = None) -> Iterator[Text | Media]:
+    for index, part in enumerate(items(content, path)):
+        place = f"{path}[{index}]"
+        if isinstance(part, str):
+            yield Text(part)
+            continue
+        fields = record(part, place)
+        block = _decode_part(fields, place, keeper)
+        if type(block) is Media:
+            yield structs.replace(block, extra=_PARTS.kept(fields, plain(media_part(block))))
+        elif block.seal is None:
+            yield Text(block.text, None, _PARTS.kept(fields, {"text": block.text}))
+        else:
+            yield block
+
+
+def _decode_part(part: dict[str, Any], path: str, keeper: Origin | None) -> Text | Media:
+    match part.get("type"):
+        case "input_text" | "output_text" | "text" | "summary_text":
+            return Text(text(part.get("text"), f"{path}.text"))
+        case "refusal":
+            return Text(text(part.get("refusal"), f"{path}.refusal"))
+        case "input_image" if part.get("image_url"):
+            return media_from(text(part["image_url"], f"{path}.image_url"), "image")
+        case "input_file" if part.get("file_data") or part.get("file_url"):
+            field = "file_data" if part.get("file_data") else "file_url"
+            name = text(part.get("filename"), f"{path}.filename")
+            url = text(part[field], f"{path}.{field}")
+            if field == "file_data" and not url.startswith("data:"):
+                return Media("document", "application/pdf", url, name=name)
+            return media_from(url, None if field == "file_data" else "document", name)
+        case "input_audio":
+            sound = record(part.get("input_audio"), f"{path}.input_audio")
+            mime = f"audio/{text(sound.get('format'), path) or 'wav'}"
+            return Media("audio", mime, text(sound.get("data"), f"{path}.data"))
+        case str():
+            return seal_block(part, _as_words(part), keeper) if keeper is not None else Text(_as_words(part))
+        case other:
+            raise wrong_type(f"{path}.type", "the type of a part", other)
+
+
+def _as_words(item: dict[str, Any]) -> str:
+    """What we have no block for, as text: the provider's own tools, files it keeps."""
+    hidden = ("type", "id", "status", "encrypted_content")
+    fields = {key: value for key, value in item.items() if key not in hidden}
+    return f"[{item.get('type')}: {json_of(fields)}]"
+
+
+# Reasoning, calls and results
+
+
+def _decode_reasoning(item: dict[str, Any], path: str, origin: Origin) -> Reasoning:
+    thoughts: list[str] = []
+    for field in ("summary", "content"):
+        for index, part in enumerate(items(item.get(field) or [], f"{path}.{field}")):
+            place = f"{path}.{field}[{index}]"
+            thoughts.append(text(record(part, place).get("text"), f"{place}.text"))
+    sealed = text(item.get("encrypted_content"), f"{path}.encrypted_content")
+    thought = "\n\n".join(thoughts)
+    if not sealed:
+        # A provider that keeps its items knows this one by its id.
+        kept = Seal(origin, json_of(item), "encrypted") if item.get("id") else None
+        return Reasoning(thought, kept)
+    summary = [{"type": "summary_text", "text": thought}] if thought else []
+    written = {"type": "reasoning", "summary": summary, "encrypted_content": sealed}
+    return Reasoning(
+        thought, Seal(seal_origin(sealed, origin, "openai"), sealed, "encrypted"), _ITEMS.found(item, written)
+    )
+
+
+def _decode_call(item: dict[str, Any], path: str) -> ToolCall:
+    parsed, raw = read_arguments(item.get("arguments"))
+    name, namespace = text(item.get("name"), f"{path}.name"), item.get("namespace")
+    if isinstance(namespace, str) and namespace:
+        written = {"type": "function_call", "name": joined_name(namespace, name)}
+    else:
+        written = {"type": "function_call", "name": name}
+    call_id = text(item.get("call_id"), f"{path}.call_id")
+    extra = _ITEMS.found(item, {**written, "call_id": call_id, "arguments": raw})
+    return ToolCall("", written["name"], parsed, raw, call_id, extra=extra)
+
+
+def _decode_client_call(item: dict[str, Any], call_id: str, name: str, arguments: Any) -> ToolCall:
+    """A call that is none of a function: it goes back as what it was."""
+    namespace = item.get("namespace")
+    ours = joined_name(namespace, name) if isinstance(namespace, str) and namespace else name
+    if item["type"] == wire.CUSTOM_CALL:
+        written = {"name": ours, "call_id": call_id, "input": item.get("input")}
+    else:
+        written = {"type": "function_call", "name": ours, "call_id": call_id, "arguments": ""}
+    return ToolCall("", ours, arguments, native_id=call_id, extra=_CALLS.kept(item, written))
+
+
+def _decode_result(item: dict[str, Any], path: str) -> ToolResult:
+    output = item.get("output")
+    call_id = text(item.get("call_id"), f"{path}.call_id")
+    written: dict[str, Any] = {"type": "function_call_output", "call_id": call_id, "output": output}
+    shown: list[Media] = []
+    extra = _CALLS.found(item, written)
+    if isinstance(output, list):
+        blocks = list(_decode_parts(output, f"{path}.output"))
+        shown = [structs.replace(block, extra=None) for block in blocks if type(block) is Media]
+        joined = "\n".join(block.text for block in blocks if type(block) is Text)
+        parts = parts_as_came(output, joined, [plain(media_part(media)) for media in shown])
+        extra = extra or Extra(NAME)
+        extra = structs.replace(extra, form={**extra.form, "output": parts})
+        output = joined
+    elif output is not None and not isinstance(output, str):
+        extra = structs.replace(
+            extra or Extra(NAME), form={**(extra.form if extra else {}), "output": output}
+        )
+    return ToolResult(
+        "",
+        output=output if output is not None else "",
+        complete=True,
+        media=tuple(shown),
+        native_id=call_id,
+        extra=extra,
+    )
+
+
+def output_text(parts: list[Any]) -> str:
+    """What a result in parts is read as."""
+    return "\n".join(block.text for block in _decode_parts(parts, "output") if type(block) is Text)

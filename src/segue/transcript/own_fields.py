@@ -1,0 +1,72 @@
+"""A wire's own fields in a render: their own wire gets them back, for any other it is reported that they are not sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.conversation.blocks import Text
+from segue.conversation.json_safe import encodable
+from segue.transcript.drafts import Note
+from segue.transcript.steps import UserStep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from segue.conversation.blocks import Code, Media
+    from segue.conversation.extra import Extra
+    from segue.transcript.drafts import CallDraft
+    from segue.transcript.repairs import Kind
+    from segue.transcript.rules import Rules
+    from segue.transcript.steps import Step
+
+
+def travels(extra: Extra | None, dialect: str) -> bool:
+    """Whether a value can go to a target with this, and nothing is to be reported."""
+    return extra is None or extra.dialect == dialect or not extra.reported
+
+
+def stays_in_place(
+    rules: Rules, steps: list[Step], last_calls: int, blocks: Sequence[Text | Media | Code]
+) -> bool:
+    """Whether a system note in mid-conversation is sent where it stands."""
+    if rules.instructions != "returned":
+        return rules.instructions == "inline"
+    extra = blocks[0].extra
+    follows = bool(last_calls) or (bool(steps) and type(steps[-1]) is UserStep)
+    came_so = extra is not None and extra.dialect == rules.target.dialect
+    return came_so and follows and all(type(block) is Text for block in blocks)
+
+
+def may_end(rules: Rules, step: Step, last_calls: int) -> bool:
+    """Whether a step may be the last. A model's message that asks its own wire to be continued may."""
+    if type(step) is UserStep or rules.ends_with_model or last_calls:
+        return True
+    extra = step.blocks[0].extra
+    if extra is None or extra.dialect != rules.target.dialect or extra.container is None:
+        return False
+    return bool(extra.container.fields)
+
+
+def folded(blocks: Sequence[Text | Media]) -> list[Text | Media]:
+    """A system note as a user's message."""
+    return [Text("<system>"), *blocks, Text("</system>")]
+
+
+def losses(extra: Extra | None) -> Iterator[tuple[Kind, str]]:
+    """What another wire does not get, by name."""
+    if extra is None:
+        return
+    around = extra.container
+    fields = [*(around.fields if around is not None else ()), *extra.fields]
+    hints = [*(around.hints if around is not None else ()), *extra.hints]
+    if fields:
+        yield "fields_dropped", encodable(f"{extra.dialect}: {', '.join(fields)}")
+    if hints:
+        yield "hints_dropped", encodable(f"{extra.dialect}: {', '.join(hints)}")
+
+
+def report_losses(extra: Extra | None, notes: list[Note], call: CallDraft) -> None:
+    """Note what is lost of a call or its result."""
+    notes += [
+        Note(kind, call.message, call.block, call, decision=decision) for kind, decision in losses(extra)
+    ]
