@@ -195,3 +195,52 @@ def test_a_document_keeps_a_wires_own_fields(case: str) -> None:
 def test_fields_are_written_where_they_were() -> None:
     extra = Extra("x", fields={"a": 1}, hints={"b": 2}, form={"c": None}, absent=("d",))
     assert extra.written({"d": 4, "e": 5}) == {"a": 1, "b": 2, "c": None, "e": 5}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "field", "messages"),
+    [
+        (
+            "gemini",
+            "contents",
+            [
+                {"role": "user", "parts": [{"text": "Hi"}]},
+                {
+                    "role": "model",
+                    "parts": [{"function_call": {"name": "f", "args": {}}, "thought_signature": "c2VhbGVk"}],
+                },
+                {
+                    "role": "user",
+                    "parts": [{"function_response": {"name": "f", "response": {"output": "1"}}}],
+                },
+            ],
+        ),
+        (
+            "openai_compatible",
+            "messages",
+            [
+                {"role": "user", "content": "Hi"},
+                {
+                    "role": "assistant",
+                    "content": "x",
+                    "extra_content": {"google": {"thought_signature": "c2VhbGVk", "more": 1}},
+                    "tool_calls": [
+                        {
+                            "id": "call_1",
+                            "type": "function",
+                            "function": {"name": "f", "arguments": "{}"},
+                            "extra_content": {"google": {"thought_signature": "c2VhbGVk", "more": 1}},
+                        }
+                    ],
+                },
+                {"role": "tool", "tool_call_id": "call_1", "content": "1"},
+            ],
+        ),
+    ],
+)
+def test_a_seal_never_travels_among_a_wires_own_fields(
+    dialect: str, field: str, messages: list[dict[str, Any]]
+) -> None:
+    body = {"model": "gemini-2.5-pro", field: messages}
+    assert b"c2VhbGVk" in convert(body, to=dialect, source=dialect, model="gemini-2.5-pro").body
+    assert b"c2VhbGVk" not in convert(body, to=dialect, source=dialect, model="gemini-2.5-flash").body

@@ -14,8 +14,8 @@ from segue.dialects.request_fields import function_tool, record
 _HINTS = frozenset({"cache_control", "defer_loading"})
 
 
-def read_tool(given: Any, path: str, dialect: str) -> ToolSpec:
-    """A function; all else is the provider's own."""
+def read_tool(given: Any, path: str, dialect: str, *, typed: bool = False) -> ToolSpec:
+    """A function; all else is the provider's own. `typed`: a tool must have its type (CHAT-00)."""
     tool = record(given, path)
     kind = tool.get("type", "function")
     if kind != "function":
@@ -24,7 +24,8 @@ def read_tool(given: Any, path: str, dialect: str) -> ToolSpec:
         return function_tool(tool, path)
     spec = function_tool(tool.get("function"), f"{path}.function")
     kinds = FieldKinds(dialect, hints=_HINTS)
-    around = kinds.found(tool, {"type": "function", "function": tool["function"]})
+    came = {"type": "function", **tool} if typed else tool
+    around = kinds.found(came, {"type": "function", "function": tool["function"]})
     return structs.replace(spec, extra=kinds.kept(tool["function"], plain_function(spec, spec.name), around))
 
 

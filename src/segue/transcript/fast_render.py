@@ -57,7 +57,10 @@ def compose_message(composer: Composer, message: Message, start: int) -> bool:
 
 def _travel(blocks: tuple[Block, ...], dialect: str) -> bool:
     """Whether nothing is lost of what the blocks have of their wire's own."""
-    return all(block.extra is None or travels(block.extra, dialect) for block in blocks)
+    try:
+        return all(block.extra is None or travels(block.extra, dialect) for block in blocks)
+    except AttributeError:
+        return False  # no block at all, which the slow path refuses with its path
 
 
 def _plain_texts(blocks: tuple[Block, ...]) -> list[Text] | None:

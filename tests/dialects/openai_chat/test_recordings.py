@@ -147,7 +147,7 @@ def test_real_chats_are_taken_in_and_said_again() -> None:
         body = _said(adopted.conversation)
         assert chat.recognises(body) >= 0.5
         calls = [call for message in messages for call in message.get("tool_calls") or ()]
-        said = [call for message in body["messages"] for call in message.get("tool_calls", ())]
+        said = [call for message in body["messages"] for call in message.get("tool_calls") or ()]
         assert len(said) >= len(calls), path.name
         again = chat.decode_request(body)
         assert _said(adopt(again.messages, system=again.system).conversation) == body, path.name

@@ -65,6 +65,7 @@ def encode_settings(
         decode_options,
         lambda before: _encoded(transcript, tools, before, card).body,
     )
+    body.setdefault("max_tokens", settings.body["max_tokens"])  # ANT-05: not without, also where none came
     body.pop("system", None)
     system = _system(own(options.own, NAME), transcript.system)
     if system is not None:

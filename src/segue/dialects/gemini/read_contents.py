@@ -127,6 +127,9 @@ def _with_own(part: dict[str, Any], block: Block) -> Block:
     else:
         written = plain(write_part(block))
     extra = _KINDS.kept(part, written) if type(block) is Media else _KINDS.found(part, written)
+    if extra is not None and "thought_signature" in extra.form:  # it goes back with its seal alone
+        form = {name: value for name, value in extra.form.items() if name != "thought_signature"}
+        extra = structs.replace(extra, form=form)
     if isinstance(block, ToolCall | ToolResult):
         extra = extra or WITH_ID
         if not block.native_id:

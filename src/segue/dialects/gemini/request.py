@@ -126,7 +126,11 @@ def _own(part: Any, extra: Extra | None) -> Any:
         return part
     if not (extra.form or extra.hints or extra.fields or extra.absent):
         return part
-    return extra.written(part if isinstance(part, dict) else as_fields(part))
+    fields = part if isinstance(part, dict) else as_fields(part)
+    written = extra.written(fields)
+    if "thoughtSignature" in extra.absent and fields.get("thoughtSignature"):
+        written["thought_signature"] = fields["thoughtSignature"]
+    return written
 
 
 def _encode_block(block: Text | Media | Reasoning) -> Any:

@@ -13,7 +13,7 @@ from segue.dialects import request_fields
 from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from
 from segue.dialects.openai_chat.rules import HELD_FILE
-from segue.dialects.openai_chat.wire import THOUGHTS, seal_of, sealed
+from segue.dialects.openai_chat.wire import SERVERS, THOUGHTS, seal_of
 from segue.dialects.openai_chat.write_media import write_media
 from segue.dialects.own_fields import FieldKinds, with_parts
 from segue.dialects.request_messages import begun_blocks
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _UNWRITTEN: Any = {"type": None}
 """The form of a text that is no part of its own: a field of the message has it."""
+_TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
+_STRICT = frozenset(name for name, variant in SERVERS.items() if variant.fields is not None)
+"""Servers that refuse what they do not know, also parts (CHAT-53)."""
 _OWN_PLACE = frozenset({"tool_calls", "function_call", *THOUGHTS})
 
 
@@ -93,9 +96,14 @@ def _reply(
         written["content"] = "" if variant.silence == "empty" else None
     content = given.get("extra_content")
     signature = seal_of(content) if isinstance(content, dict) else ""
-    if signature:
-        written["extra_content"] = sealed(signature)
-    came = {name: value for name, value in given.items() if name not in _OWN_PLACE or not value}
+    # Empty lists are refused (CHAT-03), and what is signed goes back with its seal alone.
+    came = {
+        name: value
+        for name, value in given.items()
+        if (name not in _OWN_PLACE or not value)
+        and (value != [] or name not in ("content", "tool_calls"))
+        and (name != "extra_content" or not signature)
+    }
     blocks = _with_seal([*blocks, *_other_content(given, variant.name)], signature, origin)
     beside = (*_thoughts(variant, given, path, origin), *blocks, *calls)
     return Message("model", begun_blocks(beside, kinds.found(came, written)), origin)
@@ -119,6 +127,8 @@ def _with_own(part: Any, block: Block, kinds: FieldKinds) -> Block:
     if not isinstance(part, dict):
         return block
     if type(block) is Text:
+        if part.get("type") not in _TEXT_PARTS and kinds.dialect in _STRICT:
+            return block
         return Text(block.text, None, kinds.kept(part, {"text": block.text}))
     written = write_media(block) if type(block) is Media else None
     if written is None:
@@ -253,8 +263,10 @@ def _read_call(given: dict[str, Any], path: str, origin: Origin, kinds: FieldKin
         "type": "function",
         "function": {"name": name, "arguments": raw or ("{}" if arguments == {} else "")},
     }
+    # CHAT-24: the type is required; what is signed goes back with its seal alone.
+    came = {"type": "function", **given}
     if signature:
-        written["extra_content"] = sealed(signature)
+        del came["extra_content"]
     return ToolCall(
         "",
         name,
@@ -262,7 +274,7 @@ def _read_call(given: dict[str, Any], path: str, origin: Origin, kinds: FieldKin
         raw,
         call_id,
         Seal(origin, signature, "thought") if signature else None,
-        extra=kinds.found(given, written) if kinds is not None else None,
+        extra=kinds.found(came, written) if kinds is not None else None,
     )
 
 

@@ -50,7 +50,7 @@ def read_tools(variant: Variant, body: Mapping[str, Any]) -> tuple[ToolSpec, ...
             elif kind == "custom" and isinstance(tool.get("custom"), dict):
                 found.append(_custom(variant, tool, path))
             else:
-                found.append(read_tool(tool, path, variant.name))
+                found.append(read_tool(tool, path, variant.name, typed=True))
     return tuple(found)
 
 
