@@ -217,8 +217,8 @@ def test_the_settings_on_a_page_can_be_used(name: str, reader: Cloud) -> None:
 def test_commands_that_a_page_names_exist(name: str) -> None:
     text = NAMES[name].read_text("utf-8")
     text += "".join(f"`{line}" for block in blocks(NAMES[name], "text") for line in block.text.splitlines())
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    assert set(re.findall(r"`make ([a-z]+)", text)) <= set(targets)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert set(re.findall(r"`make ([a-z-]+)", text)) <= set(targets)
     assert set(re.findall(r"`segue ([a-z]+)", text)) <= set(COMMANDS)
 
 

@@ -244,3 +244,14 @@ def test_a_seal_never_travels_among_a_wires_own_fields(
     body = {"model": "gemini-2.5-pro", field: messages}
     assert b"c2VhbGVk" in convert(body, to=dialect, source=dialect, model="gemini-2.5-pro").body
     assert b"c2VhbGVk" not in convert(body, to=dialect, source=dialect, model="gemini-2.5-flash").body
+
+
+def test_an_id_that_two_items_share_is_kept_of_the_first_only() -> None:
+    items = [
+        {"type": "message", "role": "user", "content": "a", "id": "msg_1"},
+        {"type": "message", "role": "user", "content": "a", "id": "msg_1"},
+    ]
+    sent = convert(
+        {"model": "gpt-5.5", "input": items}, source="openai_responses", to="openai_responses"
+    ).request
+    assert [item.get("id") for item in sent["input"]] == ["msg_1", None]

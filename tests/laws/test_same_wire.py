@@ -113,7 +113,7 @@ def test_requests_of_real_clients_are_accepted_by_every_other_wire(to: str) -> N
 _SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 TOOLS = (ToolSpec("read", "Read a file.", _SCHEMA), ToolSpec("write", "Write a file.", _SCHEMA))
 _MARKS = st.sampled_from(
-    [("cache_control", {"type": "ephemeral"}), ("new_field", 1), ("id", "item_1"), ("status", "completed")]
+    [("cache_control", {"type": "ephemeral"}), ("new_field", 1), ("id", "item"), ("status", "completed")]
 )
 
 
@@ -126,7 +126,7 @@ def _marked(
     body: dict[str, Any], name: str, places: list[tuple[int, int, tuple[str, Any]]]
 ) -> dict[str, Any]:
     """The body with fields of the wire's own: on messages, their parts, tools, and beside all of them."""
-    for where, index, (field, value) in places:
+    for number, (where, index, (field, value)) in enumerate(places):
         messages = body[_messages_field(name)]
         objects: list[dict[str, Any]] = [body]
         if isinstance(messages, list):
@@ -140,7 +140,7 @@ def _marked(
             objects = [part for part in parts if isinstance(part, dict)] or objects
         if where == 3:
             objects = [body]
-        objects[index % len(objects)].setdefault(field, value)
+        objects[index % len(objects)].setdefault(field, f"item_{number}" if field == "id" else value)
     return body
 
 

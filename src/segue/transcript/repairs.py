@@ -174,4 +174,5 @@ class Repair(Struct, frozen=True, gc=False, omit_defaults=True):
             "lossy": self.lossy,
             "summary": SENTENCES[self.kind],
             **fields,
+            "decision": self.decision or SENTENCES[self.kind],
         }

@@ -74,18 +74,21 @@ def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[A
         elif type(step) is ModelStep:
             contents.begin("model")
             calls: list[AnsweredCall] = []
+            sealed = any(type(block) is AnsweredCall and block.seal is not None for block in step.blocks)
             for block in step.blocks:
                 if type(block) is AnsweredCall:
                     call_id = block.id if _has_id(block.extra, ids=ids) else ""
                     call: Any = write_call(block.name, Raw(block.arguments), call_id, block.seal)
-                    contents.add(_own(call, block.extra), block.extra)
+                    # GEM-21: where calls are sealed, the first call of a content is, so another one begins none.
+                    begins = block.extra if not calls or not sealed or block.seal is not None else None
+                    contents.add(_own(call, block.extra), begins)
                     calls.append(block)
                 else:
                     contents.add(_encode_block(block), block.extra)
             if calls:  # GEM-04, GEM-06: all of them in one content, and nothing else in it
                 contents.begin("user")
                 for answered in calls:
-                    has_id = _has_id(answered.completion.extra, ids=ids)
+                    has_id = _has_id(answered.completion.extra, ids=_has_id(answered.extra, ids=ids))
                     _encode_result(answered, contents, answered.id if has_id else "")
     return contents.closed
 

@@ -184,7 +184,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     origin = Origin(NAME, model=text(body.get("model"), "model"))
     given = body.get("input")
     listed = [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else given
-    listed = items(listed if listed is not None else [], "input")
+    listed = _without_repeated_ids(items(listed if listed is not None else [], "input"))
     messages = list(read_items(listed, origin))
     instructions = _decode_instructions(body.get("instructions"))
     system, adopted = take_system(instructions, messages)
@@ -195,6 +195,20 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         tools=tuple(decode_tools(body.get("tools"))),
         options=decode_options(body, leading),
     )
+
+
+def _without_repeated_ids(listed: list[Any]) -> list[Any]:
+    """RESP-24: an item's id is sent once, so it is kept of the first item that has it."""
+    seen: set[str] = set()
+    kept: list[Any] = []
+    for item in listed:
+        name = item.get("id") if isinstance(item, dict) and item.get("type") != "item_reference" else None
+        if isinstance(name, str) and name in seen:
+            item = {field: value for field, value in item.items() if field != "id"}  # noqa: PLW2901
+        elif isinstance(name, str):
+            seen.add(name)
+        kept.append(item)
+    return kept
 
 
 def _decode_instructions(value: Any) -> str:
