@@ -17,6 +17,7 @@ from segue.events import (
     Retrying,
     Switch,
     TextChunk,
+    ToolCallChunk,
     ToolCallResult,
     ToolCallStart,
     ToolProgress,
@@ -26,12 +27,15 @@ from segue.events import (
 )
 
 
-def describe(event: ChatEvent) -> str:  # noqa: PLR0911 - one line each
+def describe(event: ChatEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one line each
     match event:
         case TextChunk(text) | ReasoningChunk(text):
             return text
         case MediaChunk(media):
             return media.kind
+        case ToolCallChunk(index, name):
+            assert_type(index, int)
+            return name
         case ToolCallStart(call):
             assert_type(call, ToolCall)
             return call.name
