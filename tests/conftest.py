@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tomllib
 from pathlib import Path
@@ -31,6 +32,11 @@ def pytest_report_header() -> str:
     if settings().derandomize:
         return f"hypothesis: the same {settings().max_examples} examples in every run; fresh ones: make laws"
     return "hypothesis: fresh examples; a run is repeated with the same --hypothesis-seed"
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A run in the background of a script inherits this, and with it every process that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

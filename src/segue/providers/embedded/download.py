@@ -18,6 +18,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, final
 from urllib.error import HTTPError
@@ -244,13 +245,12 @@ class Pull:
 
 
 def _size_of(place: Path) -> int:
-    """The size of a folder while another process writes into it."""
+    """The bytes of all files in it. What vanishes while it is looked at, folders too, does not count."""
     total = 0
-    for path in place.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:
-            continue
+    for folder, _, names in os.walk(place):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118 - walk gives strings
     return total
 
 
