@@ -137,6 +137,15 @@ class RequestSettings:
         self.body: dict[str, Any] = {}
         self.repairs: list[Repair] = foreign_settings(options.own, dialect)
 
+    def as_they_came(
+        self, read: Callable[[Mapping[str, Any]], Options], encode: Callable[[Options], RequestSettings]
+    ) -> dict[str, Any]:
+        """The body, as it came where it may; `encode` gives the settings for other options."""
+        dialect = self.transcript.target.dialect
+        return as_they_came(
+            self.body, self.repairs, self.options, dialect, read, lambda before: encode(before).body
+        )
+
     def note(self, kind: Kind, path: str, decision: str = "") -> None:
         self.repairs.append(Repair(kind, self.transcript.target.dialect, path, decision=decision))
 

@@ -7,11 +7,12 @@ import ipaddress
 import logging
 import signal
 import socket
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import uvicorn
 
+from segue import signals
 from segue.errors import SegueError, UsageError
 from segue.gateway.http_protocol import bounded_protocol
 
@@ -87,7 +88,10 @@ async def serve(
         server.force_exit = server.should_exit
         server.should_exit = True
 
-    with _signals({"SIGTERM": end, "SIGINT": end, "SIGHUP": lambda: _reload(served, server, open_app)}):
+    reactions: dict[signal.Signals, Callable[[], object]] = {signal.SIGTERM: end, signal.SIGINT: end}
+    if hasattr(signal, "SIGHUP"):
+        reactions[signal.SIGHUP] = lambda: _reload(served, server, open_app)
+    with signals.handle(reactions, ignored_too=True):
         try:
             await server.serve(sockets=[listener])
         finally:
@@ -184,19 +188,3 @@ def _server(app: _Served, settings: GatewaySettings) -> uvicorn.Server:
         ssl_keyfile=settings.tls_key or None,
     )
     return _Server(config)
-
-
-@contextmanager
-def _signals(reactions: dict[str, Callable[[], None]]) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    numbers = [getattr(signal, name) for name in reactions if hasattr(signal, name)]
-    # Only the main thread receives signals, and only on POSIX can the loop handle them.
-    with suppress(NotImplementedError, RuntimeError, ValueError):
-        for number in numbers:
-            loop.add_signal_handler(number, reactions[signal.Signals(number).name])
-    try:
-        yield
-    finally:
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            for number in numbers:
-                loop.remove_signal_handler(number)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 from prompt_toolkit.input import create_input
 
-from segue.cli import signals
+from segue import signals
 from segue.cli.display.status_lines import switch_line
 from segue.cli.display.terminal import Colours
 from segue.cli.exit_codes import Exit

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
-from segue.cli import signals
+from segue import signals
 from segue.cli.exit_codes import Exit
 from segue.errors import SegueError, UsageError
 

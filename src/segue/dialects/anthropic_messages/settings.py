@@ -17,7 +17,7 @@ from segue.dialects.anthropic_messages.read_messages import read_system
 from segue.dialects.anthropic_messages.tools import NAME, plain_tool
 from segue.dialects.own_fields import own
 from segue.dialects.request_fields import flag, number, record, text, texts, whole
-from segue.dialects.request_settings import RequestSettings, as_they_came, read_own
+from segue.dialects.request_settings import RequestSettings, read_own
 from segue.dialects.schemas import flavours
 from segue.transcript.steps import ModelStep
 
@@ -57,14 +57,7 @@ def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
     settings = _encoded(transcript, tools, options, card)
-    body = as_they_came(
-        settings.body,
-        settings.repairs,
-        options,
-        NAME,
-        decode_options,
-        lambda before: _encoded(transcript, tools, before, card).body,
-    )
+    body = settings.as_they_came(decode_options, lambda before: _encoded(transcript, tools, before, card))
     body.setdefault("max_tokens", settings.body["max_tokens"])  # ANT-05: not without, also where none came
     body.pop("system", None)
     system = _system(own(options.own, NAME), transcript.system)

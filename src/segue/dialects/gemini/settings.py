@@ -19,7 +19,7 @@ from segue.dialects.gemini.tools import json_schema, plain_declaration, tool_ent
 from segue.dialects.gemini.wire import camel, field
 from segue.dialects.own_fields import own
 from segue.dialects.request_fields import number, record, text, texts, whole
-from segue.dialects.request_settings import RequestSettings, as_they_came, read_own
+from segue.dialects.request_settings import RequestSettings, read_own
 from segue.dialects.schemas import flavours
 
 if TYPE_CHECKING:
@@ -49,14 +49,7 @@ def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
     settings = _encoded(transcript, tools, options, card)
-    body = as_they_came(
-        settings.body,
-        settings.repairs,
-        options,
-        NAME,
-        decode_options,
-        lambda before: _encoded(transcript, tools, before, card).body,
-    )
+    body = settings.as_they_came(decode_options, lambda before: _encoded(transcript, tools, before, card))
     if not str(body.get("model", "")).startswith("models/"):
         body.pop("model", None)  # it is in the address
     came = own(options.own, NAME)

@@ -20,7 +20,7 @@ from segue.dialects.request_fields import (
     unknown,
     whole,
 )
-from segue.dialects.request_settings import RequestSettings, as_they_came, own_head, read_own
+from segue.dialects.request_settings import RequestSettings, own_head, read_own
 from segue.dialects.schemas import flavours
 
 if TYPE_CHECKING:
@@ -46,14 +46,7 @@ def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
     settings = _encoded(transcript, tools, options, card)
-    body = as_they_came(
-        settings.body,
-        settings.repairs,
-        options,
-        NAME,
-        decode_options,
-        lambda before: _encoded(transcript, tools, before, card).body,
-    )
+    body = settings.as_they_came(decode_options, lambda before: _encoded(transcript, tools, before, card))
     return body, settings.repairs
 
 

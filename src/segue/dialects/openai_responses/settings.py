@@ -17,7 +17,7 @@ from segue.dialects.openai_responses.tools import NAME, encode_custom, in_namesp
 from segue.dialects.own_fields import own
 from segue.dialects.request_fields import flag, number, record, text, whole
 from segue.dialects.request_messages import leading_system
-from segue.dialects.request_settings import RequestSettings, as_they_came, read_own
+from segue.dialects.request_settings import RequestSettings, read_own
 from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import is_strict
 
@@ -43,14 +43,7 @@ def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
     settings = _encoded(transcript, tools, options, card)
-    body = as_they_came(
-        settings.body,
-        settings.repairs,
-        options,
-        NAME,
-        decode_options,
-        lambda before: _encoded(transcript, tools, before, card).body,
-    )
+    body = settings.as_they_came(decode_options, lambda before: _encoded(transcript, tools, before, card))
     came = own(options.own, NAME)
     if came is not None and leading_items(options.own, transcript.system) is not None:
         body.pop("instructions", None)

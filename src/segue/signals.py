@@ -16,14 +16,16 @@ END: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if ha
 
 
 @contextmanager
-def handle(reactions: dict[signal.Signals, Callable[[], object]]) -> Iterator[None]:
-    """Call these instead of ending. A signal that was ignored at start (nohup) stays ignored."""
+def handle(
+    reactions: dict[signal.Signals, Callable[[], object]], *, ignored_too: bool = False
+) -> Iterator[None]:
+    """Call these instead of ending. A signal that was ignored at start (nohup) stays ignored unless `ignored_too`."""
     loop = asyncio.get_running_loop()
     added: list[signal.Signals] = []
-    # Only the main thread receives signals; elsewhere the caller cancels the task.
+    # Only the main thread receives signals, and only on POSIX can the loop handle them; elsewhere the caller cancels the task.
     with suppress(NotImplementedError, RuntimeError, ValueError):
         for number, react in reactions.items():
-            if signal.getsignal(number) is not signal.SIG_IGN:
+            if ignored_too or signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, react)
                 added.append(number)
     try:
