@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from gateway.client_streams import whole_of
 from gateway.world import GatewayResponse, GatewayWorld
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -20,12 +21,12 @@ class Agent:
     """The model of the wire's own provider, and the provider's address at the emulators."""
     address: ClassVar[str]
     headers: ClassVar[Mapping[str, str]] = {}
-    thinks: ClassVar[bool] = True
-    """Whether the wire can ask any model to think."""
+    streams_by_field: ClassVar[bool] = True
 
-    def __init__(self, world: GatewayWorld, model: str) -> None:
+    def __init__(self, world: GatewayWorld, model: str, *, stream: bool = False) -> None:
         self.world = world
         self.model = model
+        self.stream = stream
         self.history: list[Any] = []
         self.replies: list[GatewayResponse] = []
         self.bodies: list[Any] = []
@@ -35,20 +36,27 @@ class Agent:
         for _ in range(5):
             reply = await self.send()
             assert reply.status == 200, (reply.status, reply.body)
-            calls = self.add_reply(reply.json())
+            whole = self.whole(reply)
+            calls = self.add_reply(whole)
             if not calls:
-                return self.text(reply.json())
+                return self.text(whole)
             self.add_results(
                 [(call_id, name, RESULT + arguments["city"]) for call_id, name, arguments in calls]
             )
         raise AssertionError("the turn does not end")
 
     async def send(self, headers: Mapping[str, str] | None = None) -> GatewayResponse:
-        body = self.body(self.model)
+        body = {
+            **self.body(self.model),
+            **({"stream": True} if self.stream and self.streams_by_field else {}),
+        }
         self.bodies.append(json.loads(json.dumps(body)))
         reply = await self.world.ask(self.path(self.model), body, headers={**self.headers, **(headers or {})})
         self.replies.append(reply)
         return reply
+
+    def whole(self, reply: GatewayResponse) -> Any:
+        return whole_of(self.wire, reply.body) if self.stream else reply.json()
 
     async def at_home(self) -> GatewayResponse:
         """The same history, sent to the wire's own provider without a gateway."""
@@ -57,6 +65,7 @@ class Agent:
             "x-api-key": "sk-emulated",
             "x-goog-api-key": "sk-emulated",
         }
+        self.stream = False
         path = self.address + self.path(self.home)
         body = self.body(self.home)
         return await self.world.ask(path, body, headers={**self.headers, **headers}, app=self.world.app)
@@ -89,14 +98,13 @@ class ChatAgent(Agent):
 
     def body(self, model: str) -> Any:
         function = {"name": "weather", "description": "The weather of a city.", "parameters": SCHEMA}
-        thinking = {"reasoning_effort": "medium"} if self.thinks and model != self.home else {}
+        thinking = {"reasoning_effort": "high"} if not model.endswith(self.home) else {}
         tools = [{"type": "function", "function": function}]
         return {"model": model, "messages": self.history, "tools": tools, **thinking}
 
     def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
         message = reply["choices"][0]["message"]
-        known = ("role", "content", "tool_calls")  # as most clients of this wire do: see docs/gateway.md
-        self.history.append({name: message[name] for name in known if message.get(name) is not None})
+        self.history.append({name: held for name, held in message.items() if held is not None})
         return [
             (call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))
             for call in message.get("tool_calls") or ()
@@ -109,10 +117,19 @@ class ChatAgent(Agent):
         return str(reply["choices"][0]["message"]["content"])
 
 
+class ForgetfulChatAgent(ChatAgent):
+    """Returns only what it knows, as most frameworks do."""
+
+    def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
+        calls = super().add_reply(reply)
+        known = ("role", "content", "tool_calls")
+        self.history[-1] = {name: held for name, held in self.history[-1].items() if name in known}
+        return calls
+
+
 class MistralAgent(ChatAgent):
     wire, home, address = "mistral", "mistral-large-latest", "/mistral"
     headers: ClassVar[Mapping[str, str]] = {"user-agent": "mistral-client-python/2"}
-    thinks = False
 
     def add_results(self, results: Sequence[tuple[str, str, str]]) -> None:
         self.history += [
@@ -193,8 +210,12 @@ class GeminiAgent(Agent):
     wire, home, address = "gemini", "gemini-3.5-flash", "/gemini"
     headers: ClassVar[Mapping[str, str]] = {"x-goog-api-key": "any"}
 
+    streams_by_field = False
+
     def path(self, model: str) -> str:
-        return f"/v1beta/models/{model}:generateContent"
+        return f"/v1beta/models/{model}:" + (
+            "streamGenerateContent?alt=sse" if self.stream else "generateContent"
+        )
 
     def body(self, model: str) -> Any:
         declared = {"name": "weather", "description": "The weather of a city.", "parameters": SCHEMA}

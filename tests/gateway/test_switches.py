@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.clients import AGENTS, MessagesAgent, ResponsesAgent
+from gateway.clients import AGENTS, Agent, ForgetfulChatAgent, MessagesAgent, ResponsesAgent
 from gateway.world import ROUTES, GatewayWorld
 from segue.emulators.faults import Fault
 
@@ -33,11 +33,11 @@ def test_a_turn_stays_with_the_model_that_made_its_calls(wire: str) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("wire", [wire for wire, agent in AGENTS.items() if agent.thinks])
-def test_a_model_gets_its_own_seals_back_after_another_has_answered(wire: str) -> None:
+@pytest.mark.parametrize("client", [*AGENTS.values(), ForgetfulChatAgent])
+def test_a_model_gets_its_own_seals_back_after_another_has_answered(client: type[Agent]) -> None:
     async def main() -> None:
         world = GatewayWorld()
-        agent = AGENTS[wire](world, ROUTES["anthropic"])
+        agent = client(world, ROUTES["anthropic"])
         await agent.turn("Please look at two cities.")
         agent.model = ROUTES["gemini"]
         await agent.turn("Please look at two cities again.")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Visibility: TypeAlias = Literal["safe", "hide", "show"]
 """Which thoughts of other makers a client sees. `safe`: those that its own provider takes back without a seal; `hide`:
-none; `show`: all, and those that need a seal get a capsule of the caller."""
+none; `show`: all, and those that need a seal get a capsule of the caller where the wire has a place for one."""
 
 _BEHIND_THE_END = (TextDelta, ReasoningDelta, UsageReported)  # some servers name the end in every chunk
 EMPTY = "(no content)"
@@ -88,8 +88,8 @@ class Responder:
         self._legal_names = NameProjection(client.rules.names, self._offered)
         self._minted, self._next = request.minted, 0
         plain = self._native or (client.plain_reasoning and reasoning != "hide")
-        self._capsule = None if plain or reasoning != "show" or client.capsule is None else capsule
-        self._shows_thoughts = plain or self._capsule is not None
+        self._shows_thoughts = plain or reasoning == "show"
+        self._capsule = capsule if self._shows_thoughts and not plain and client.capsule is not None else None
         self._calls_last = client.calls_last and not self._native
         self._blank_text = client.rules.blank_text or self._native
         self._arguments: ArgumentsForm = "text" if self._native else client.arguments

@@ -119,12 +119,19 @@ VARIANTS: tuple[Rules, ...] = (
 )
 
 
+_REFUSE_THOUGHTS = (
+    OPENAI_CHAT,
+    GROQ,
+    XAI,
+)  # CHAT-50, GRQ-02: a field of thoughts in the history is not known there
+
+
 def client_of(rules: Rules) -> ClientWire:
-    """What clients of a server can be given: thoughts too, for most servers read them and all others skip them."""
+    """What clients of a server can be given: thoughts too, where it reads or skips them when they come back."""
     return ClientWire(
         rules=rules,
         reply_prefix="chatcmpl-",
-        plain_reasoning=True,
+        plain_reasoning=rules not in _REFUSE_THOUGHTS,
         media=frozenset({"image/*"} if rules in (OPENAI_CHAT, OPENROUTER) else ()),
         empty=rules.blank_text,
     )
