@@ -6,26 +6,23 @@ killed process loses nothing and a power cut at most the last moments. Reads tak
 
 from __future__ import annotations
 
-import os
-import sqlite3
 import time
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from segue.errors import JournalError
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
+from segue.gateway.sqlite_file import failures_of, open_database, transaction
 from segue.sessions.stores.disk_thread import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    import os
+    import sqlite3
+    from collections.abc import Callable, Mapping, Sequence
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-PATIENCE: Final = 10.0
-"""Seconds to wait for another process's transaction; each takes milliseconds."""
-
+_WHAT: Final = "The gateway's memory"
 VERSION: Final = 1
 _BATCH: Final = 500
 """Keys in one statement."""
@@ -88,7 +85,7 @@ class SQLiteMemoryStore:
         await self._run(self._write, records, self._take_touched())
 
     async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        with _failures_of(self._path):
+        with failures_of(_WHAT, self._path):
             return self._read(keys)
 
     async def delete(self, keys: Sequence[bytes]) -> None:
@@ -98,7 +95,7 @@ class SQLiteMemoryStore:
         await self._run(self._note, seen)
 
     async def conversation(self, conversation_id: str) -> ConversationInfo | None:
-        with _failures_of(self._path):
+        with failures_of(_WHAT, self._path):
             rows = self._open_reader().execute(
                 "SELECT * FROM conversations WHERE id = ? AND updated > ?",
                 (conversation_id, self._clock() - self._keep_seconds),
@@ -106,7 +103,7 @@ class SQLiteMemoryStore:
             return next((_info(row) for row in rows), None)
 
     async def conversations(self, limit: int = 50) -> Sequence[ConversationInfo]:
-        with _failures_of(self._path):
+        with failures_of(_WHAT, self._path):
             rows = self._open_reader().execute(
                 "SELECT * FROM conversations WHERE updated > ? ORDER BY updated DESC, id LIMIT ?",
                 (self._clock() - self._keep_seconds, limit),
@@ -123,12 +120,12 @@ class SQLiteMemoryStore:
             self._reader = None
 
     async def _run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        with _failures_of(self._path):
+        with failures_of(_WHAT, self._path):
             return await self._worker.run(do, *args, **kwargs)
 
     def _open_reader(self) -> sqlite3.Connection:
         if self._reader is None:
-            self._reader = _open(self._path)
+            self._reader = open_database(self._path, _WHAT, _SCHEMA, VERSION)
         return self._reader
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -157,7 +154,7 @@ class SQLiteMemoryStore:
     @property
     def _connection(self) -> sqlite3.Connection:
         if self._writer is None:
-            self._writer = _open(self._path)
+            self._writer = open_database(self._path, _WHAT, _SCHEMA, VERSION)
         return self._writer
 
     def _close_writer(self) -> None:
@@ -169,7 +166,7 @@ class SQLiteMemoryStore:
 
     def _write(self, records: Sequence[MemoryRecord], touched: set[int]) -> None:
         now = self._clock()
-        with _transaction(self._connection) as connection:
+        with transaction(self._connection) as connection:
             for record in records:
                 old = [
                     number
@@ -218,7 +215,7 @@ class SQLiteMemoryStore:
         connection.executemany("DELETE FROM records WHERE number = ?", doomed)
 
     def _delete(self, keys: Sequence[bytes]) -> None:
-        with _transaction(self._connection) as connection:
+        with transaction(self._connection) as connection:
             connection.executemany(
                 "DELETE FROM records WHERE number = (SELECT record FROM keys WHERE key = ?)",
                 [(key,) for key in keys],
@@ -226,7 +223,7 @@ class SQLiteMemoryStore:
 
     def _note(self, seen: ConversationInfo) -> None:
         now = self._clock()
-        with _transaction(self._connection) as connection:
+        with transaction(self._connection) as connection:
             connection.execute(
                 """INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, '', 1, ?, ?)
                 ON CONFLICT (id) DO UPDATE SET caller = excluded.caller, client = excluded.client,
@@ -236,88 +233,11 @@ class SQLiteMemoryStore:
             )
 
     def _switch(self, conversation_id: str, model: str) -> bool:
-        with _transaction(self._connection) as connection:
+        with transaction(self._connection) as connection:
             changed = connection.execute(
                 "UPDATE conversations SET switched = ? WHERE id = ?", (model, conversation_id)
             )
             return changed.rowcount > 0
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # SQLite gives its other files the same mode. Never a file that is there: to close it would let go of every lock
-    # that this process has on it.
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-    try:
-        _use_wal(connection)
-        for setting in ("synchronous = NORMAL", "foreign_keys = ON"):
-            connection.execute(f"PRAGMA {setting}")
-        _create_tables(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    # Two processes that make the same new file at once: this one statement does not wait for its turn.
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
-            return
-
-
-def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
-    if _version(connection) == 0:
-        with _transaction(connection):
-            if _version(connection) == 0:  # another process may have made them meanwhile
-                for statement in _SCHEMA:
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {VERSION}")
-    if (version := _version(connection)) > VERSION:
-        raise JournalError(
-            f"The gateway's memory has form {version}; this segue knows forms up to {VERSION}.",
-            code="newer_store",
-            path=str(path),
-            hint="Nothing was changed. Run it with a newer segue, or set another gateway.memory.directory.",
-        )
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield connection
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-@contextmanager
-def _failures_of(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        raise JournalError(
-            f"The gateway's memory cannot be read or written: {error}.",
-            code="store_failed",
-            path=str(path),
-            hint="Check the disk's free space and the file's permissions.",
-        ) from error
 
 
 def _info(row: tuple[Any, ...]) -> ConversationInfo:
