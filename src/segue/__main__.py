@@ -2,6 +2,9 @@
 
 import sys
 
+if not sys.flags.safe_path:
+    del sys.path[0]  # the current folder: it may be anybody's, and nothing is imported from it
+
 from segue.cli import main
 
 sys.exit(main())

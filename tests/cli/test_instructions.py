@@ -40,6 +40,15 @@ def linked_folder(project: Path, secret: Path) -> None:
     named(f"docs/{secret.name}")(project, secret)
 
 
+def second_name(project: Path, secret: Path) -> None:
+    os.link(secret, project / OURS)
+
+
+def secret_of_the_project(project: Path, secret: Path) -> None:
+    (project / ".env").write_text(secret.read_text())
+    named(".env")(project, secret)
+
+
 def named(text: str) -> Callable[[Path, Path], None]:
     def write(project: Path, secret: Path) -> None:
         name = text.replace("SECRET", str(secret))
@@ -52,6 +61,7 @@ def named(text: str) -> Callable[[Path, Path], None]:
     "attack",
     [
         *(link_to_a_file, link_upwards, link_to_a_link, link_to_a_file_of_the_project, linked_folder),
+        *(second_name, secret_of_the_project),
         *(named("SECRET"), named("../secret.txt"), named("x/../../secret.txt")),
     ],
 )
@@ -65,7 +75,7 @@ def test_a_strangers_folder_sends_no_file_of_the_users(
     told = asked("hi")
     assert told.code == Exit.OK, told.err
     assert SECRET not in json.dumps(cloud.bodies())
-    assert "not read as instructions" in told.err
+    assert "not read as instructions" in told.err or "ui.instructions (line 2)" in told.err
 
 
 def test_what_is_read_is_named(cloud: Cloud, asked: Here) -> None:
@@ -90,20 +100,48 @@ def test_the_user_may_name_files_elsewhere(tmp_path: Path) -> None:
     project.mkdir()
     rules.write_text("Be brief.")
     for name in (str(rules), "../rules.md"):
-        found = find_instructions(project, [name], named_by_project=False)
+        found = find_instructions(project, [name], trusted=False)
         assert "Be brief." in system_prompt("", found)
-        found = find_instructions(project, [name], named_by_project=True)
-        assert system_prompt("", found) == ""
-        assert len(found.ignored) == 1
 
 
 def test_a_long_file_is_cut(tmp_path: Path) -> None:
     (tmp_path / OURS).write_text("x" * (MOST_BYTES + 1))
-    text = system_prompt("", find_instructions(tmp_path, [OURS], named_by_project=False))
+    text = system_prompt("", find_instructions(tmp_path, [OURS], trusted=False))
     assert text.count("x" * MOST_BYTES) == 1
     assert "is cut here" in text
 
 
 def test_what_is_no_file_is_no_instruction(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / OURS)
-    assert find_instructions(tmp_path, [OURS], named_by_project=False).lines() == []
+    for trusted in (False, True):
+        found = find_instructions(tmp_path, [OURS], trusted=trusted)
+        assert found.files == ()
+        assert found.ignored == (tmp_path / OURS,)
+
+
+def test_a_link_that_takes_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
+    """The way to a file is walked without links, so nothing can be put in its place after a check."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "rules.md").write_text(SECRET)
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "docs").symlink_to("../elsewhere")
+    found = find_instructions(project, ["docs/rules.md"], trusted=False)
+    assert found.files == ()
+    assert found.ignored == (project / "docs/rules.md",)
+    assert SECRET in system_prompt("", find_instructions(project, ["docs/rules.md"], trusted=True))
+
+
+def test_scripts_read_which_files_are_used_and_what_is_ignored(cloud: Cloud, asked: Here) -> None:
+    (cloud.home.project / OURS).write_text("Use tabs.")
+    (cloud.home.project / ".mcp.json").write_text('{"mcpServers": {"x": {"command": "false"}}}')
+    cloud.home.configure_project('model = "evil/model"\n')
+    lines = [json.loads(line) for line in asked("hi", "--output-format", "stream-json").out.splitlines()]
+    assert lines[0]["instructions"] == [str(cloud.home.project / OURS)]
+    for event in (lines[0], lines[-1], json.loads(asked("hi", "--json").out)):
+        settings, servers = event["ignored"]
+        assert "model (line 1)" in settings
+        assert ".mcp.json is not trusted" in servers
+    told = asked("hi")
+    assert "model (line 1)" in told.err
+    assert ".mcp.json is not trusted" in told.err

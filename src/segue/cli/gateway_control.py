@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from segue.config.layers import load_settings
+from segue.cli.settings import read_settings
 from segue.config.resources import open_providers
 from segue.errors import TransportError, UsageError
 from segue.gateway.control import CONVERSATIONS, check_model
@@ -42,7 +42,7 @@ class GatewayControl(Protocol):
 @contextmanager
 def open_gateway_control(url: str, sets: Sequence[str]) -> Iterator[GatewayControl]:
     """Its memory is used directly where it is a file on this machine: also while no gateway runs."""
-    config = load_settings(sets=sets).config
+    config = read_settings(sets).config
     if url or config.gateway.memory.keep == "memory":
         yield _Remote(url or f"http://{config.gateway.host}:{config.gateway.port}")
         return

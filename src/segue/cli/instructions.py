@@ -1,19 +1,21 @@
 """The instructions of a project (AGENTS.md and similar files), read into the system prompt.
 
-Until the project is trusted, they come from regular files inside it only: a link or a path could lead to any file of
-the user's, and send it to a provider.
+Until the project is trusted, they come from regular files inside it only: a link, a second name of a file or a path
+could lead to any file of the user's, and send it to a provider.
 """
 
 from __future__ import annotations
 
-from os.path import normpath
+import os
+from contextlib import suppress
+from os.path import commonpath, lexists, normpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
-from segue.config.paths import project_directories, project_file
-from segue.config.trust import is_trusted
+from segue.config.paths import project_directories
+from segue.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,18 +25,29 @@ MOST_BYTES: Final = 32 * 1024
 
 
 @final
-class Instructions(Struct, frozen=True):
-    """The files that are read, and those that are not because the project is not trusted."""
+class InstructionFile(Struct, frozen=True):
+    """A file as it was when the chat began."""
 
-    files: tuple[Path, ...] = ()
+    path: Path
+    text: str
+
+
+@final
+class Instructions(Struct, frozen=True):
+    """The files that are read, and those that are not."""
+
+    files: tuple[InstructionFile, ...] = ()
     ignored: tuple[Path, ...] = ()
 
-    def lines(self) -> list[str]:
-        """Both, for the user."""
-        read = [f"Instructions of the project: {', '.join(map(str, self.files))}"] if self.files else []
-        return read + [
-            f"{file} is a link or outside of the project, so it is not read as instructions. To use it: "
-            "name it in ui.instructions of your own configuration, or trust the project's: segue trust"
+    @property
+    def names(self) -> list[str]:
+        return [str(file.path) for file in self.files]
+
+    def refusals(self) -> list[str]:
+        """A line for each file that is not read."""
+        return [
+            f"{file} is not read as instructions: it is a link, has a second name, or is no regular file that can be read. "
+            "To use a link, name it in ui.instructions of your own configuration, or trust the project's: segue trust"
             for file in self.ignored
         ]
 
@@ -45,36 +58,53 @@ def system_prompt(own: str, instructions: Instructions, *, append: str = "") -> 
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
-def find_instructions(directory: Path, names: Sequence[str], *, named_by_project: bool) -> Instructions:
-    """From the root of the project down to this directory, so that the nearest file comes last."""
+def find_instructions(directory: Path, names: Sequence[str], *, trusted: bool) -> Instructions:
+    """From the root of the project down to this directory, so that the nearest file comes last. `names` are the user's
+    own, or those of a project that is trusted."""
     folders = project_directories(directory)[::-1]
-    config = project_file(directory)
-    is_project_trusted = config is not None and is_trusted(config)
     found = {folder / name: name for folder in folders for name in names}
-    files = [file for file in found if file.is_file()]
-    read = [
-        file
-        for file in files
-        if is_project_trusted
-        or _is_plain(file, folders[0] if named_by_project else None)
-        or (not named_by_project and Path(found[file]).is_absolute())
-    ]
-    return Instructions(tuple(read), tuple(file for file in files if file not in read))
+    read: list[InstructionFile] = []
+    ignored: list[Path] = []
+    for path, name in found.items():
+        if not lexists(path):
+            continue
+        anywhere = trusted or Path(name).is_absolute()
+        data = _read_anywhere(path) if anywhere else _read_plain(path, folders[0])
+        if data is not None:
+            read.append(InstructionFile(path, _text(path.name, data)))
+        else:
+            ignored.append(path)
+    return Instructions(tuple(read), tuple(ignored))
 
 
-def _is_plain(file: Path, root: Path | None) -> bool:
-    """Whether no link is on the way to it, and it is under the root if there is one."""
-    plain = Path(normpath(file))
-    return file.resolve() == plain and (root is None or plain.is_relative_to(root))
+def _read_anywhere(path: Path) -> bytes | None:
+    if not path.is_file():
+        return None
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(MOST_BYTES + 1)
+    return None
 
 
-def _section(file: Path) -> str:
-    with file.open("rb") as opened:
-        data = opened.read(MOST_BYTES + 1)
+def _read_plain(path: Path, root: Path) -> bytes | None:
+    """None unless it is a regular file with one name, and no link is on the way to it."""
+    plain = Path(normpath(path))
+    if os.open not in os.supports_dir_fd:
+        return _read_anywhere(plain) if plain.resolve() == plain else None
+    from segue.tools.builtin.workspace import Workspace  # noqa: PLC0415 - most folders have no such file
+
+    try:
+        workspace = Workspace(commonpath([root, plain]))  # the user may name ../rules.md
+        with workspace.reading(workspace.steps(str(plain))) as file:
+            return file.read(MOST_BYTES + 1) if os.fstat(file.fileno()).st_nlink == 1 else None
+    except UsageError:
+        return None
+
+
+def _text(name: str, data: bytes) -> str:
     text = data[:MOST_BYTES].decode("utf-8", "replace").strip()
-    cut = (
-        f"\n({file.name} is cut here: it is longer than {MOST_BYTES} bytes.)"
-        if len(data) > MOST_BYTES
-        else ""
-    )
-    return f"Instructions of the project, from {file.name}:\n\n{text}{cut}" if text else ""
+    cut = f"\n({name} is cut here: it is longer than {MOST_BYTES} bytes.)" if len(data) > MOST_BYTES else ""
+    return f"{text}{cut}"
+
+
+def _section(file: InstructionFile) -> str:
+    return f"Instructions of the project, from {file.path.name}:\n\n{file.text}" if file.text else ""

@@ -31,8 +31,10 @@ def untrusted_mcp_file(directory: Path) -> Path | None:
 def open_servers(settings: McpSettings, directory: Path, *, bare: bool) -> McpServers | None:
     """All servers that may be used, or None if there are none. A server starts when its tools are requested."""
     file = mcp_file(directory) if settings.project_file and not bare else None
-    trusted = file if file is not None and is_trusted(file) else None
-    if not settings.servers and trusted is None:
+    data = None if file is None else file.read_bytes()
+    if file is not None and not is_trusted(file, data):
+        file = None
+    if not settings.servers and file is None:
         return None
     from segue.tools.mcp.config import read_servers  # noqa: PLC0415 - only needed with servers
     from segue.tools.mcp.servers import McpServers  # noqa: PLC0415
@@ -42,8 +44,8 @@ def open_servers(settings: McpSettings, directory: Path, *, bare: bool) -> McpSe
         for name, server in settings.servers.items()
     }
     servers, problems = read_servers({"mcpServers": own}, os.environ)
-    if trusted is not None:
-        more, wrong = read_servers(trusted, os.environ)
+    if file is not None:
+        more, wrong = read_servers(file, os.environ, data=data)  # what was checked is what is used
         taken = {server.name for server in servers}
         servers += [server for server in more if server.name not in taken]
         problems |= wrong

@@ -53,6 +53,7 @@ class Runtime:
     def __init__(
         self, arguments: argparse.Namespace, *, response_schema: dict[str, object] | None = None
     ) -> None:
+        self._arguments = arguments
         settings = load_settings(sets=arguments.sets, bare=arguments.bare)
         config = self.config = settings.config
         self.directory = Path.cwd()
@@ -69,13 +70,15 @@ class Runtime:
         self.approval = self._approval(arguments)
         self.options = Options(effort=arguments.effort or config.effort, response_schema=response_schema)
         self.budget = Budget(max_turns=arguments.max_turns or config.limits.max_turns)
-        self._arguments = arguments
         instructions = find_instructions(
             self.directory,
             () if arguments.bare else config.ui.instructions,
-            named_by_project=settings.is_of_project(("ui", "instructions")),
+            trusted=settings.trusts_project,
         )
-        self._about_project = [*settings.ignored, *instructions.lines()]
+        self.instructions = instructions.names
+        """Files of the project that are part of the system prompt."""
+        self.ignored = [*settings.ignored, *instructions.refusals(), *self._untrusted()]
+        """What the folder supplies and is not used before it is trusted, one line each."""
         self._system = system_prompt(
             config.system if arguments.system is None else arguments.system,
             instructions,
@@ -161,7 +164,8 @@ class Runtime:
         session = await self._session_to_resume()
         model, discovered = await self.first_model(session)
         found = [str(discovered)] if discovered else []
-        for line in [*found, *self._about_project, *self._untrusted(), *await self._open_tools()]:
+        read = [f"Instructions of the project: {', '.join(self.instructions)}"] if self.instructions else []
+        for line in [*found, *self.ignored, *read, *await self._open_tools()]:
             report(line)
         if session is not None and self._arguments.fork:
             session = await self._forked(session)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from segue.config.paths import project_file, user_file
 from segue.config.schema import Config
 from segue.config.toml_lines import line_of, lines_of
-from segue.config.trust import guarded_paths, is_trusted, shadowing_names
+from segue.config.trust import is_trusted, judged_settings
 from segue.config.validation import ConfigFault, config_faults, suggestion
 from segue.errors import UsageError
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 Path: TypeAlias = tuple[str, ...]
 
 ENVIRONMENT_PREFIX = "SEGUE_"
+_MOST_BYTES = 1 << 20
+"""Of one file: a project could have a huge one."""
+_MOST_NAMED = 8
+"""Settings that one line names."""
 NOT_SETTINGS = frozenset({"CONFIG", "DEBUG", "GATEWAY_KEY", "HUB", "MODELS"})
 """Variables of ours that name no setting: a file, a switch, a caller's key, and where the weights of local models come
 from and go."""
@@ -40,7 +44,8 @@ class Layer(Struct, frozen=True):
     table: dict[str, Any]
     lines: dict[Path, int] = {}
     project: bool = False
-    file: str = ""
+    trusted: bool = True
+    """Of a project: the user trusts the file as it was read."""
     places: dict[Path, str] = {}
     """Path → variable or flag, where there are no lines."""
 
@@ -58,11 +63,9 @@ class Settings(Struct, frozen=True):
     layers: tuple[Layer, ...]
     """The one that holds over the others comes last."""
     ignored: tuple[str, ...] = ()
-    """What a project that is not trusted has set in vain, one line each."""
-
-    def is_of_project(self, path: Path) -> bool:
-        """Whether the value that holds was set by the project."""
-        return next((layer.project for layer in reversed(self.layers) if has(layer.table, path)), False)
+    """What a project that is not trusted has set in vain, one line for each file."""
+    trusts_project: bool = False
+    """There is a project file, and the user trusts it."""
 
     def origin(self, path: Path) -> str:
         """Where a value comes from; `default` if nobody set it."""
@@ -91,19 +94,14 @@ def load_settings(
     faults += _provider_faults(layers)
     if faults:
         raise config_error(faults)
-    shadows = {layer.name: _shadows(layer, layers) for layer in layers if _is_strange(layer)}
-    ignored = tuple(
-        f"{layer.place(path)}: {'.'.join(path)} would replace the name of a provider or model, so it is ignored. "
-        "To use it: segue trust"
-        for layer in layers
-        for path in shadows.get(layer.name, ())
-    )
-    layers = tuple(_without(layer, shadows.get(layer.name, ())) for layer in layers)
+    ignored = tuple(line for layer in layers if (line := _ignored_line(layer)))
+    trusts_project = any(layer.project and layer.trusted for layer in layers)
+    layers = tuple(_before_trust(layer) for layer in layers)
     merged: dict[str, Any] = {}
     for layer in layers:
         merged = merge(merged, layer.table)
     held = tuple(layer for layer in layers if layer.table)
-    return Settings(msgspec.convert(merged, Config), held, ignored)
+    return Settings(msgspec.convert(merged, Config), held, ignored, trusts_project)
 
 
 def config_error(faults: Sequence[str]) -> UsageError:
@@ -137,38 +135,55 @@ def has(table: Mapping[str, Any], path: Path) -> bool:
     return True
 
 
+def get(table: Mapping[str, Any], path: Path) -> Any:
+    """The value at a path that is there."""
+    at: Any = table
+    for word in path:
+        at = at[word]
+    return at
+
+
 def _layer_faults(layer: Layer) -> Iterator[ConfigFault]:
     yield from config_faults(layer.table)
-    if _is_strange(layer):
-        for path in guarded_paths(layer.table):
-            yield ConfigFault(
-                path,
-                f"{'.'.join(path)} can run programs or send keys elsewhere, so a project must be trusted to set it.",
-                "Read the file, then: segue trust",
-            )
+    if not layer.trusted:
+        for path, verdict in judged_settings(layer.table):
+            if verdict == "refused":
+                yield ConfigFault(
+                    path,
+                    f"{'.'.join(path)} can run programs or send keys elsewhere, so a project must be trusted to set it.",
+                    "Read the file, then: segue trust",
+                )
 
 
-def _is_strange(layer: Layer) -> bool:
-    return layer.project and not is_trusted(File(layer.file))
+def _before_trust(layer: Layer) -> Layer:
+    """A project that is not trusted keeps what the table of trust allows."""
+    if layer.trusted:
+        return layer
+    table: dict[str, Any] = {}
+    for path, verdict in judged_settings(layer.table):
+        if verdict == "allowed":
+            put(table, path, get(layer.table, path))
+    return msgspec.structs.replace(layer, table=table)
 
 
-def _shadows(layer: Layer, layers: Sequence[Layer]) -> list[tuple[str, str]]:
-    if not (layer.table.get("aliases") or layer.table.get("profiles")):
-        return []
-    from segue.providers.addresses import addresses  # noqa: PLC0415 - only for projects with names of their own
+def _ignored_line(layer: Layer) -> str:
+    if layer.trusted:
+        return ""
+    paths = [path for path, verdict in judged_settings(layer.table) if verdict == "ignored"]
+    named = [path for known in paths for path in _named(known, get(layer.table, known))]
+    shown = [f"{'.'.join(path)} (line {line_of(path, layer.lines)})" for path in named[:_MOST_NAMED]]
+    more = [f"and {len(named) - len(shown)} more"] if len(named) > len(shown) else []
+    return (
+        f"{layer.name}: the file is not trusted, so this part of it is ignored: {', '.join([*shown, *more])}. "
+        "To use it, read the file, then: segue trust"
+        if named
+        else ""
+    )
 
-    own = {name for other in layers for name in other.table.get("providers", ())}
-    return shadowing_names(layer.table, own | addresses().providers.keys())
 
-
-def _without(layer: Layer, dropped: Sequence[tuple[str, str]]) -> Layer:
-    kept = {
-        section: {
-            name: value for name, value in layer.table[section].items() if (section, name) not in dropped
-        }
-        for section, _ in dropped
-    }
-    return msgspec.structs.replace(layer, table={**layer.table, **kept})
+def _named(path: Path, value: Any) -> list[Path]:
+    """A setting, or each name in a table of settings."""
+    return [(*path, name) for name in value] if isinstance(value, dict) and value else [path]
 
 
 def _provider_faults(layers: tuple[Layer, ...]) -> Iterator[str]:
@@ -203,11 +218,19 @@ def _files(directory: File) -> Iterator[Layer]:
 
 def _from_file(file: File, *, project: bool = False) -> Layer:
     try:
-        text = file.read_text("utf-8")
+        with file.open("rb") as opened:
+            data = opened.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise config_error([f"{file}: it cannot be read: {error.strerror}."]) from error
+    if len(data) > _MOST_BYTES:
+        raise config_error([f"{file}: it is longer than {_MOST_BYTES} bytes."])
+    try:
+        text = data.decode("utf-8")
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise config_error([f"{file}: not TOML: {error}"]) from error
-    return Layer(str(file), table, lines_of(text), project, str(file))
+    trusted = not project or is_trusted(file, data)
+    return Layer(str(file), table, lines_of(text), project=project, trusted=trusted)
 
 
 def _from_environment(environment: Mapping[str, str]) -> Layer:

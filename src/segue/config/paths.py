@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import takewhile
 from pathlib import Path
 
 PROJECT_FILES = ("segue.toml", ".segue/config.toml")
@@ -24,9 +25,11 @@ def project_file(start: Path) -> Path | None:
 
 
 def project_directories(start: Path) -> list[Path]:
-    """From here up to the root of the git work tree; without one, only here: a parent directory may belong to somebody else."""
+    """From here up to the root of the git work tree; without one, only here: a parent directory may belong to somebody else.
+    So may one with a `.git` in it: the search ends at a directory of another owner."""
     here = start.resolve()
-    above = [here, *here.parents]
+    owner = here.stat().st_uid
+    above = list(takewhile(lambda directory: directory.stat().st_uid == owner, [here, *here.parents]))
     root = next((at for at, directory in enumerate(above) if (directory / ".git").exists()), 0)
     return above[: root + 1]
 

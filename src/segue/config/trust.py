@@ -1,4 +1,4 @@
-"""Which project files may do what a stranger's file must not: name programs to run and places to send keys to.
+"""What a project's files may do before the user trusts them: one table, and what it does not name is refused.
 
 Trust is given to a file as it is: when it changes, it has to be given again. `segue trust` gives it.
 """
@@ -7,30 +7,49 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from segue.config.paths import PROJECT_FILES, project_directories, trust_file
 from segue.private_files import write_private
 
 if TYPE_CHECKING:
-    from collections.abc import Set
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 SettingPath: TypeAlias = tuple[str, ...]
+Verdict: TypeAlias = Literal["allowed", "ignored", "refused"]
 
 MCP_FILE: Final = ".mcp.json"
-GUARDED: Final = frozenset({"approval", "gateway", "mcp", "sessions", "tools"})
-"""Whole sections."""
-HARMLESS: Final = frozenset({"embedding_model", "model", "timeouts"})
-"""All that a project may set for a provider; anything else could send a key or a conversation elsewhere."""
+BEFORE_TRUST: Final[Mapping[SettingPath, Verdict]] = {
+    # How an answer looks, and nothing else.
+    ("ui", "markdown"): "allowed",
+    ("ui", "reasoning"): "allowed",
+    # The rest of `ui` hides what a turn cost, or names files that are sent to a provider.
+    ("ui",): "ignored",
+    # Who gets the conversation.
+    ("model",): "ignored",
+    ("aliases",): "ignored",
+    ("profiles",): "ignored",
+    ("continue_turns",): "ignored",
+    ("providers", "*", "model"): "ignored",
+    ("providers", "*", "embedding_model"): "ignored",
+    # What the user wrote, or what it may cost, would be replaced.
+    ("system",): "ignored",
+    ("effort",): "ignored",
+    ("limits",): "ignored",
+    ("providers", "*", "timeouts"): "ignored",
+}
+"""By setting or by the table around it, the longest path first; `*` is any name. Whatever is not here could run programs,
+send keys elsewhere or drop a restriction that somebody relies on: it is refused, and so is every new setting."""
 
 
-def is_trusted(file: Path) -> bool:
-    return _read().get(str(file.resolve())) == _digest(file)
+def is_trusted(file: Path, data: bytes | None = None) -> bool:
+    """Whether the user trusts this file with this content: what was read, or what it holds now."""
+    return _read().get(str(file.resolve())) == _digest(file.read_bytes() if data is None else data)
 
 
 def grant(files: list[Path]) -> None:
-    _write({**_read(), **{str(file.resolve()): _digest(file) for file in files}})
+    _write({**_read(), **{str(file.resolve()): _digest(file.read_bytes()) for file in files}})
 
 
 def revoke(files: list[Path]) -> None:
@@ -48,8 +67,8 @@ def files_to_trust(start: Path) -> list[Path]:
     ]
 
 
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _read() -> dict[str, str]:
@@ -65,24 +84,32 @@ def _write(files: dict[str, str]) -> None:
     write_private(trust_file(), json.dumps({"files": files}, indent=2, sort_keys=True) + "\n")
 
 
-def guarded_paths(table: dict[str, Any]) -> list[SettingPath]:
-    """The settings of a project that need trust."""
-    sections = [(section,) for section in table if section in GUARDED]
-    providers = table.get("providers")
-    settings = [
-        ("providers", name, key)
-        for name, provider in (providers.items() if isinstance(providers, dict) else ())
-        for key in (provider if isinstance(provider, dict) else ())
-        if key not in HARMLESS
-    ]
-    return [*sections, *settings]
+def verdict_of(path: SettingPath) -> Verdict:
+    """What happens to a setting of a project that is not trusted."""
+    for length in range(len(path), 0, -1):
+        for known, verdict in BEFORE_TRUST.items():
+            if _is_like(path[:length], known):
+                return verdict
+    return "refused"
 
 
-def shadowing_names(table: dict[str, Any], providers: Set[str]) -> list[tuple[str, str]]:
-    """Aliases and profiles that would answer to the name of a provider, or to provider/model of any."""
-    return [
-        (section, name)
-        for section in ("aliases", "profiles")
-        for name in table.get(section, ())
-        if "/" in name or ":" in name or name.strip().lower() in providers
-    ]
+def judged_settings(
+    table: Mapping[str, Any], above: SettingPath = ()
+) -> Iterator[tuple[SettingPath, Verdict]]:
+    """Every setting of a table that has a verdict of its own."""
+    for key, value in table.items():
+        path = (*above, key)
+        if isinstance(value, dict) and _has_parts(path):
+            yield from judged_settings(value, path)
+        else:
+            yield path, verdict_of(path)
+
+
+def _has_parts(path: SettingPath) -> bool:
+    return any(len(known) > len(path) and _is_like(path, known[: len(path)]) for known in BEFORE_TRUST)
+
+
+def _is_like(path: SettingPath, known: SettingPath) -> bool:
+    return len(path) == len(known) and all(
+        word in (name, "*") for name, word in zip(path, known, strict=True)
+    )

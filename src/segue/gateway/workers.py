@@ -27,7 +27,7 @@ def supervise(listener: socket.socket, command: Sequence[str], *, count: int, dr
 class _Workers:
     def __init__(self, listener: socket.socket, command: Sequence[str], count: int) -> None:
         self._listener = listener
-        self._command = [sys.executable, "-m", "segue", *command, "--fd", str(listener.fileno())]
+        self._command = [sys.executable, "-P", "-m", "segue", *command, "--fd", str(listener.fileno())]
         self._count = count
         self._processes: dict[subprocess.Popen[bytes], float] = {}
         self._ending = False

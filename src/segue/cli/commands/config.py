@@ -62,12 +62,10 @@ def _path() -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from segue.config.layers import load_settings  # noqa: PLC0415
+    from segue.cli.settings import read_settings  # noqa: PLC0415
     from segue.redaction import redact_settings  # noqa: PLC0415
 
-    settings = load_settings(sets=arguments.sets)
-    for line in settings.ignored:
-        print_status(line)
+    settings = read_settings(arguments.sets)
     shown = {key: redact_settings(key, value) for key, value in _table(settings).items()}
     if arguments.json:
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")
@@ -83,12 +81,11 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from segue.config.layers import config_error, load_settings  # noqa: PLC0415
+    from segue.cli.settings import read_settings  # noqa: PLC0415
+    from segue.config.layers import config_error  # noqa: PLC0415
     from segue.config.model_names import reference_faults  # noqa: PLC0415
 
-    settings = load_settings(sets=arguments.sets)
-    for line in settings.ignored:
-        print_status(line)
+    settings = read_settings(arguments.sets)
     if faults := reference_faults(settings):
         raise config_error(faults)
     read = ", ".join(layer.name for layer in settings.layers) or "the defaults"

@@ -32,10 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.config.layers import load_settings  # noqa: PLC0415 - `--help` needs none of it
+    from segue.cli.settings import read_settings  # noqa: PLC0415 - `--help` needs none of it
     from segue.config.resources import open_providers, require_provider  # noqa: PLC0415
 
-    config = load_settings(sets=arguments.sets).config
+    config = read_settings(arguments.sets).config
     name, _, model = config.aliases.get(arguments.model, arguments.model).partition("/")
     name = name or config.model.partition("/")[0]
     if not name:

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from segue.cli import clients  # noqa: PLC0415
-    from segue.config.layers import load_settings  # noqa: PLC0415
+    from segue.cli.settings import read_settings  # noqa: PLC0415
 
     if not arguments.client:
         width = max(map(len, clients.known_clients()))
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.write(f"{name.ljust(width)}  {client.title}\n")
         return Exit.OK
     client = clients.find_client(arguments.client)
-    config = load_settings(sets=arguments.sets).config
+    config = read_settings(arguments.sets).config
     model = clients.model_for(client, arguments.model, config)
     # The key itself is not printed: it would stay in the scrollback and in shell histories.
     variable = clients.KEY_VARIABLE

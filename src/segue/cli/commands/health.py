@@ -34,10 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.config.layers import load_settings  # noqa: PLC0415 - `--help` needs none of it
+    from segue.cli.settings import read_settings  # noqa: PLC0415 - `--help` needs none of it
     from segue.config.resources import configured_providers, local_provider_names, open_providers  # noqa: PLC0415
 
-    config = load_settings(sets=arguments.sets).config
+    config = read_settings(arguments.sets).config
     providers = open_providers(config)
     wanted = arguments.providers or configured_providers(config, providers)
     perhaps = [] if arguments.providers else [name for name in local_provider_names() if name not in wanted]

@@ -57,10 +57,10 @@ def complete(words: list[str]) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.config.layers import load_settings  # noqa: PLC0415 - `--help` needs none of it
+    from segue.cli.settings import read_settings  # noqa: PLC0415 - `--help` needs none of it
     from segue.config.resources import configured_providers, open_providers, require_provider  # noqa: PLC0415
 
-    config = load_settings(sets=arguments.sets).config
+    config = read_settings(arguments.sets).config
     providers = open_providers(config)
     if arguments.action == "list":
         names = [arguments.provider] if arguments.provider else configured_providers(config, providers)

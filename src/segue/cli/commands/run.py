@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from segue.cli import clients  # noqa: PLC0415
-    from segue.config.layers import load_settings  # noqa: PLC0415
+    from segue.cli.settings import read_settings  # noqa: PLC0415
 
     client = clients.find_client(arguments.client)
     program = shutil.which(client.command) if client.command else None
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
             code="client_missing",
             hint=f"Show its variables: segue env {arguments.client}",
         )
-    config = load_settings(sets=arguments.sets).config
+    config = read_settings(arguments.sets).config
     model = clients.model_for(client, arguments.model, config)
     key = clients.key_of(config)
     url = arguments.url.rstrip("/") or clients.gateway_url(config)
@@ -75,7 +75,7 @@ def _gateway_at(url: str, sets: list[str], *, given: bool) -> Iterator[str]:
         raise UsageError(f"No gateway answers at {url}.", code="no_gateway", hint="Start it: segue serve")
     words = [word for assignment in sets for word in ("--set", assignment)]
     process = subprocess.Popen(  # noqa: S603 - this very program
-        [sys.executable, "-m", "segue", "serve", "--port", "0", "--log", "off", *words],
+        [sys.executable, "-P", "-m", "segue", "serve", "--port", "0", "--log", "off", *words],
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,

@@ -139,11 +139,12 @@ def _load(sets: list[str]) -> Config:
     """The settings, with the caller whose key is in the environment. Names that lead nowhere are reported now."""
     from msgspec import structs  # noqa: PLC0415
 
-    from segue.config.layers import config_error, load_settings  # noqa: PLC0415
+    from segue.cli.settings import read_settings  # noqa: PLC0415
+    from segue.config.layers import config_error  # noqa: PLC0415
     from segue.config.model_names import reference_faults  # noqa: PLC0415
     from segue.config.schema import CallerSettings  # noqa: PLC0415
 
-    loaded = load_settings(sets=sets)
+    loaded = read_settings(sets)
     faults = reference_faults(loaded)
     gateway = loaded.config.gateway
     faults += [

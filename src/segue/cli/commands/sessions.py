@@ -63,10 +63,10 @@ def complete(words: list[str]) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.config.layers import load_settings  # noqa: PLC0415 - `--help` needs none of it
+    from segue.cli.settings import read_settings  # noqa: PLC0415 - `--help` needs none of it
     from segue.config.resources import open_store  # noqa: PLC0415
 
-    store = open_store(load_settings(sets=arguments.sets).config)
+    store = open_store(read_settings(arguments.sets).config)
     act = {
         "list": _list,
         "show": _show,

@@ -66,6 +66,10 @@ class InitEvent(Struct, frozen=True, kw_only=True, tag="init"):
     tools: list[str]
     cwd: str
     version: str
+    instructions: list[str] = []
+    """Files of the project that are part of the system prompt."""
+    ignored: list[str] = []
+    """What the project supplies and is not used before `segue trust`, a sentence each."""
 
 
 @final
@@ -155,6 +159,8 @@ class ResultEvent(Struct, frozen=True, kw_only=True, tag="result"):
     structured_output: Any = None
     """With --schema: the answer as a value."""
     error: ErrorInfo | None = None
+    ignored: list[str] = []
+    """What the project supplies and is not used before `segue trust`, a sentence each."""
 
 
 OutputEvent: TypeAlias = (

@@ -45,6 +45,7 @@ class _OneShot:
         self._session = self._model = ""
         self._repairs = 0
         self._cost = 0.0
+        self._ignored: list[str] = []
 
     async def run(self) -> Exit:
         stop = Stop()
@@ -67,6 +68,7 @@ class _OneShot:
 
         prompt = await next_prompt()
         runtime = Runtime(self._arguments, response_schema=self._schema)
+        self._ignored = runtime.ignored
         output = make_output(self._arguments, runtime)
         report = (lambda _line: None) if self._arguments.quiet else print_status
         try:
@@ -79,6 +81,8 @@ class _OneShot:
                         tools=[tool.name for tool in runtime.tools],
                         cwd=str(runtime.directory),
                         version=__version__,
+                        instructions=runtime.instructions,
+                        ignored=runtime.ignored,
                     )
                 )
                 code, limits = Exit.OK, runtime.config.limits
@@ -176,6 +180,7 @@ class _OneShot:
             incomplete=answer.incomplete,
             structured_output=value,
             error=None if error is None else json_output.error_info(error),
+            ignored=self._ignored,
         )
 
 

@@ -76,10 +76,14 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
 
 def read_servers(
-    source: str | os.PathLike[str] | Mapping[str, Any], environment: Mapping[str, str]
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    environment: Mapping[str, str],
+    *,
+    data: bytes | None = None,
 ) -> tuple[list[ServerConfig], dict[str, UsageError]]:
-    """The servers that are switched on, and what is wrong with those that cannot be used."""
-    where, table = _table(source)
+    """The servers that are switched on, and what is wrong with those that cannot be used. `data`: what was read from the
+    file already."""
+    where, table = _table(source, data)
     servers: list[ServerConfig] = []
     problems: dict[str, UsageError] = {}
     for name, entry in table.items():
@@ -95,14 +99,16 @@ def read_servers(
     return servers, problems
 
 
-def _table(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _table(
+    source: str | os.PathLike[str] | Mapping[str, Any], data: bytes | None
+) -> tuple[str, Mapping[str, Any]]:
     parsed: Any = source
     where = ""
     if not isinstance(source, Mapping):
         path = Path(source)
         where = f"{path.name}: "
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            text = (path.read_bytes() if data is None else data).decode("utf-8-sig")
             parsed = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
         except (OSError, ValueError, RecursionError) as error:
             raise UsageError(
