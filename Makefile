@@ -4,10 +4,10 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws same-wire replies opinions crash power attack fuzz chaos clients bench toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws same-wire replies opinions crash power attack fuzz chaos clients bench bench-gateway toolbench docs pictures format clean
 
 help:            ## what can be made
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 $(SYNCED): pyproject.toml uv.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -88,6 +88,9 @@ fuzz: $(SYNCED)  ## hostile input for everything that reads some, for 10 minutes
 toolbench: $(SYNCED) ## 20 prompts for a real model with tools (fetches 1.1 GB once, takes minutes)
 	$(BIN)/segue models pull embedded/qwen2.5-coder-1.5b
 	$(BIN)/python -m bench tools20
+
+bench-gateway: $(SYNCED) ## the gateway against the bare stack, with LiteLLM beside it if that is in PATH (Linux, minutes)
+	$(BIN)/python -m bench gateway
 
 bench: $(SYNCED) ## speed, as ratios inside one run
 	$(BIN)/python -m bench

@@ -1,0 +1,193 @@
+"""The processes of the gateway's benchmark: each is started, measured from outside, and ended."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO
+
+import msgspec
+
+from bench.gateway_load import KEY, Figures, Run
+from bench.gateway_upstream import Mode
+
+_ROOT = Path(__file__).parents[1]
+
+
+class Measured:
+    """A process that serves on a port."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+        self.process = process
+        self.port = port
+        # The clock of another process's CPU time, of all its threads.
+        self._clock = (~process.pid << 3) | 2
+
+    def cpu(self) -> float:
+        return time.clock_gettime(self._clock)
+
+    def memory(self) -> float:
+        """Megabytes in use."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(kilobytes) / 1024
+
+
+class Bench:
+    """All processes of one run."""
+
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        self._stack = stack
+        self._folder = folder
+        upstream = self._start([sys.executable, "-m", "bench.gateway_upstream"])
+        self._upstream = upstream
+        self.upstream_port = int(_line(upstream))
+        self._load = self._start([sys.executable, "-m", "bench.gateway_load"])
+        _line(self._load)
+        bare = self._start([sys.executable, "-m", "bench.gateway_bare", self.upstream_url])
+        self.bare = Measured(bare, int(_line(bare)))
+        self.gateway = self._open_gateway()
+        self.litellm = self._open_litellm()
+
+    @property
+    def upstream_url(self) -> str:
+        return f"http://127.0.0.1:{self.upstream_port}"
+
+    def mode(self, mode: Mode) -> None:
+        _send(self._upstream, msgspec.json.encode(mode))
+        _line(self._upstream)
+
+    def begin(self, run: Run) -> None:
+        _send(self._load, msgspec.json.encode(run))
+
+    def end(self) -> Figures:
+        return msgspec.json.decode(_line(self._load), type=Figures)
+
+    def run(self, run: Run) -> Figures:
+        self.begin(run)
+        return self.end()
+
+    def last_lines(self) -> str:
+        """Of the gateway's log."""
+        return (self._folder / "access.log").read_text()[-1_000:]
+
+    def _start(
+        self, command: list[str], *, stderr: IO[bytes] | None = None, **environment: str
+    ) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(  # noqa: S603 - our own words
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            cwd=_ROOT,
+            env={**os.environ, "NO_PROXY": "*", **environment},
+        )
+        self._stack.callback(_end, process)
+        return process
+
+    def _open_gateway(self) -> Measured:
+        """As an installation would run it: a caller with a key, limits, an access log, the memory in a file."""
+        log = self._stack.enter_context((self._folder / "access.log").open("wb"))
+        config = self._folder / "config.toml"
+        config.write_text(
+            f"""[gateway]
+port = 0
+log = "text"
+models = {{ "claude-*" = "openai/gpt-4.1" }}
+[gateway.limits]
+concurrent = 1000
+[gateway.memory]
+directory = "{self._folder}"
+[gateway.callers.bench]
+key_sha256 = "{hashlib.sha256(KEY.encode()).hexdigest()}"
+[providers.openai]
+base_url = "{self.upstream_url}/v1"
+api_key = "sk-upstream"
+[providers.anthropic]
+base_url = "{self.upstream_url}"
+api_key = "sk-upstream"
+"""
+        )
+        process = self._start(
+            [sys.executable, "-m", "segue", "serve"],
+            stderr=log,
+            HOME=str(self._folder),
+            SEGUE_CONFIG=str(config),
+            XDG_DATA_HOME=str(self._folder),
+            PYTHON_KEYRING_BACKEND="keyring.backends.null.Keyring",
+        )
+        for _ in range(300):
+            time.sleep(0.1)
+            written = (self._folder / "access.log").read_text()
+            if "Serving at " in written:
+                address = written.partition("Serving at ")[2].split()[0].rstrip(".")
+                return Measured(process, int(address.rpartition(":")[2]))
+        raise RuntimeError(written)
+
+    def _open_litellm(self) -> Measured | None:
+        """None if it is not installed."""
+        program = shutil.which("litellm")
+        if program is None:
+            return None
+        config = self._folder / "litellm.yaml"
+        config.write_text(
+            f"""model_list:
+  - model_name: claude-opus-4-6
+    litellm_params: {{model: openai/gpt-4.1, api_base: "{self.upstream_url}/v1", api_key: sk-upstream}}
+litellm_settings: {{drop_params: true}}
+"""
+        )
+        port = self.upstream_port + 1
+        log = self._stack.enter_context((self._folder / "litellm.log").open("wb"))
+        process = self._start(
+            [program, "--config", str(config), "--port", str(port), "--host", "127.0.0.1"],
+            stderr=log,
+            LITELLM_LOG="ERROR",
+        )
+        found = Measured(process, port)
+        for _ in range(90):
+            time.sleep(1)
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health/liveliness", timeout=1).close()
+            except (urllib.error.URLError, OSError):
+                continue
+            return found
+        return None
+
+
+@contextmanager
+def open_bench() -> Iterator[Bench]:
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        yield Bench(stack, Path(folder))
+
+
+def _send(process: subprocess.Popen[bytes], line: bytes) -> None:
+    assert process.stdin is not None
+    process.stdin.write(line + b"\n")
+    process.stdin.flush()
+
+
+def _line(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise RuntimeError(f"A process of the benchmark ended: {process.args!r}")
+    return line
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()

@@ -1,0 +1,138 @@
+"""What the gateway itself does with a request or a chunk, in this process, against the floor of its JSON."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeAlias
+
+import msgspec
+
+from bench.gateway_requests import REPLY_WORDS, AgentSession
+from bench.gateway_upstream import Chat, Messages
+from bench.measure import interleaved
+from segue.config.schema import Config, GatewaySettings
+from segue.conversation.blocks import Origin
+from segue.dialects.registry import DIALECTS
+from segue.gateway.doors import Doors
+from segue.gateway.members import Members
+from segue.gateway.memory.installation_key import InstallationKey
+from segue.gateway.memory.memory import Memory
+from segue.gateway.memory.volatile_store import VolatileStore
+from segue.gateway.names import ModelNames
+from segue.gateway.services import ClientServices
+from segue.gateway.turns import read_json
+from segue.gateway.web import WebRequest
+from segue.providers.auth import Secret
+from segue.providers.config import ProviderConfig
+from segue.providers.registry import default_registry
+from segue.routing.member_facts import provider_of
+from segue.routing.route import parse_route
+from segue.transcript.client_wire import ClientRequest
+from segue.transcript.respond import Responder
+
+Row: TypeAlias = tuple[str, float, str, float | None]
+ROUTE = "openai/gpt-4.1"
+
+
+class Translation:
+    """Requests as the gateway takes them in and plans them, without any HTTP."""
+
+    def __init__(self) -> None:
+        config = Config(gateway=GatewaySettings(models={"claude-*": ROUTE}))
+        self._providers = default_registry(
+            {"openai": ProviderConfig(base_url="http://127.0.0.1:9/v1", api_key=Secret("none"))},
+            environ={},
+            keyring=False,
+        )
+        memory = Memory(VolatileStore(), InstallationKey(b"k" * 32))
+        names = ModelNames(config, self._providers)
+        self._members = Members(names, self._providers, config.gateway, memory)
+        self._services = ClientServices(names, self._members, self._providers, memory)
+        self._route = parse_route(ROUTE)
+
+    async def __call__(self, body: bytes, headers: dict[str, str]) -> bytes:
+        door = Doors().find("POST", "/v1/messages", headers)
+        assert door is not None
+        request = WebRequest(method="POST", path="/v1/messages", headers=headers, body=body)
+        prepared = await self._services.prepare(door, read_json(body), "bench")
+        turn = await self._services.read(door, request, prepared, "bench")
+        preview = provider_of(self._route, self._providers).capabilities.preview
+        assert preview is not None
+        return preview(self._members.request(turn, self._route)).body
+
+
+def history_rows(size: int = 400) -> list[Row]:
+    """A long conversation from nothing, and its next turn."""
+    sessions = [AgentSession(size=size) for _ in range(8)]
+    firsts = [(session.body(), session.headers) for session in sessions]
+    for session in sessions:
+        session.answered(f"toolu_{session.number:022x}")
+    seconds = [(session.body(), session.headers) for session in sessions]
+    translation = Translation()
+    loop = asyncio.new_event_loop()
+    at = iter(range(10_000))
+
+    def first() -> None:
+        loop.run_until_complete(translation(*firsts[next(at) % len(firsts)]))
+
+    def fresh() -> None:
+        loop.run_until_complete(Translation()(*firsts[0]))
+
+    taken = interleaved({"floor": lambda: _floor(firsts[0][0]), "from nothing": fresh}, rounds=7)
+    rows: list[Row] = [
+        (
+            f"{size} messages from nothing, translation CPU",
+            taken["from nothing"] / taken["floor"],
+            "× floor",
+            2.0,
+        )
+    ]
+    for _ in firsts:
+        first()
+    turns = iter(seconds)
+    known = interleaved(
+        {
+            "floor": lambda: _floor(seconds[0][0]),
+            "next": lambda: loop.run_until_complete(translation(*next(turns))),
+        },
+        rounds=len(seconds) - 1,
+    )
+    rows.append(
+        (f"{size} messages, next turn, translation CPU", known["next"] / known["floor"], "× floor", 0.2)
+    )
+    loop.close()
+    return rows
+
+
+def _floor(body: bytes) -> bytes:
+    return msgspec.json.encode(msgspec.json.decode(body))
+
+
+def chunk_rows(chunks: int = 1_000) -> list[Row]:
+    """A chunk of a stream on its way through, against parsing it."""
+    rows: list[Row] = []
+    for provider, client, reply in (
+        ("openai_chat", "anthropic", Chat()),
+        ("anthropic", "openai_chat", Messages()),
+    ):
+        frames = [reply.text(f" word{number % REPLY_WORDS}") for number in range(chunks)]
+        begin, end = b"".join(reply.begin()), b"".join(reply.end())
+        parsed = [frame.partition(b"data: ")[2] for frame in frames]
+        taken = interleaved(
+            {
+                "floor": lambda parsed=parsed: [msgspec.json.decode(chunk) for chunk in parsed],  # type: ignore[misc]
+                "ours": lambda args=(provider, client, [begin, *frames, end]): _translated(*args),  # type: ignore[misc]
+            },
+            rounds=15,
+        )
+        name = f"SSE chunk, {provider} → {client}, in process"
+        rows.append((name, taken["ours"] / taken["floor"], "× parsing it", None))
+        rows.append((f"  {provider} → {client}", taken["ours"] / chunks / 1000, "µs", 3.5))
+    return rows
+
+
+def _translated(provider: str, client: str, portions: list[bytes]) -> bytes:
+    decoder, encoder = DIALECTS[provider].new_decoder(), DIALECTS[client].new_encoder("model")
+    responder = Responder(ClientRequest(wire=DIALECTS[client].client, nonce="one"), Origin(provider))
+    feed, respond, write = decoder.feed, responder.feed_all, encoder.feed
+    return b"".join([write(event) for portion in portions for event in respond(feed(portion))])
