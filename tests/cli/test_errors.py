@@ -207,7 +207,7 @@ def no_such_model_name(cloud: Cloud, segue: Here) -> Result:
         (missing_tool, Exit.TOOL, ("read_fil", 'Did you mean "read_file"?')),
         (broken_tool_file, Exit.TOOL, ("broken.py", "SyntaxError")),
         (missing_schema, Exit.USAGE, ("nowhere.json",)),
-        (bad_pattern, Exit.USAGE, ("run_shell(git", "run_shell(git *)")),
+        (bad_pattern, Exit.USAGE, ("run_shell(git", "run_shell(git status)")),
         (missing_import, Exit.USAGE, ("nowhere.json",)),
         (unreadable_import, Exit.UNRENDERABLE, ("segue:",)),
         (cannot_pull, Exit.USAGE, ("cannot download models",)),

@@ -44,6 +44,8 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     port: int | None = None
     """Of a base URL that was given as a host alone."""
     key_env: tuple[str, ...] = ()
+    key_prefixes: tuple[str, ...] = ()
+    """What its keys begin with, where that is certain."""
     organization_env: str = ""
     auth: AuthStyle = "bearer"
     needs_key: bool = True

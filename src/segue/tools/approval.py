@@ -6,7 +6,7 @@
     yolo        everything
 
 A pattern is the name of a tool (`read_file`, `mcp__github__*`), with what it is called on in brackets if that matters:
-`run_shell(git *)`, `edit_file(docs/*)`, `fetch_url(https://example.org/*)`. What is denied stays denied in every mode.
+`run_shell(git status)`, `edit_file(docs/*)`, `fetch_url(https://example.org/*)`. What is denied stays denied in every mode.
 Where nobody can be asked, what would have to be asked for is refused. A deny list is a reminder, not a sandbox: a
 program that may run can do what it likes.
 """
@@ -93,7 +93,7 @@ def parse_pattern(text: str) -> Pattern:
         raise UsageError(
             f'"{text}" is no pattern for tools.',
             code="bad_pattern",
-            hint="Write the name of a tool, or name(pattern): run_shell(git *).",
+            hint="Write the name of a tool, or name(pattern): run_shell(git status).",
         )
     subject = rest[:-1].strip() if bracket else None
     return Pattern(name, None if subject == "*" else subject)

@@ -82,10 +82,16 @@ def test_a_question_shows_the_change_that_would_be_made(cloud: Cloud, terminal: 
     segue = terminal("-m", "openai/gpt-4.1", "-T", "all")
     segue.wait_for(READY)
     segue.type("edit it" + ENTER)
-    segue.wait_for(r"\? edit_file a\.py\n +-x = 1\n +\+x = 2\n.*\[a\] always edit_file")
+    segue.wait_for(
+        r"\? Edit a\.py\?  \+1 −1 lines\n\n +1   a = 0\n +2 - x = 1\n +2 \+ x = 2\n\n.*a every call of edit_file"
+    )
+    segue.settle(0.6)
     segue.type("y")
-    segue.wait_for(r"\? write_file a\.py\n +a = 0\n +-x = 2\n +\+x = 3\n.*\[y\] once")
-    segue.type(ESC)
+    segue.wait_for(
+        r"\? Edit a\.py\?  \+1 −1 lines\n\n +1   a = 0\n +2 - x = 2\n +2 \+ x = 3\n\n.*a every call of write_file"
+    )
+    segue.settle(0.6)
+    segue.type("n")
     segue.wait_for(r"denied[\s\S]*Done\.")
     assert file.read_text() == "a = 0\nx = 2\n"
 
@@ -95,7 +101,7 @@ def test_ctrl_c_at_a_question_stops_the_turn(cloud: Cloud, terminal: Start) -> N
     segue = terminal("-m", "openai/gpt-4.1", "-T", "run_shell")
     segue.wait_for(READY)
     segue.type("run it" + ENTER)
-    segue.wait_for(r"\[y\] once")
+    segue.wait_for(r"y once")
     segue.type(CTRL_C)
     segue.wait_for("interrupted; the conversation stays valid")
     cloud.reply("Fine.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
+import asyncio
 import json
 import os
 import sys
@@ -25,6 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     store = actions.add_parser("set", help="store a key, from a hidden prompt or from stdin")
     store.add_argument("provider", metavar="PROVIDER")
+    store.add_argument(
+        "--try", dest="tried", action="store_true", help="store it only if the provider accepts it"
+    )
+    store.add_argument(
+        "--force", action="store_true", help="store it even if it does not look like a key of this provider"
+    )
     listing = actions.add_parser("list", help="list providers with a key, and where it comes from")
     listing.add_argument("--json", action="store_true", help="print JSON")
     remove = actions.add_parser("rm", help="remove a stored key")
@@ -34,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     match arguments.action:
         case "set":
-            ask_and_store(arguments.provider)
+            stored = ask_and_store(arguments.provider, force=arguments.force, tried=arguments.tried)
+            print_status(asyncio.run(stored))
             return Exit.OK
         case "rm":
             return _remove(_proper(arguments.provider))
@@ -67,28 +74,69 @@ def usable_keyring() -> Any:
     return None if isinstance(backend, fail.Keyring | null.Keyring) else keyring
 
 
-def ask_and_store(provider: str) -> None:
-    """Read a key from a hidden prompt or from stdin, store it and print where."""
+async def ask_and_store(provider: str, *, force: bool = False, tried: bool = False) -> str:
+    """Read a key from a hidden prompt or from stdin, check it and store it; returns a line about it.
+
+    `tried`: it is sent to the provider first; at a prompt the user is asked.
+    """
     provider = _proper(provider)
-    key = _read_key(provider).strip()
-    if not key:
-        raise UsageError(
-            "The key is empty; nothing was stored.", code="no_input", hint=f"segue keys set {provider}"
-        )
-    if any(letter.isspace() or not letter.isprintable() for letter in key):
-        raise UsageError(
-            "The key contains spaces or control characters; nothing was stored.",
-            code="bad_key",
-            hint="Pipe in only the key.",
-        )
+    key = await _read_key(provider)
+    _check_shape(provider, key, force=force)
+    if tried or await _wants_trial():
+        await _try_key(provider, key)
     place = store_key(provider, key)
-    print_status(f"The key of {provider} ({mask(key)}) is stored in {place}.")
+    return f"The key of {provider} ({mask(key)}) is stored in {place}."
 
 
-def _read_key(provider: str) -> str:
+async def _read_key(provider: str) -> str:
     if not sys.stdin.isatty():
-        return sys.stdin.readline()
-    return getpass.getpass(f"API key of {provider} (hidden): ")
+        key = sys.stdin.readline().strip()
+        why = "The key is empty; nothing was stored."
+    else:
+        from segue.cli.interactive.secret_prompt import read_secret  # noqa: PLC0415 - slow to load
+
+        key = await read_secret(f"API key of {provider}")
+        why = "Cancelled; nothing was stored."
+    if not key:
+        raise UsageError(why, code="no_input", hint=f"segue keys set {provider}")
+    return key
+
+
+def _check_shape(provider: str, key: str, *, force: bool) -> None:
+    from segue.providers.addresses import find_address  # noqa: PLC0415
+    from segue.providers.key_shape import shape_problem  # noqa: PLC0415
+
+    if problem := shape_problem(key, None if force else find_address(provider)):
+        raise UsageError(
+            f"This is no key of {provider}; nothing was stored. {problem}",
+            code="bad_key",
+            hint=f"Enter only the key. Store it all the same: segue keys set {provider} --force",
+        )
+
+
+async def _wants_trial() -> bool:
+    if not sys.stdin.isatty():
+        return False
+    from segue.cli.interactive.secret_prompt import read_yes  # noqa: PLC0415 - slow to load
+
+    return await read_yes("Try it now, with a request that costs nothing?")
+
+
+async def _try_key(provider: str, key: str) -> None:
+    """Ask the provider for something that only needs a key."""
+    from segue.config.layers import load_settings  # noqa: PLC0415
+    from segue.providers.config import read_provider_config  # noqa: PLC0415
+    from segue.providers.factory import connect  # noqa: PLC0415
+
+    settings, _ = read_provider_config(provider, load_settings().config.providers.get(provider, {}))
+    check = connect(provider, settings, api_key=key).capabilities.health
+    found = await check() if check is not None else None
+    if found is not None and found.status != "healthy":
+        raise UsageError(
+            f"{provider} did not accept the key; nothing was stored. {found.error}",
+            code="bad_key",
+            hint=f"Store it all the same, without a trial: segue keys set {provider}",
+        )
 
 
 def _remove(provider: str) -> int:

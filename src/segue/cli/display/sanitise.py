@@ -99,3 +99,21 @@ class Sanitiser:
 def sanitised(text: str) -> str:
     """A whole text that may be shown."""
     return Sanitiser().feed(text)
+
+
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+    # Letters and emoji of other scripts are joined by these.
+    "|(?<![^\x00-\x7f])[\u200c\u200d\ufe0e\ufe0f]"
+)
+"""Whatever a terminal does not show as a character of its own."""
+
+
+def revealed(line: str) -> str:
+    """A line of something that is about to be approved: characters that cannot be seen are written as escapes."""
+    return _HIDDEN.sub(lambda found: _escape(ord(found[0])), line)
+
+
+def _escape(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,88 +1,116 @@
-"""Asks whether a tool call may run: shows exactly what it would do, and what "always" would mean."""
+"""The question whether a tool call may run: what exactly it would do, and what each answer means."""
 
 from __future__ import annotations
 
-from difflib import unified_diff
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
-from segue.cli.display.sanitise import sanitised
+from msgspec import Struct
+
+from segue.cli.display.file_changes import FileChange, change_of
+from segue.cli.display.sanitise import revealed
 from segue.cli.display.text_width import wrapped
-from segue.cli.interactive.turn_view import call_text
+from segue.cli.interactive.key_question import Choice
+from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from segue.cli.interactive.screen import Screen
+    from segue.cli.display.terminal import Colours
     from segue.conversation.blocks import ToolCall
-    from segue.tools.definition import Tool
+    from segue.tools.definition import Effect, Tool
 
-MOST_LINES: Final = 24
-"""Of a file change that are shown."""
-_LARGEST: Final = 1_000_000
-"""Bytes of a file that is compared with its new content."""
+ROWS_AROUND: Final = 8
+"""Rows of the screen that a question needs for more than what it is about."""
+_PORTION: Final = 4_000
+_COLOURS: Final = {"+": "green", "-": "red", " ": "dim", "…": "dim"}
+_FINAL: Final[frozenset[Effect]] = frozenset({"run", "other"})
+"""A command, or a tool of which nobody knows what it does, cannot be taken back."""
 
 
-def show_question(screen: Screen, call: ToolCall, tool: Tool, workspace: Path) -> None:
-    """The whole command, the changed lines of a file, or the arguments of any other call."""
+@final
+class ApprovalQuestion(Struct, frozen=True):
+    """A sentence, and below it everything that would be agreed to."""
+
+    title: str
+    body: tuple[tuple[str, str], ...]
+    """Lines and their colours, as long as they are."""
+    always: str
+    needs_enter: bool
+    unit: str = "line"
+
+    def lines(self, width: int, paint: Colours) -> list[str]:
+        """The body on a screen of this width: nothing is cut off."""
+        return [
+            f"    {paint(colour, part) if colour else part}"
+            for text, colour in self.body
+            for portion in _portions(text)
+            for part in wrapped(portion, width - 5, 2)
+        ]
+
+    def choices(self, *, seen: bool) -> list[Choice]:
+        """What can be answered. Nothing can be allowed that was not on the screen."""
+        shows = Choice("v", f"show all {len(self.body)} {self.unit}s")
+        refuses = Choice("n", "no")
+        if not seen:
+            return [shows, refuses]
+        return [
+            Choice("y", "once", enter=self.needs_enter),
+            Choice("a", self.always, enter=True),
+            refuses,
+            shows,
+        ]
+
+
+def question_about(call: ToolCall, tool: Tool, workspace: Path) -> ApprovalQuestion:
+    """The whole command, the whole change of a file, or the arguments of any other call."""
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
     command, url, path = (_text(arguments.get(name)) for name in ("command", "url", "path"))
+    needs_enter = tool.effect in _FINAL
+    name = revealed(call.name)
     if tool.effect == "run" and command:
-        _head(screen, call.name, "")
-        _block(screen, command)
-    elif tool.effect == "edit" and path and (changed := _change(arguments, workspace / path)) is not None:
-        _head(screen, call.name, path)
-        _show_change(screen, changed)
-    elif tool.effect == "fetch" and url:
-        _head(screen, call.name, url)
-    else:
-        screen.paragraph(f"? {call_text(call)}", "bold", 2)
+        others = {key: value for key, value in arguments.items() if key != "command"}
+        body = (*_plain_lines(command), *_argument_lines(others))
+        return ApprovalQuestion("Run this command?", body, "always this exact command", needs_enter)
+    if tool.effect == "edit" and path and (change := change_of(arguments, workspace / path)) is not None:
+        verb = "Write the new file" if change.is_new else "Edit"
+        size = f"+{change.added} −{change.removed}"
+        title = (
+            f"{verb} {revealed(path)}?  {size} {'line' if change.added + change.removed == 1 else 'lines'}"
+        )
+        return ApprovalQuestion(title, change_lines(change), f"every call of {name}", needs_enter)
+    if tool.effect == "fetch" and url:
+        return ApprovalQuestion("Fetch this address?", _plain_lines(url), "always this host", needs_enter)
+    body = _argument_lines(arguments) if arguments else _plain_lines(call.raw)
+    return ApprovalQuestion(f"Call {name}?", body, f"every call of {name}", needs_enter)
 
 
-def choices(call: ToolCall, tool: Tool) -> str:
-    """The possible answers. What "always" means depends on the tool."""
-    always = {"run": "always this command", "fetch": "always this host"}.get(
-        tool.effect, f"always {call.name}"
+def change_lines(change: FileChange) -> tuple[tuple[str, str], ...]:
+    """The lines of a change with their numbers, and their colours."""
+    width = max((len(str(line.number)) for line in change.lines), default=1)
+    return tuple(
+        (
+            f"{line.number or '':>{width}} {line.mark} {revealed(line.text).expandtabs(4)}".rstrip(),
+            _COLOURS[line.mark],
+        )
+        for line in change.lines
     )
-    return f"[y] once   [a] {sanitised(always)}   [n] no"
 
 
-def _head(screen: Screen, name: str, subject: str) -> None:
-    screen.paragraph(f"? {name} {subject}".rstrip(), "bold", 2)
+def _portions(line: str) -> list[str]:
+    """Wrapping takes longer than linear time, so an endless line is wrapped in portions."""
+    return [line[start : start + _PORTION] for start in range(0, len(line), _PORTION)] or [""]
 
 
-def _block(screen: Screen, text: str) -> None:
-    # A command is shown whole: nothing may be approved unseen.
-    for line in sanitised(text).splitlines():
-        for part in wrapped(line, screen.width - 5, 2):
-            screen.line(f"    {part}")
+def _argument_lines(arguments: dict[str, object]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        line
+        for name, value in arguments.items()
+        for line in _plain_lines(f"{name}: {value if isinstance(value, str) else json_of(value)}")
+    )
 
 
-def _change(arguments: dict[str, object], file: Path) -> list[str] | None:
-    """The change as lines of a diff; None if the arguments have no known shape."""
-    content, old, new = (arguments.get(name) for name in ("content", "old", "new"))
-    if isinstance(old, str) and isinstance(new, str):
-        return _difference(old, new)
-    return _difference(_present(file), content) if isinstance(content, str) else None
-
-
-def _present(file: Path) -> str:
-    try:
-        return file.read_text("utf-8", "replace") if file.stat().st_size <= _LARGEST else ""
-    except OSError:
-        return ""
-
-
-def _difference(before: str, after: str) -> list[str]:
-    lines = unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm="")
-    return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
-
-
-def _show_change(screen: Screen, lines: list[str]) -> None:
-    for line in lines[:MOST_LINES]:
-        colour = {"+": "green", "-": "red"}.get(line[:1], "dim")
-        screen.line("    " + screen.paint(colour, screen.shortened(sanitised(line).expandtabs(4), 4)))
-    if len(lines) > MOST_LINES:
-        screen.line(f"    … {len(lines) - MOST_LINES} more lines", "dim")
+def _plain_lines(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple((revealed(line).expandtabs(4), "") for line in text.split("\n"))
 
 
 def _text(value: object) -> str:

@@ -8,10 +8,14 @@ import time
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from segue.cli.interactive.approval_prompt import choices, show_question
+from segue.cli.interactive.approval_prompt import question_about
 from segue.cli.interactive.attachments import with_attachments
+from segue.cli.interactive.key_question import CANCELLED
 from segue.cli.interactive.key_watch import KeyWatch
+from segue.cli.interactive.pager import show_in_pager
+from segue.cli.interactive.question_view import QuestionView
 from segue.cli.interactive.turn_view import TurnView, show_error
+from segue.cli.interactive.typed_ahead import take_typed
 from segue.conversation.blocks import Text
 from segue.errors import SegueError
 
@@ -31,9 +35,9 @@ if TYPE_CHECKING:
 TICK_SECONDS: Final = 0.1
 TWICE_SECONDS: Final = 2.0
 """A second Ctrl-C within this time leaves the chat."""
-QUESTION_SECONDS: Final = 0.3
-"""A question takes no answer for this long: keys that were already on their way are not meant for it."""
-_ANSWERS: Final[dict[str, Decision]] = {"y": "once", "a": "always", "n": "no", "": "no"}
+STOP_SECONDS: Final = 2.0
+"""How long a cancelled question waits for the turn to stop."""
+_ANSWERS: Final[dict[str, Decision]] = {"y": "once", "a": "always", "n": "no"}
 
 
 class InteractiveChat:
@@ -85,9 +89,9 @@ class InteractiveChat:
         )
         keys = self._keys = KeyWatch(
             self.source,
-            on_interrupt=self.interrupt,
+            on_interrupt=lambda by_ctrl_c: self.interrupt(by_ctrl_c=by_ctrl_c),
             on_line=self._typed_line,
-            on_typed=lambda typed: setattr(view, "typed", typed),
+            on_typed=view.type,
             on_reveal=self._reveal,
             begun=self.unsent,
         )
@@ -107,16 +111,26 @@ class InteractiveChat:
     async def ask(self, call: ToolCall, tool: Tool) -> Decision:
         """Ask whether a call may run: once, always in this session, or not."""
         async with self._asking:
-            keys = self._keys
-            if keys is None:
+            keys, view = self._keys, self._view
+            if keys is None or view is None:
                 return "no"
-            show_question(self.screen, call, tool, self.runtime.workspace)
-            await asyncio.sleep(QUESTION_SECONDS)
-            self.screen.line(f"  {choices(call, tool)}")
-            while (answer := _ANSWERS.get((await keys.ask()).lower())) is None:
-                pass
-            self.screen.line(f"  {answer}", "dim")
-            return answer
+            question = question_about(call, tool, self.runtime.workspace)
+            shown = QuestionView(self.screen, question, keys)
+            view.question = shown
+            try:
+                while (answer := await keys.ask(shown.choices(), shown.paint)) == "v":
+                    await show_in_pager(self.screen, shown.whole(), keys.released())
+                    shown.seen = True
+            finally:
+                view.question = None
+                self.screen.live(())
+            if answer == CANCELLED:
+                shown.finish("stopped")
+                self.interrupt(by_ctrl_c=False)
+                await asyncio.sleep(STOP_SECONDS)  # the turn ends meanwhile, and this with it
+                return "no"
+            shown.finish(answer)
+            return _ANSWERS[answer]
 
     async def replace_chat(self, chat: Chat) -> None:
         """Open another chat and close this one."""
@@ -129,6 +143,12 @@ class InteractiveChat:
         """Whether the user can pick with the arrow keys: no turn runs, and the terminal can be repainted."""
         return self._keys is None and not self.screen.plain and sys.stdin.isatty()
 
+    def keep_typed_ahead(self) -> None:
+        """What was typed before a prompt appears is for the input line."""
+        *lines, begun = take_typed(self.source).split("\n")
+        self.queue += [line for line in lines if line.strip()]
+        self.unsent += begun
+
     def cooked(self) -> AbstractContextManager[None]:
         """The terminal in its normal mode, for another program."""
         return self.source.cooked_mode()
@@ -136,12 +156,13 @@ class InteractiveChat:
     def show_error(self, error: SegueError) -> None:
         show_error(self.screen, error)
 
-    def interrupt(self) -> None:
-        """Cancel the turn; twice within a moment: leave, too."""
+    def interrupt(self, *, by_ctrl_c: bool) -> None:
+        """Cancel the turn; Ctrl-C twice within a moment: leave, too."""
         now = time.monotonic()
-        if now - self._interrupted_at < TWICE_SECONDS:
+        if by_ctrl_c and now - self._interrupted_at < TWICE_SECONDS:
             self.leaving = True
-        self._interrupted_at = now
+        if by_ctrl_c:
+            self._interrupted_at = now
         if self.chat.cancel() and self._view is not None:
             self._view.interrupted = True
 
@@ -165,5 +186,4 @@ class InteractiveChat:
     async def _tick(self, view: TurnView) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            if not self._asking.locked():
-                view.tick()
+            view.tick()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.shortcuts.choice_input import ChoiceInput
 from prompt_toolkit.styles import Style
+
+from segue.cli.interactive.typed_ahead import PaintedGate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +21,11 @@ _STYLE = Style.from_dict({"selected-option": "bold", "accepted selected-option":
 
 async def pick(title: str, options: Sequence[tuple[str, str]], *, default: str = "") -> str:
     """The value of the selected option; "" if cancelled."""
-    keys = KeyBindings()
+    gate, keys = PaintedGate(), KeyBindings()
+
+    @keys.add("enter", filter=~Condition(gate.is_open), eager=True)
+    def _(event: KeyPressEvent) -> None:
+        """It was typed before the list could be read."""
 
     @keys.add("escape", eager=True)
     @keys.add("c-d")
@@ -33,7 +40,9 @@ async def pick(title: str, options: Sequence[tuple[str, str]], *, default: str =
         style=_STYLE,
         key_bindings=keys,
     )
+    application = question._create_application()
+    gate.watch(application)
     try:
-        return await question.prompt_async()
+        return await application.run_async()
     except (KeyboardInterrupt, EOFError):
         return ""

@@ -131,7 +131,7 @@ class _InputLoop:
 
     def _interrupt(self) -> None:
         if self._interactive.chat.busy:
-            self._interactive.interrupt()
+            self._interactive.interrupt(by_ctrl_c=True)
 
     def _greet(self) -> None:
         screen, chat = self._interactive.screen, self._interactive.chat

@@ -34,6 +34,8 @@ class Screen:
         self._open_line = False
         """The last line of an answer has not ended."""
         self._waiting: list[str] = []
+        self._held: list[str] | None = None
+        """What is to be printed when another program gives the terminal back; None while it is ours."""
 
     @property
     def width(self) -> int:
@@ -90,7 +92,7 @@ class Screen:
 
     def live(self, lines: Sequence[str]) -> None:
         """Show these lines at the bottom, in place of the previous ones. A plain terminal shows none."""
-        if self.plain or self._open_line:
+        if self.plain or self._open_line or self._held is not None:
             return
         fitting = tuple(lines)[-(self.height - 2) :]
         if fitting == self._live:
@@ -99,6 +101,18 @@ class Screen:
             self._put(self._erased() + "".join(f"{line}\n" for line in fitting))
         self._live = fitting
         self._bottom.remember(fitting)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Another program has the terminal until the block ends; what is printed meanwhile follows then."""
+        self.live(())
+        held: list[str] = []
+        self._held = held
+        try:
+            yield
+        finally:
+            self._held = None
+            self._put("".join(held))
 
     def clear(self) -> None:
         """Empty the screen. The scrollback of the terminal stays."""
@@ -133,6 +147,8 @@ class Screen:
     def _put(self, text: str) -> None:
         if self._waiting:
             self._waiting.append(text)
+        elif self._held is not None:
+            self._held.append(text)
         elif text:
             with suppress(OSError):  # the window was closed; the session is saved all the same
                 self._stream.write(text)

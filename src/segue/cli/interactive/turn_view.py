@@ -37,6 +37,7 @@ from segue.transcript.value_text import json_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from segue.cli.interactive.question_view import QuestionView
     from segue.cli.interactive.screen import Screen
     from segue.errors import SegueError
 
@@ -82,6 +83,8 @@ class TurnView:
         self._repairs = 0
         self._model = model
         self.interrupted = False
+        self.question: QuestionView | None = None
+        """The question that waits for an answer; None if there is none."""
         self.typed = ""
         """What the user types meanwhile; shown as a live line."""
         self.reasoning = ""
@@ -138,7 +141,9 @@ class TurnView:
         now = self._clock()
         frame = FRAMES[int((now - self._began) * 10) % len(FRAMES)]
         lines = [self._call_line(running, frame, now) for running in self._calls.values()]
-        if self._doing and not lines:
+        if self.question is not None:
+            lines = self.question.lines()
+        elif self._doing and not lines:
             thinks = self._thinking_since is not None
             what = (
                 f"{frame} {'thinking' if thinks else self._doing} {now - self._began:.0f}s · esc: interrupt"
@@ -150,6 +155,11 @@ class TurnView:
         if self.typed:
             lines.append(self._screen.shortened(f"> {' ⏎ '.join(sanitised(self.typed).splitlines())}"))
         self._screen.live(lines)
+
+    def type(self, typed: str) -> None:
+        self.typed = typed
+        if self.question is not None:
+            self.tick()
 
     def reveal(self) -> None:
         """Show or hide the reasoning."""

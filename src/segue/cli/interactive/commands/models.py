@@ -28,6 +28,7 @@ async def _pick_model(interactive: InteractiveChat) -> str:
     width = max(map(width_of, names))
     options = [(name, f"{padded(name, width)}  {_hidden(interactive, name)}".rstrip()) for name in names]
     if interactive.can_pick:
+        interactive.keep_typed_ahead()
         return await pick("Switch to which model? enter: select · esc: cancel", options, default=current)
     for name, line in options[:LISTED]:
         screen.line(screen.shortened(f"{'now:' if name == current else '':>6} {line}"))

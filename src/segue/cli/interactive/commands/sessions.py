@@ -26,6 +26,7 @@ async def resume(interactive: InteractiveChat, words: list[str]) -> None:
     if words:
         session = (await find_session(interactive.runtime.store, " ".join(words))).id
     elif interactive.can_pick:
+        interactive.keep_typed_ahead()
         session = await pick_session(interactive.runtime, interactive.screen.width)
     else:
         await show_sessions(interactive, [])

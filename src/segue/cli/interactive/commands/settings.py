@@ -79,6 +79,6 @@ async def store_key(interactive: InteractiveChat, words: list[str]) -> None:
         raise UsageError(
             "A provider is missing.", code="usage", hint="/key PROVIDER, for example /key anthropic"
         )
-    with interactive.cooked():
-        ask_and_store(words[0])
-    interactive.screen.line("  Stored. It is used from the next request on.")
+    interactive.keep_typed_ahead()
+    line = await ask_and_store(words[0], force="--force" in words)
+    interactive.screen.paragraph(f"  {line} It is used from the next request on.", indent=2)

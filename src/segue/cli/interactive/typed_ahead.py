@@ -1,0 +1,43 @@
+"""Keys that were typed before anybody read them: text for the input line, never the answer to a later prompt."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, final
+
+from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.keys import Keys
+
+if TYPE_CHECKING:
+    from prompt_toolkit.application import Application
+    from prompt_toolkit.input import Input
+
+FRESH_SECONDS: Final = 0.3
+"""After a prompt was painted: keys that were already on their way are not meant for it."""
+
+
+def take_typed(source: Input) -> str:
+    """The text that was typed until now; Enter is a line break."""
+    presses = [*get_typeahead(source), *source.read_keys(), *source.flush_keys()]
+    return "".join(
+        "\n" if press.key is Keys.ControlM else press.data
+        for press in presses
+        if press.key in (Keys.ControlM, Keys.BracketedPaste) or len(str(press.key)) == 1
+    )
+
+
+@final
+class PaintedGate:
+    """Open from a moment after an application was painted: before, its keys do not count."""
+
+    def __init__(self) -> None:
+        self._painted_at = float("inf")
+
+    def watch(self, application: Application[str]) -> None:
+        application.after_render += self._painted
+
+    def is_open(self) -> bool:
+        return asyncio.get_running_loop().time() - self._painted_at >= FRESH_SECONDS
+
+    def _painted(self, _application: Application[str]) -> None:
+        self._painted_at = min(self._painted_at, asyncio.get_running_loop().time())
