@@ -20,7 +20,7 @@ from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.volatile_store import VolatileStore
 from segue.gateway.names import ModelNames
 from segue.gateway.services import ClientServices
-from segue.gateway.turns import read_json
+from segue.gateway.turns import read_fields
 from segue.gateway.web import WebRequest
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
@@ -54,7 +54,7 @@ class Translation:
         door = Doors().find("POST", "/v1/messages", headers)
         assert door is not None
         request = WebRequest(method="POST", path="/v1/messages", headers=headers, body=body)
-        prepared = await self._services.prepare(door, read_json(body), "bench")
+        prepared = await self._services.prepare(door, read_fields(body), "bench")
         turn = await self._services.read(door, request, prepared, "bench")
         preview = provider_of(self._route, self._providers).capabilities.preview
         assert preview is not None

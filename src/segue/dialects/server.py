@@ -161,6 +161,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """The parameter of a query that holds the key instead; empty if there is none."""
     forwarded_headers: tuple[str, ...] = ()
     """How headers begin that belong to the wire and go on to a provider of the same one."""
+    beta_headers: tuple[str, ...] = ()
+    """Those of them that switch on what an account or a model may not have."""
     returned_headers: tuple[str, ...] = ()
     """How headers of a provider's response begin that clients of the same wire read, such as those of its limits."""
     session_headers: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from time import monotonic
 from traceback import format_tb
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
+from segue.conversation.json_text import too_deep
 from segue.errors import InvalidRequestError, OverloadError, SegueError
 from segue.gateway.callers import Callers
 from segue.gateway.client_errors import error_response, for_client, unexpected
@@ -25,7 +26,7 @@ from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.names import ModelNames
 from segue.gateway.report import RequestReport
 from segue.gateway.services import ClientServices
-from segue.gateway.turns import read_json
+from segue.gateway.turns import read_fields
 from segue.gateway.web import (
     ClientGoneError,
     ResponseWriter,
@@ -225,6 +226,10 @@ class Gateway:
         except SegueError as error:
             report.error = error.code
             await _write_error(writer, error, dialect)
+        except RecursionError:
+            deep = too_deep()
+            report.error = deep.code
+            await _write_error(writer, deep, dialect)
         except TimeoutError:
             seconds = self.settings.limits.reply_timeout
             late = OverloadError(f"The reply took longer than {seconds:g} s.", code="reply_timeout")
@@ -262,7 +267,7 @@ class Gateway:
         self, door: Door, request: WebRequest, caller: str, writer: ResponseWriter, report: RequestReport
     ) -> None:
         """A reply of a model."""
-        prepared = await self._services.prepare(door, read_json(request.body), caller)
+        prepared = await self._services.prepare(door, read_fields(request.body), caller)
         turn = await self._services.read(door, request, prepared, caller)
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
         if (compacted := await self._services.compacted(turn)) is not None:

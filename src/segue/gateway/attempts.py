@@ -43,7 +43,7 @@ class RouteAttempt(Protocol):
     origin: Origin
     made_under: str
     repairs: tuple[Repair, ...]
-    """Of the request."""
+    """Of the request, from the client's bytes on."""
     forwarded: bool
     headers: Mapping[str, str]
     """Of the provider's response, as far as they are the client's affair."""
@@ -86,7 +86,7 @@ class TranslatedAttempt:
     ) -> None:
         self.origin = Origin(provider=provider.name, model=request.model)
         self.made_under = ""
-        self.repairs: tuple[Repair, ...] = ()
+        self.repairs: tuple[Repair, ...] = turn.repairs
         self.headers: Mapping[str, str] = {}
         self._turn = turn
         self._provider = provider
@@ -125,7 +125,8 @@ class TranslatedAttempt:
 
     def _begin(self, sent: RequestSent) -> Responder:
         turn = self._turn
-        self.origin, self.made_under, self.repairs = sent.origin, sent.made_under, sent.repairs
+        self.origin, self.made_under = sent.origin, sent.made_under
+        self.repairs = (*turn.repairs, *sent.repairs)
         asked = ClientRequest(
             wire=turn.dialect.client,
             nonce=self._nonce,
@@ -143,10 +144,6 @@ class TranslatedAttempt:
             capsule=self._capsule,
         )
         return self._responder
-
-    @property
-    def reply_repairs(self) -> list[Repair]:
-        return self._responder.repairs if self._responder is not None else []
 
     def close(self) -> bytes:
         return self._encoder.close()

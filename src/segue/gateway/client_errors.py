@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.dialects.dialect import Dialect
-    from segue.routing.route import Route
     from segue.transcript.repairs import Repair
 
 
@@ -93,10 +92,11 @@ def counts_of(repairs: Sequence[Repair]) -> str:
     return ", ".join(f"{kind}={count}" for kind, count in counts.items())
 
 
-def strict_error(losses: list[Repair], route: Route) -> InvalidRequestError:
-    """The client refuses losses, and this route would get less."""
+def strict_error(losses: Sequence[Repair], route: str, *, refusal: str = "") -> InvalidRequestError:
+    """The client refuses losses, and this route would get less. `refusal`: what the provider has against all of it."""
+    why = f" The provider refuses it as it is: {refusal}" if refusal else ""
     return InvalidRequestError(
-        f"{route.name} would not get all of this conversation: {counts_of(losses)}.",
+        f"{route} would not get all of this conversation: {counts_of(losses)}.{why}",
         code=WOULD_LOSE,
         status=422,
         hint="Without x-segue-strict the request is sent all the same.",

@@ -16,7 +16,7 @@ from msgspec import structs
 from segue.conversation.events import Event, Failed, Finished, ReplyStarted, UsageReported, fold
 from segue.errors import InvalidRequestError, ProtocolError, SegueError
 from segue.gateway.attempts import ForwardedAttempt
-from segue.gateway.client_errors import WOULD_LOSE, counts_of, error_response, for_client
+from segue.gateway.client_errors import WOULD_LOSE, counts_of, error_response, for_client, strict_error
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.turns import plain_turn
 from segue.gateway.web import JSON_TYPE, WebResponse
@@ -105,10 +105,7 @@ class Exchange:
             route = routing.route
             error = await self._try(route, routing, self._turn)
             if error is not None and _is_refusal(error) and not self._writer.started:
-                # A history from elsewhere may hold what this account or model cannot take: once more without it.
-                plain = plain_turn(self._turn, planned=self._report.forwarded)
-                if plain is not None and await self._try(route, routing, plain) is None:
-                    error = None
+                error = await self._try_plain(route, routing, error)
             if error is None:
                 return None
             step = routing.failed(error, shown=self._writer.started, ran=False)
@@ -121,6 +118,18 @@ class Exchange:
                     await asyncio.sleep(after)
                 case _:
                     self._report.failovers += 1
+
+    async def _try_plain(self, route: Route, routing: Routing, refusal: SegueError) -> SegueError | None:
+        """A history from elsewhere may hold what this account or model cannot take: once more without it."""
+        if not self._members.uses_wire_of(self._turn, route):
+            return refusal
+        plain = plain_turn(self._turn, planned=self._report.forwarded)
+        if plain is None:
+            return refusal
+        dropped = plain.repairs[len(self._turn.repairs) :]
+        if dropped and self._turn.strict:
+            return strict_error(dropped, route.name, refusal=refusal.message)
+        return refusal if await self._try(route, routing, plain) is not None else None
 
     async def _try(self, route: Route, routing: Routing, turn: ClientTurn) -> SegueError | None:
         self._report.attempts += 1
@@ -221,7 +230,7 @@ class Exchange:
         await self._writer.whole(error_response(error, self._turn.dialect))
 
     def _headers(self, attempt: RouteAttempt, content_type: str) -> Mapping[str, str]:
-        repairs = (*(() if attempt.forwarded else self._turn.repairs), *attempt.repairs)
+        repairs = attempt.repairs
         losses = [repair for repair in repairs if repair.lossy]
         self._report.repairs = _counted(repairs)
         self._report.losses = _counted(losses)

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, final
 
-from msgspec import structs
-
 from segue.conversation.options import Options
 from segue.errors import OverloadError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
@@ -79,7 +77,7 @@ class Members:
             sent = _preview(provider, request)
             repairs = (*turn.repairs, *(sent.repairs if sent is not None else ()))
             if losses := [repair for repair in repairs if repair.lossy]:
-                raise strict_error(losses, route)
+                raise strict_error(losses, route.name)
         return TranslatedAttempt(
             turn,
             provider,
@@ -92,19 +90,16 @@ class Members:
 
     def request(self, turn: ClientTurn, route: Route) -> ChatRequest:
         """The turn for a route; its provider plans it."""
-        forward = provider_of(route, self._providers).capabilities.forward
-        wire = forward.target(route.model).dialect if forward is not None else ""
-        options, session = turn.options, ""
-        if wire != turn.dialect.name:
-            # Fields of the client's own wire mean nothing there; a cache has to be asked for where the client cannot.
-            options, session = structs.replace(options, extra=None), turn.conversation_id
+        same = self.uses_wire_of(turn, route)
         return ChatRequest(
             model=route.model,
             conversation=turn.conversation,
             tools=turn.tools,
-            options=route.options_over(options),
-            session=session,
-            headers=forwarded_headers(turn) if wire == turn.dialect.name else {},
+            options=route.options_over(turn.options),
+            session=""
+            if same
+            else turn.conversation_id,  # a cache has to be asked for where the client cannot
+            headers=forwarded_headers(turn) if same else {},
         )
 
     def _forwarded(
@@ -129,12 +124,14 @@ class Members:
         body = renamed(turn.request.body, field, target.model) if field else turn.request.body
         return ForwardedAttempt(turn, forward, route.model, body)
 
+    def uses_wire_of(self, turn: ClientTurn, route: Route) -> bool:
+        """Whether a route is of the client's own wire, be it at its own provider or not."""
+        forward = provider_of(route, self._providers).capabilities.forward
+        return forward is not None and forward.target(route.model).dialect == turn.dialect.name
+
     def is_native(self, turn: ClientTurn, route: Route) -> bool:
         """Whether a route is of the client's own wire, at its own provider."""
-        forward = provider_of(route, self._providers).capabilities.forward
-        if forward is None or forward.target(route.model).dialect != turn.dialect.name:
-            return False
-        return is_home(route.provider, turn.dialect.name)
+        return self.uses_wire_of(turn, route) and is_home(route.provider, turn.dialect.name)
 
     @contextmanager
     def slot(self, route: str) -> Iterator[None]:

@@ -17,7 +17,7 @@ from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.gateway.archive import ReplyArchive
 from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
-from segue.gateway.turns import PreparedRequest, model_of, read_json, read_turn
+from segue.gateway.turns import PreparedRequest, model_of, read_fields, read_turn
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.providers.token_estimates import estimate_request, family_of
 from segue.routing.member_facts import provider_of
@@ -77,7 +77,7 @@ class ClientServices:
     async def compacted(self, turn: ClientTurn) -> WebResponse | None:
         """The compacted conversation that a chat asks for; None if it asks for none, or the provider makes it itself."""
         stored = turn.dialect.server.stored
-        fields = read_json(turn.request.body)
+        fields = read_fields(turn.request.body)
         if stored is None or not stored.asks_for_compaction(fields):
             return None
         if not turn.changed and self._members.is_native(turn, self._names.router(turn.asked).routes[0]):
@@ -93,7 +93,7 @@ class ClientServices:
         return WebResponse(headers={"content-type": dialect.server.stream_type}, body=body)
 
     async def _compact(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
-        fields = read_json(request.body)
+        fields = read_fields(request.body)
         stored = door.dialect.server.stored
         if stored is None:
             raise InvalidRequestError("Nothing is compacted here.", code="not_found", status=404)
@@ -146,14 +146,14 @@ class ClientServices:
     def _show_model(self, door: Door, request: WebRequest) -> WebResponse:
         name = door.params.get("model", "")
         if not name and request.body:
-            fields = read_json(request.body)
+            fields = read_fields(request.body)
             name = str(fields.get("model") or fields.get("name") or "")
         return _json(door.dialect.server.encode_model(self._names.served_model(name)))
 
     async def _count(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
         """The provider's own count. A wrong one is worse than none: clients plan by it."""
         server = door.dialect.server
-        fields = read_json(request.body)
+        fields = read_fields(request.body)
         field = server.model_field
         body = {**server.chat_request(fields), **({field: fields[field]} if field in fields else {})}
         turn = await self.read(door, request, PreparedRequest(body), caller)
@@ -175,7 +175,7 @@ class ClientServices:
 
     async def _embed(self, door: Door, request: WebRequest) -> WebResponse:
         server = door.dialect.server
-        fields = read_json(request.body)
+        fields = read_fields(request.body)
         if server.decode_embedding is None or server.encode_embeddings is None:
             raise InvalidRequestError("This API has no embeddings.", code="not_found", status=404)
         asked = model_of(door, fields)
@@ -197,7 +197,7 @@ class ClientServices:
 
     async def explain(self, request: WebRequest, caller: str) -> WebResponse:
         """What a target would get of a request, without sending it."""
-        fields = read_json(request.body)
+        fields = read_fields(request.body)
         wire = request.query.get("wire", "") or recognise(fields)
         if not wire:
             raise UsageError(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, final
 
-import msgspec
 from msgspec import Struct, structs
 
 from segue.conversation.blocks import Media, Reasoning, ToolCall, ToolResult
+from segue.conversation.json_text import parse_json
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block
     from segue.dialects.dialect import Dialect
     from segue.gateway.memory.memory import Memory
+    from segue.transcript.repairs import Kind
 
 _LOOK_BACK: Final = 16
 """How many messages of the operator may follow the results that a request ends with."""
@@ -103,12 +103,9 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
         )
 
 
-def read_json(body: bytes) -> dict[str, Any]:
+def read_fields(body: bytes) -> dict[str, Any]:
     """The JSON object of a body."""
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        value = _lenient(body)
+    value = parse_json(body)
     if not isinstance(value, dict):
         raise InvalidRequestError(
             "The body of the request is not a JSON object.",
@@ -116,14 +113,6 @@ def read_json(body: bytes) -> dict[str, Any]:
             hint="Send JSON with content-type: application/json.",
         )
     return value
-
-
-def _lenient(body: bytes) -> Any:
-    """What only the standard library reads: lone surrogates, NaN."""
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
 
 
 def model_of(door: Door, fields: Mapping[str, Any]) -> str:
@@ -210,33 +199,52 @@ def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
     For a second try after a refusal: seals that we did not see being made, and fields of the wire's own. `planned`: the
     first try sent the client's own bytes, so planning them is a change too.
     """
-    messages = tuple(_without_unknown_seals(message) for message in turn.conversation.messages)
-    options = structs.replace(turn.options, extra=None, own=None)
-    same = all(one is other for one, other in zip(messages, turn.conversation.messages, strict=True))
-    if same and options == turn.options and not planned:
+    betas = turn.dialect.server.beta_headers
+    headers = {name: value for name, value in turn.request.headers.items() if not name.startswith(betas)}
+    repairs = _dropped(turn)
+    if not (repairs or planned):
         return None
-    prefixes = turn.dialect.server.forwarded_headers
-    headers = {name: value for name, value in turn.request.headers.items() if not name.startswith(prefixes)}
+    messages = tuple(_without_unknown_seals(message) for message in turn.conversation.messages)
     return structs.replace(
         turn,
         request=structs.replace(turn.request, headers=headers),
         conversation=structs.replace(turn.conversation, messages=messages),
-        options=options,
+        options=structs.replace(turn.options, own=None),
         prepared=structs.replace(turn.prepared, changed=True),
+        repairs=(*turn.repairs, *repairs),
     )
 
 
-def _without_unknown_seals(message: Message) -> Message:
-    def is_unknown(block: Block) -> bool:
-        seal = getattr(block, "seal", None)
-        return seal is not None and not seal.origin.provider
+def _dropped(turn: ClientTurn) -> list[Repair]:
+    """What the plain turn is without."""
+    server, why = turn.dialect.server, "the provider refused the request with it"
+    own = turn.options.own
+    betas = [name for name in turn.request.headers if name.startswith(server.beta_headers)]
+    fields = list(own.fields) if own is not None else []
+    repairs = [Repair("option_not_sent", turn.dialect.name, name, decision=why) for name in (*betas, *fields)]
+    if own is not None and own.container is not None and own.container.fields:
+        repairs.append(Repair("fields_dropped", turn.dialect.name, "system", decision=why))
+    for index, message in enumerate(turn.conversation.messages):
+        for block in message.blocks:
+            if message.speaker == "model" and _is_unknown(block):
+                kind: Kind = "reasoning_dropped" if type(block) is Reasoning else "seal_dropped"
+                repairs.append(Repair(kind, turn.dialect.name, f"messages[{index}]", decision=why))
+    return repairs
 
-    if message.speaker != "model" or not any(is_unknown(block) for block in message.blocks):
+
+def _is_unknown(block: Block) -> bool:
+    """Whether a block has a seal that we did not see being made."""
+    seal = getattr(block, "seal", None)
+    return seal is not None and not seal.origin.provider
+
+
+def _without_unknown_seals(message: Message) -> Message:
+    if message.speaker != "model" or not any(map(_is_unknown, message.blocks)):
         return message
     blocks = [
-        structs.replace(block, seal=None) if type(block) is ToolCall and is_unknown(block) else block
+        structs.replace(block, seal=None) if type(block) is ToolCall and _is_unknown(block) else block
         for block in message.blocks
-        if type(block) is ToolCall or not is_unknown(block)
+        if type(block) is ToolCall or not _is_unknown(block)
     ]
     return structs.replace(message, blocks=tuple(blocks))
 

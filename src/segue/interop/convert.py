@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
@@ -10,7 +9,8 @@ from msgspec import Struct, structs
 
 from segue.conversation.blocks import Origin
 from segue.conversation.document import encode_document
-from segue.conversation.json_safe import MAX_DEPTH, ensure_json_safe, is_too_deep, json_safe
+from segue.conversation.json_safe import ensure_json_safe
+from segue.conversation.json_text import read_json
 from segue.dialects.card import UNKNOWN
 from segue.dialects.plan import Plan, plan
 from segue.errors import TranscriptError
@@ -62,29 +62,8 @@ def convert(
     `strict` refuses if the target would get less than the source holds.
     """
     to = target_name(to)
-    parsed = parse(request) if isinstance(request, (bytes, str)) else ensure_json_safe(request)
+    parsed = read_json(request) if isinstance(request, (bytes, str)) else ensure_json_safe(request)
     return write_request(read_request(parsed, source, model=model, to=to), to=to, model=model, strict=strict)
-
-
-def parse(data: bytes | str) -> Any:
-    """Parsed JSON. Raises TranscriptError `not_json` with the place of the error."""
-    try:
-        parsed = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        # The standard library also reads lone surrogates and NaN, which broken files do hold.
-        try:
-            parsed = json_safe(json.loads(data))
-        except (ValueError, RecursionError) as error:
-            raise TranscriptError(
-                f"This is not JSON: {error}.", code="not_json", hint="Check that it is whole."
-            ) from error
-    if is_too_deep(data, parsed):
-        raise TranscriptError(
-            f"This JSON nests deeper than {MAX_DEPTH} levels.",
-            code="too_deep",
-            hint="Check what wrote it: no request needs so many.",
-        )
-    return parsed
 
 
 def write_request(source: SourceRequest, *, to: str, model: str = "", strict: bool = False) -> Converted:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, final
 import msgspec
 from msgspec import Struct
 
+from segue.conversation.json_text import read_json
 from segue.errors import SegueError, TranscriptError, UsageError
-from segue.interop.convert import Converted, parse, write_request
+from segue.interop.convert import Converted, write_request
 from segue.interop.source import AUTO, read_request, target_name
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _read(line: bytes, number: int) -> _Case:
         except msgspec.ValidationError:
             raise
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return msgspec.convert(parse(line), _Case)
+            return msgspec.convert(read_json(line), _Case)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         raise TranscriptError(
@@ -135,7 +136,7 @@ def _failure(case_id: Any, error: SegueError) -> bytes:
 def _id_in(line: bytes) -> Any:
     """The id of a case whose other fields are wrong."""
     try:
-        parsed = parse(line)
+        parsed = read_json(line)
     except TranscriptError:
         return None
     return parsed.get("id") if isinstance(parsed, dict) else None

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
+from segue.conversation.json_text import read_json
 from segue.errors import TranscriptError
-from segue.interop.convert import parse
 from segue.interop.session_readers.claude_code import read_claude_code
 from segue.interop.session_readers.cline import read_cline
 from segue.interop.session_readers.codex import read_codex
@@ -59,7 +59,7 @@ def read_file(
     lines = session.lines if session is not None else ()
     try:
         if session is None:
-            return read_request(parse(data), dialect, model=model, to=to), ()
+            return read_request(read_json(data), dialect, model=model, to=to), ()
         source = read_request(session.body, session.dialect, model=model, to=to)
     except TranscriptError as error:
         error.path = _place(error.path, lines)
@@ -85,7 +85,7 @@ def read_session_file(data: bytes) -> SessionFile | None:
             hint="A request is one JSON value; many are converted with: segue convert --jsonl",
         )
     try:
-        document = rows[0][1] if rows else parse(data)
+        document = rows[0][1] if rows else read_json(data)
     except TranscriptError:
         return None
     for read_whole in _DOCUMENT_READERS:
@@ -100,7 +100,7 @@ def _rows(data: bytes) -> list[Row]:
     rows: list[Row] = []
     for position, (number, line) in enumerate(lines):
         try:
-            parsed = parse(line)
+            parsed = read_json(line)
         except TranscriptError:
             if position == 0 or position < len(lines) - 1:
                 return []

@@ -74,6 +74,7 @@ SERVER = ServerFacts(
     prefix="/anthropic",
     client_marks=(("anthropic-version", ""),),
     key_headers=("x-api-key", "authorization"),
+    beta_headers=("anthropic-beta",),
     forwarded_headers=("anthropic-beta", "anthropic-version", "anthropic-dangerous-direct-browser-access"),
     returned_headers=("anthropic-ratelimit-", "anthropic-organization-id"),
     session_headers=("x-claude-code-session-id", "x-session-id", "x-session-affinity", "session_id"),

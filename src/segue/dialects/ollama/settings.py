@@ -164,12 +164,12 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
     if isinstance(shape, str):
         extra["format"] = shape
     streamed = flag(body.get("stream"), "stream")
-    effort: Any = "none" if think is False else think if think in _LEVELS else None
+    levels: dict[Any, Any] = {False: "none", True: "medium", **{level: level for level in _LEVELS}}
     return Options(
         model=text(body.get("model"), "model"),
         stream=streamed is not False,  # OLL-20
         stop=texts(stop, "options.stop"),
-        effort=effort,
+        effort=levels.get(think) if isinstance(think, bool | str) else None,
         response_schema=shape if isinstance(shape, dict) else None,
         own=read_own(NAME, body, extra, _apart(body), own_head(NAME, leading)),
         **options,  # type: ignore[arg-type]

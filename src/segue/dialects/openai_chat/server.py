@@ -32,6 +32,7 @@ SERVER = ServerFacts(
         )
     ),
     prefix="/openai",
+    beta_headers=("openai-beta",),
     forwarded_headers=("openai-beta", "openai-organization", "openai-project"),
     returned_headers=("x-ratelimit-", "openai-"),
     session_headers=("x-session-id", "x-session-affinity", "session_id", "x-affinity"),

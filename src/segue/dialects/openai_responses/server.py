@@ -46,6 +46,7 @@ SERVER = ServerFacts(
         )
     ),
     prefix="/openai",
+    beta_headers=("openai-beta",),
     forwarded_headers=("openai-beta", "openai-organization", "openai-project"),
     returned_headers=("x-ratelimit-", "openai-"),
     session_headers=("session-id", "session_id", "thread-id", "x-session-id", "x-session-affinity"),

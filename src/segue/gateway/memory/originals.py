@@ -92,13 +92,17 @@ def _is_unchanged(message: Message, reply: RememberedReply) -> bool:
 
 
 def _whole(message: Message, reply: RememberedReply) -> Message:
-    """The original; its calls get the ids by which the client's results refer to them."""
+    """The original; its calls get the ids by which the client's results refer to them, and what they have of the client's
+    own wire: there they were called in its own way."""
     held = iter(message.calls)
     blocks: list[Block] = [
-        structs.replace(block, id=next(held).id) if type(block) is ToolCall else block
-        for block in reply.message.blocks
+        _as_called(block, next(held)) if type(block) is ToolCall else block for block in reply.message.blocks
     ]
     return structs.replace(reply.message, blocks=tuple(blocks))
+
+
+def _as_called(original: ToolCall, returned: ToolCall) -> ToolCall:
+    return structs.replace(original, id=returned.id, extra=original.extra or returned.extra)
 
 
 def _patched(message: Message, replies: Sequence[RememberedReply]) -> Message:
@@ -119,7 +123,7 @@ def _patched(message: Message, replies: Sequence[RememberedReply]) -> Message:
             if id(reply) not in begun:
                 begun.add(id(reply))
                 blocks += _reasoning_before(reply.message, call)
-            blocks.append(structs.replace(call, id=block.id))
+            blocks.append(_as_called(call, block))
         else:
             blocks.append(block)
     if not begun:

@@ -1,0 +1,129 @@
+"""A request that the provider refuses is tried once more without what only another account or model knows, and reports it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.clients import AGENTS, MessagesAgent
+from gateway.world import ROUTES, GatewayResponse, GatewayWorld
+from segue.dialects import DIALECTS
+from segue.emulators.faults import Fault
+
+REFUSED = Fault(kind="status", status=400, message="Not for this account.", provider="anthropic")
+SIGNED = {"type": "thinking", "thinking": "Elsewhere.", "signature": "c2lnbmVkIGVsc2V3aGVyZQ=="}
+BODY: dict[str, Any] = {
+    "model": ROUTES["anthropic"],
+    "max_tokens": 4000,
+    "thinking": {"type": "enabled", "budget_tokens": 2000},
+    "context_management": {"edits": []},
+    "messages": [
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": [SIGNED, {"type": "text", "text": "Hello!"}]},
+        {"role": "user", "content": "And now?"},
+    ],
+}
+HEADERS = {**MessagesAgent.headers, "anthropic-beta": "context-management-2025-06-27"}
+
+
+async def send(world: GatewayWorld, **headers: str) -> GatewayResponse:
+    world.emulator.faults.append(REFUSED)
+    return await world.ask("/v1/messages", BODY, headers={**HEADERS, **headers})
+
+
+def test_what_the_second_try_is_without_is_reported() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        reply = await send(world)
+        assert reply.status == 200, reply.body
+        repairs = dict(one.split("=") for one in reply.headers["x-segue-repairs"].split(", "))
+        assert int(repairs["option_not_sent"]) >= 2  # the beta and the field
+        assert reply.headers["x-segue-losses"] == "reasoning_dropped=1"
+        sent = world.asked(ROUTES["anthropic"])[-1].body
+        assert "context_management" not in sent
+        assert b"Elsewhere" not in msgspec.json.encode(sent)
+        assert world.reports[-1].losses == {"reasoning_dropped": 1}
+
+    asyncio.run(main())
+
+
+def test_a_strict_client_is_refused_a_second_try_with_less() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        reply = await send(world, **{"x-segue-strict": "true"})
+        assert reply.status == 422
+        message = reply.json()["error"]["message"]
+        assert "reasoning_dropped=1" in message
+        assert "Not for this account." in message
+        assert len(world.asked(ROUTES["anthropic"])) == 1
+
+    asyncio.run(main())
+
+
+def test_a_refusal_by_another_wire_is_not_sent_twice() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        world.emulator.faults.append(Fault(kind="status", status=400, provider="openai"))
+        reply = await world.ask("/v1/messages", {**BODY, "model": ROUTES["chat"]}, headers=HEADERS)
+        assert reply.status == 400
+        assert len(world.asked(ROUTES["chat"])) == 1
+
+    asyncio.run(main())
+
+
+def test_fields_of_the_clients_own_wire_are_reported_where_another_answers() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        body = {"model": ROUTES["anthropic"], "messages": BODY["messages"][:1], "logit_bias": {"50256": -100}}
+        reply = await world.ask("/v1/chat/completions", body)
+        assert "option_not_sent=1" in reply.headers["x-segue-repairs"]
+
+    asyncio.run(main())
+
+
+# What cannot be read
+
+
+@pytest.mark.parametrize("wire", AGENTS)
+@pytest.mark.parametrize("depth", [300, 900, 5000])
+def test_json_of_any_depth_is_served_or_refused_in_the_clients_envelope(wire: str, depth: int) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS[wire](world, ROUTES["kimi" if wire != "openai_chat" else "anthropic"])
+        agent.add_user("Look.")
+        body = msgspec.json.encode(agent.body(agent.model))
+        deep = body.replace(b'"object"', b'"object","default":' + b"[" * depth + b"]" * depth, 1)
+        reply = await world.ask(agent.path(agent.model), deep, headers=agent.headers)
+        assert reply.status in (200, 400), reply.body
+        if reply.status == 400:
+            assert "nests deeper" in DIALECTS[wire].decode_error(400, {}, reply.body).message
+        assert world.refusals() == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wire", AGENTS)
+def test_a_lone_surrogate_is_served(wire: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS[wire](world, ROUTES["kimi" if wire != "openai_chat" else "anthropic"])
+        agent.add_user("Look at MARK.")
+        body = msgspec.json.encode(agent.body(agent.model)).replace(b"MARK", rb"\ud83d", 1)
+        reply = await world.ask(agent.path(agent.model), body, headers=agent.headers)
+        assert reply.status == 200, reply.body
+        assert world.refusals() == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("think", "effort"), [(True, "medium"), (False, "none"), ("high", "high"), (None, None)]
+)
+def test_a_client_of_ollama_that_asks_for_thoughts_gets_them_from_any_model(
+    think: object, effort: str | None
+) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hello."}], "think": think}
+    assert DIALECTS["ollama"].decode_request(body).options.effort == effort
