@@ -163,7 +163,7 @@ class Bench:
             max_turns=exchanges,
         )
         async with chat:
-            (await chat.send(prompt)).or_raise()
+            await chat.send(prompt)
             return [message for message in chat.conversation.messages if message.speaker == "model"]
 
 

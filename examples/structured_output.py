@@ -29,7 +29,7 @@ provider = ScriptedProvider([says('{"city": "Oslo", "population": 717710}')])
 options = Options(response_schema=SCHEMA)
 
 with Chat("scripted/any", options=options, providers={"scripted": provider}).blocking() as chat:
-    answer = chat.send("The capital of Norway?").or_raise()
+    answer = chat.send("The capital of Norway?")
     print(City(**json.loads(answer.text)))
 
 # Prints:

@@ -57,6 +57,8 @@ class SegueError(Exception):
 
     remedy: ClassVar[Remedy] = "report"
     default_code: ClassVar[str] = "error"
+    answer: Any = None
+    """Raised by a chat: the `Answer` of the turn that failed, with what came before; None otherwise."""
 
     def __init__(self, message: str, *, code: str = "", path: str = "", hint: str = "") -> None:
         super().__init__(message)

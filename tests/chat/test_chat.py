@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from segue.chat import attempt
 from segue.chat.chat import Chat
+from segue.chat.turn import Answer
 from segue.conversation.blocks import Media, Text, ToolResult
 from segue.conversation.document import decode_document
 from segue.conversation.events import (
@@ -27,7 +28,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.options import Options
 from segue.conversation.usage import Usage
-from segue.errors import InvalidRequestError, OverloadError, TransportError, UsageError
+from segue.errors import CredentialsError, InvalidRequestError, OverloadError, TransportError, UsageError
 from segue.events import (
     ChatEvent,
     Error,
@@ -42,6 +43,7 @@ from segue.events import (
     as_dict,
 )
 from segue.providers.adapter import ChatRequest, ProviderAdapter
+from segue.providers.registry import default_registry
 from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
 from segue.sessions.entries import ModelReplied, TurnEnded, UserSaid
 from segue.sessions.stores.memory import MemoryStore
@@ -383,6 +385,38 @@ def test_whoever_hears_the_finish_may_go_on_at_once() -> None:
     asyncio.run(main())
 
 
+def test_send_raises_why_a_turn_failed_and_the_error_has_the_answer_so_far() -> None:
+    async def main() -> None:
+        broken = [*says("Half of")[:-1], InvalidRequestError("no such field", status=400)]
+        chat, _ = chat_with(broken, [InvalidRequestError("still not", status=400)], says("fine"))
+        async with chat:
+            with pytest.raises(InvalidRequestError, match="no such field") as failed:
+                await chat.send("go")
+            answer = failed.value.answer
+            assert isinstance(answer, Answer)
+            assert (answer.text, answer.finish, answer.error) == ("Half of", "error", failed.value)
+            with pytest.raises(InvalidRequestError, match="still not"):
+                await chat.resume()
+            assert str(await chat.resume()) == "fine"
+
+    asyncio.run(main())
+
+
+def test_whoever_asks_for_it_gets_the_answer_of_a_failed_turn_with_its_error() -> None:
+    refused = InvalidRequestError("no such field", status=400)
+    chat, _ = chat_with([refused], [refused])
+    with chat.blocking() as blocking:
+        answer = blocking.send("go", raises=False)
+        assert isinstance(answer.error, InvalidRequestError)
+        assert isinstance(blocking.resume(raises=False).error, InvalidRequestError)
+
+
+def test_a_chat_without_a_key_raises_instead_of_answering_with_nothing() -> None:
+    providers = default_registry(environ={}, keyring=False)
+    with Chat("openai/gpt-4.1", providers=providers).blocking() as chat, pytest.raises(CredentialsError):
+        chat.send("Hello!")
+
+
 def test_an_error_ends_the_turn_and_the_chat_stays_usable() -> None:
     async def main() -> None:
         chat, _ = chat_with([InvalidRequestError("no such field", status=400)], says("fine"))
@@ -439,7 +473,7 @@ def test_whole_calls_of_a_reply_that_broke_off_are_closed_and_not_run() -> None:
         broken = [*calls(("mark", {}))[:-1], OverloadError("busy", status=529)]
         chat, _ = chat_with([TextDelta(9, "so"), *broken], says("fine"), tools=[mark])
         async with chat:
-            answer = await chat.send("go")
+            answer = await chat.send("go", raises=False)
             assert answer.finish == "error"
             assert ran == []
             assert chat.ledger["c0"].result == ToolResult(
@@ -482,7 +516,7 @@ def test_an_unexpected_exception_becomes_an_error_event_and_nothing_dies() -> No
             assert events[0].error.code == "unexpected"
             assert "ZeroDivisionError" in str(events[0].error)
             await chat.switch("endless/m")
-            answer = await chat.send("go")
+            answer = await chat.send("go", raises=False)
             assert answer.error is not None
             assert (answer.text, answer.error.code) == ("and then", "no_end")
 
@@ -542,10 +576,10 @@ def test_a_store_that_fails_is_an_error_event_and_the_chat_goes_on_when_it_works
 
         chat, _ = chat_with(calls(("fill", {})), says("never"), says("fine"), tools=[fill], store=store)
         async with chat:
-            answer = await chat.send("go")
+            answer = await chat.send("go", raises=False)
             assert answer.error is not None
             assert "disk full" in str(answer.error)
-            assert (await chat.send("still?")).error is not None
+            assert (await chat.send("still?", raises=False)).error is not None
             store.broken = False
             answer = await chat.send("now?")
             assert answer.error is None

@@ -145,7 +145,7 @@ def test_a_turn_that_failed_is_an_end_too() -> None:
     async def main() -> None:
         pair = Pair([[Pause(0.1), InvalidRequestError("no", status=400)]], [says("b it is")])
         async with pair.chat() as chat:
-            turn = asyncio.create_task(chat.send("go"))
+            turn = asyncio.create_task(chat.send("go", raises=False))
             await asyncio.sleep(0.03)
             assert await chat.switch("b/m") is None
             assert (await turn).finish == "error"
@@ -215,7 +215,7 @@ def test_nothing_goes_elsewhere_once_something_was_shown() -> None:
     async def main() -> None:
         pair = Pair([[TextDelta(0, "well,"), OverloadError("busy", status=529)]], [says("never")])
         async with pair.chat(pair.router("failover")) as chat:
-            answer = await chat.send("go")
+            answer = await chat.send("go", raises=False)
             assert (answer.finish, answer.text) == ("error", "well,")
             assert pair.b.requests == []
 
@@ -227,7 +227,7 @@ def test_nothing_goes_elsewhere_once_a_call_of_the_turn_has_run() -> None:
     async def main() -> None:
         pair = Pair([calls(("look", {})), [OverloadError("busy", status=529)]], [says("later")])
         async with pair.chat(pair.router("failover"), continue_turns=False) as chat:
-            answer = await chat.send("go")
+            answer = await chat.send("go", raises=False)
             assert answer.finish == "error"
             assert pair.b.requests == []
             assert chat.ledger["c0"].status == "complete"
@@ -301,7 +301,7 @@ def test_a_turn_is_not_continued_elsewhere_after_part_of_a_reply_or_for_our_own_
     async def main() -> None:
         pair = Pair([calls(("look", {})), last], [says("never")])
         async with pair.chat(pair.router("failover")) as chat:
-            answer = await chat.send("go")
+            answer = await chat.send("go", raises=False)
             assert answer.finish == "error"
             assert pair.b.requests == []
 
@@ -313,7 +313,7 @@ def test_a_turn_is_continued_as_often_as_there_are_members_and_exchanges_and_no_
         busy: list[ScriptLine] = [OverloadError("busy", status=529)]
         pair = Pair([calls(("look", {})), busy, busy], [calls(("look", {})), busy, busy])
         async with pair.chat(pair.router("failover")) as chat:
-            answer = await chat.send("go")
+            answer = await chat.send("go", raises=False)
             assert answer.finish == "error"
             assert (len(pair.a.requests), len(pair.b.requests)) == (2, 2)
         pair = Pair([calls(("look", {})), busy], [calls(("look", {})), says("never")])
@@ -376,7 +376,7 @@ def test_what_stays_too_long_is_an_error_and_not_a_loop() -> None:
         pair = Pair([says("hm " * 500), too_long, says("summary"), too_long], [])
         async with pair.chat() as chat:
             await chat.send("tell")
-            answer = await chat.send("more")
+            answer = await chat.send("more", raises=False)
             assert isinstance(answer.error, ContextLengthError)
             assert len(pair.a.requests) <= 4
 
@@ -513,7 +513,7 @@ def test_a_request_within_a_turn_that_exceeds_the_limit_is_not_sent() -> None:
     async def main() -> None:
         chat, provider = big_result_chat(60_000, compaction=CompactionSettings(automatic=False))
         async with chat:
-            answer = await chat.send("go")
+            answer = await chat.send("go", raises=False)
             assert answer.error is not None
             assert (answer.error.remedy, answer.finish) == ("shrink", "error")
             assert "exceeds token limit" in answer.error.message
@@ -641,7 +641,7 @@ def test_a_message_that_fits_nowhere_is_refused_and_nothing_is_sent() -> None:
         provider = ScriptedProvider([says("fine")], name="a")
         route = Route(provider="a", model="m", context=500)
         async with Chat(route, providers={"a": provider}) as chat:
-            answer = await chat.send("long " * 3000)
+            answer = await chat.send("long " * 3000, raises=False)
             assert answer.error is not None
             assert answer.error.remedy == "shrink"
             assert provider.requests == []

@@ -50,7 +50,7 @@ class _Playing:
         self.meant: list[str] = []
 
     async def wait(self, said: list[Any]) -> None:
-        waiting = asyncio.ensure_future(self._chat.send(*said))
+        waiting = asyncio.ensure_future(self._chat.send(*said, raises=False))
         if self._turn.way == "drop":
             await ticks(self._turn.until.number)
             waiting.cancel()

@@ -35,6 +35,7 @@ async def ask() -> None:
         assert_type(answer.cost, float | None)
         assert_type(answer.error, SegueError | None)
         assert_type(answer.or_raise(), Answer)
+        assert_type(await chat.send("Hello", raises=False), Answer)
         assert_type(chat.conversation, Conversation)
         assert_type(await chat.switch(Route(provider="openai", model="any")), Switch | None)
         assert_type(await chat.compact(), Compaction | None)

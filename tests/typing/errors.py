@@ -22,7 +22,7 @@ def advise(remedy: Remedy) -> str:
 
 async def ask(chat: Chat) -> str:
     try:
-        return (await chat.send("Hello")).or_raise().text
+        return (await chat.send("Hello")).text
     except RateLimitError as error:
         assert_type(error.retry_after, float | None)
         return error.code

@@ -69,15 +69,15 @@ class BlockingChat:
             self._thread.join()
             self._loop.close()
 
-    def send(self, *content: str | Block) -> Answer:
-        return self._wait(self.chat.send(*content))
+    def send(self, *content: str | Block, raises: bool = True) -> Answer:
+        return self._wait(self.chat.send(*content, raises=raises))
 
     def stream(self, *content: str | Block) -> Iterator[ChatEvent]:
         """The events of the turn while it runs. Whoever stops iterating cancels it."""
         return self._events(self.chat.stream(*content))
 
-    def resume(self) -> Answer:
-        return self._wait(self.chat.resume())
+    def resume(self, *, raises: bool = True) -> Answer:
+        return self._wait(self.chat.resume(raises=raises))
 
     def stream_resumed(self) -> Iterator[ChatEvent]:
         return self._events(self.chat.stream_resumed())

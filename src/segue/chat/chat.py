@@ -195,9 +195,12 @@ class Chat:
 
     # Turns
 
-    async def send(self, *content: str | Block) -> Answer:
-        """Send a message and wait for the end of the turn. An error is in the answer; `or_raise` raises it."""
-        return await self._answer(_user_message(content))
+    async def send(self, *content: str | Block, raises: bool = True) -> Answer:
+        """Send a message and wait for the end of the turn. Raises why it failed; the error has the `answer` so far.
+
+        `raises=False`: return the answer of a failed turn too, with its `error`.
+        """
+        return await self._answer(_user_message(content), raises=raises)
 
     def stream(self, *content: str | Block) -> EventStream:
         """Send a message and receive the events of the turn while it runs; the last one is `Finish`.
@@ -206,21 +209,22 @@ class Chat:
         """
         return EventStream(lambda emit: self._begin(_user_message(content), emit))
 
-    async def resume(self) -> Answer:
+    async def resume(self, *, raises: bool = True) -> Answer:
         """Resume the last turn where it stopped: by a crash, an error, a limit, or because it was cancelled.
 
         Calls that ran are not run again; of those that a crash cut short the model reads that their effect is unknown.
+        It raises as `send` does.
         """
-        return await self._answer(None)
+        return await self._answer(None, raises=raises)
 
     def stream_resumed(self) -> EventStream:
         """`resume` with the events of the turn while it runs."""
         return EventStream(lambda emit: self._begin(None, emit))
 
-    async def _answer(self, message: Message | None) -> Answer:
+    async def _answer(self, message: Message | None, *, raises: bool) -> Answer:
         turn = await self._begin(message, lambda _event: None)
         await turn.wait()
-        return turn.answer
+        return turn.answer.or_raise() if raises else turn.answer
 
     async def _begin(self, message: Message | None, emit: Callable[[ChatEvent], None]) -> Turn:
         session = await self._idle("send a message")

@@ -138,8 +138,9 @@ class Answer(Struct, frozen=True, kw_only=True):
         return self.text
 
     def or_raise(self) -> Answer:
-        """The answer itself, or its error as an exception."""
+        """The answer itself, or its error as an exception, which has this answer."""
         if self.error is not None:
+            self.error.answer = self
             raise self.error
         return self
 
