@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+from postgres_server import PLACE
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 _PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink]
@@ -26,6 +29,11 @@ settings.register_profile(
     suppress_health_check=_QUIET,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_configure() -> None:
+    """One PostgreSQL server for the run: its workers inherit where it is."""
+    os.environ.setdefault(PLACE, str(Path(tempfile.gettempdir()) / f"segue-tests-{os.getpid()}"))
 
 
 def pytest_report_header() -> str:

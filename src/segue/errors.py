@@ -13,6 +13,7 @@
     ├── RouteError          no member of a router can answer                  go_elsewhere
     │   ├── RouteBusyError         wait         └── RouteTooSmallError   shrink
     └── JournalError        what we remember does not fit what happened       report
+        ├── StoreUnreachableError  wait         └── StoreRefusedError    fix
 
 Callers act on `remedy`, a word of a closed list, never on class names or sentences; `hint` is a sentence for people.
 """
@@ -43,6 +44,8 @@ __all__ = [
     "RouteError",
     "RouteTooSmallError",
     "SegueError",
+    "StoreRefusedError",
+    "StoreUnreachableError",
     "TranscriptError",
     "TransportError",
     "UsageError",
@@ -252,6 +255,20 @@ class JournalError(SegueError):
 
     remedy: ClassVar[Remedy] = "report"
     default_code = "journal"
+
+
+class StoreUnreachableError(JournalError):
+    """The database that keeps what we remember does not answer."""
+
+    remedy: ClassVar[Remedy] = "wait"
+    default_code = "store_unreachable"
+
+
+class StoreRefusedError(JournalError):
+    """The database that should keep what we remember does not let us in, or is not one that we can use."""
+
+    remedy: ClassVar[Remedy] = "fix"
+    default_code = "store_refused"
 
 
 _CLOSED = frozenset({*range(300, 400), 401, 402, 403})

@@ -47,6 +47,7 @@ _SECRET_VARIABLE: Final = re.compile(
 )
 _HARMLESS_VARIABLES: Final = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 _PASSWORD_IN_URL: Final = re.compile(r"://[^/@\s]*:[^/@\s]+@")
+_PASSWORD_IN_QUERY: Final = re.compile(r"(?P<before>[?&](?:ssl)?password=)[^&\s]+")
 
 
 def redact_text(text: str) -> str:
@@ -133,7 +134,13 @@ def redact_settings(key: str, value: Any, *, table: str = "") -> Any:
         return {name: redact_settings(name, item, table=key) for name, item in value.items()}
     if isinstance(value, str) and value and (key in _SECRET_SETTINGS or table in _SECRET_TABLES):
         return mask(value)
-    return value
+    return hide_passwords(value) if isinstance(value, str) else value
+
+
+def hide_passwords(text: str) -> str:
+    """A URL without the password that it may hold."""
+    text = _PASSWORD_IN_URL.sub(lambda found: f"{found[0].rpartition(':')[0]}:…@", text)
+    return _PASSWORD_IN_QUERY.sub(lambda found: f"{found['before']}…", text)
 
 
 def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ _HOMES = {
     "segue.sessions.listing": "ListingChange fold_text is_shown listing_change update_info",
     "segue.sessions.stores.jsonl": "JsonlStore",
     "segue.sessions.stores.memory": "MemoryStore",
+    "segue.sessions.stores.postgres": "PostgresStore",
     "segue.sessions.stores.sqlite": "SQLiteStore",
     "segue.sessions.stores.store": "SessionInfo Store",
 }

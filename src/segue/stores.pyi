@@ -9,6 +9,7 @@ from segue.sessions.leases.owners import Owner
 from segue.sessions.listing import ListingChange, fold_text, is_shown, listing_change, update_info
 from segue.sessions.stores.jsonl import JsonlStore
 from segue.sessions.stores.memory import MemoryStore
+from segue.sessions.stores.postgres import PostgresStore
 from segue.sessions.stores.sqlite import SQLiteStore
 from segue.sessions.stores.store import SessionInfo, Store
 
@@ -31,6 +32,7 @@ __all__ = [
     "ModelReplied",
     "NoteAdded",
     "Owner",
+    "PostgresStore",
     "Record",
     "Rewound",
     "SQLiteStore",

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from segue.sessions.entries import SessionStarted
 from segue.sessions.journal import Journal, replay
 from sessions.crash import SESSION, _turn, digest
-from sessions.stores_under_test import DURABLE, open_store
+from sessions.stores_under_test import FILES, open_store
 
 SECTOR = 512
 HEAD = struct.Struct("<cIqq")
@@ -205,7 +205,7 @@ if __name__ == "__main__":
     elif compiler() is None or not sys.platform.startswith("linux"):
         sys.stdout.write("This needs Linux and a C compiler.\n")
     else:
-        for store in DURABLE:
+        for store in FILES:
             with TemporaryDirectory() as directory:
                 count = cut_again_and_again(
                     store, Path(directory), int(sys.argv[1]), seed=random.randrange(2**32)

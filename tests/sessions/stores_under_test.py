@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from postgres_server import schema_url
 from segue.sessions.leases.lease import LEASE_SECONDS
 from segue.sessions.stores.jsonl import JsonlStore
 from segue.sessions.stores.memory import MemoryStore
+from segue.sessions.stores.postgres import PostgresStore
 from segue.sessions.stores.sqlite import SQLiteStore
 from segue.sessions.stores.store import Store
 
-DURABLE = ("sqlite", "jsonl")
+FILES = ("sqlite", "jsonl")
+DURABLE = (*FILES, "postgres")
 KINDS = ("memory", *DURABLE)
 
 
@@ -20,6 +23,8 @@ def open_store(kind: str, place: Path, lease_seconds: float = LEASE_SECONDS) -> 
         return SQLiteStore(place / "sessions.db", lease_seconds=lease_seconds)
     if kind == "jsonl":
         return JsonlStore(place / "sessions", lease_seconds=lease_seconds)
+    if kind == "postgres":
+        return PostgresStore(schema_url(place), lease_seconds=lease_seconds)
     return MemoryStore(lease_seconds=lease_seconds)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from segue.errors import JournalError
 from sessions.power_loss import after_cut, check, compile_layer, compiler, cut_again_and_again, recorded
-from sessions.stores_under_test import DURABLE
+from sessions.stores_under_test import FILES
 
 needs_layer = pytest.mark.skipif(
     compiler() is None or not sys.platform.startswith("linux"), reason="needs Linux and a C compiler"
@@ -18,7 +18,7 @@ needs_layer = pytest.mark.skipif(
 
 
 @needs_layer
-@pytest.mark.parametrize("kind", DURABLE)
+@pytest.mark.parametrize("kind", FILES)
 def test_nothing_acknowledged_is_lost_in_a_power_cut(kind: str, tmp_path: Path) -> None:
     assert cut_again_and_again(kind, tmp_path, cuts=10, seed=7, turns=2) > 0
 

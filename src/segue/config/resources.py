@@ -63,8 +63,17 @@ def local_provider_names() -> list[str]:
 
 def open_store(config: Config) -> Store:
     """Where sessions are kept. Nothing is opened before it is used."""
-    directory = sessions_directory(config.sessions.directory)
-    match config.sessions.keep:
+    settings = config.sessions
+    if config.store and settings.keep == "sqlite":
+        return _open_postgres(config)
+    if settings.days is not None:
+        raise UsageError(
+            "sessions.days is for sessions in PostgreSQL; others are kept until they are removed.",
+            code="config",
+            hint="Set store, or remove sessions: segue sessions rm ID",
+        )
+    directory = sessions_directory(settings.directory)
+    match settings.keep:
         case "memory":
             from segue.sessions.stores.memory import MemoryStore  # noqa: PLC0415
 
@@ -78,6 +87,23 @@ def open_store(config: Config) -> Store:
 
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             return SQLiteStore(directory / "sessions.db")
+
+
+def _open_postgres(config: Config) -> Store:
+    try:
+        from segue.sessions.stores.postgres import PostgresStore  # noqa: PLC0415
+    except ImportError as error:
+        raise postgres_missing() from error
+    return PostgresStore(config.store, days=config.sessions.days)
+
+
+def postgres_missing() -> UsageError:
+    return UsageError(
+        "PostgreSQL needs the package psycopg.",
+        code="postgres_missing",
+        path="store",
+        hint="pip install 'segue-llm[postgres]'",
+    )
 
 
 def open_router(

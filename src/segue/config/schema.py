@@ -86,6 +86,8 @@ class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     keep: StoreKind = "sqlite"
     directory: str = ""
     """Where; the data directory of the user if empty."""
+    days: Annotated[float, Meta(gt=0)] | None = None
+    """Since the last use, after which a session is dropped; only in PostgreSQL."""
 
 
 @final
@@ -196,6 +198,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     continue_turns: bool = True
     """Whether the next model of a profile or of --fallback continues a turn that fails after tools have run."""
+    store: str = ""
+    """postgresql://user:password@host/database: one database for many machines, where SQLite files would be used."""
     providers: dict[str, dict[str, Any]] = {}
     """By name. The keys of each are those of `ProviderConfig`."""
     profiles: dict[str, ProfileSettings] = {}

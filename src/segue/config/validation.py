@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 from msgspec import Struct, inspect
 
 from segue.config.schema import Config
+from segue.errors import UsageError
+from segue.postgres.address import read_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -46,7 +48,12 @@ def _shape() -> inspect.Type:
 
 def config_faults(table: Mapping[str, Any]) -> list[ConfigFault]:
     """What keeps these settings from being used. Provider sections are looked at by those who know providers."""
-    return [*_check((), table, _shape()), *_profile_faults(table), *_gateway_faults(table)]
+    return [
+        *_check((), table, _shape()),
+        *_profile_faults(table),
+        *_gateway_faults(table),
+        *_store_faults(table),
+    ]
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -179,6 +186,15 @@ def _gateway_faults(table: Mapping[str, Any]) -> Iterator[ConfigFault]:
                 f"{_name(path)} is not a SHA-256 digest: 64 characters of 0-9 and a-f.",
                 f"Make a key and its digest: segue gateway key {name}",
             )
+
+
+def _store_faults(table: Mapping[str, Any]) -> Iterator[ConfigFault]:
+    url = table.get("store")
+    if isinstance(url, str) and url:
+        try:
+            read_address(url)
+        except UsageError as error:
+            yield ConfigFault(("store",), error.message, error.hint)
 
 
 def _name(path: Path) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
 from segue.gateway.sqlite_file import failures_of, open_database, transaction
-from segue.sessions.stores.disk_thread import Worker
+from segue.worker_threads import Worker
 
 if TYPE_CHECKING:
     import os

@@ -20,7 +20,6 @@ from segue.sessions.entry_codec import EncodedEntry, decode_entry, decode_stored
 from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
 from segue.sessions.leases.lock_file import LockFile, lock
 from segue.sessions.listing import fold_text, is_shown, listing_change, update_info
-from segue.sessions.stores.disk_thread import Worker
 from segue.sessions.stores.jsonl_lines import (
     JournalLine,
     JournalLines,
@@ -31,6 +30,7 @@ from segue.sessions.stores.jsonl_lines import (
     report_unreadable,
 )
 from segue.sessions.stores.store import SessionInfo, check_session_id, intact
+from segue.worker_threads import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -17,7 +17,6 @@ from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionSta
 from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
 from segue.sessions.leases.owners import Owner
 from segue.sessions.listing import ListingChange, fold_text, listing_change
-from segue.sessions.stores.disk_thread import Worker
 from segue.sessions.stores.sqlite_connection import open_database, writing
 from segue.sessions.stores.sqlite_rows import (
     SEQ_BITS,
@@ -28,6 +27,7 @@ from segue.sessions.stores.sqlite_rows import (
     stored_record,
 )
 from segue.sessions.stores.store import SessionInfo, check_session_id, intact
+from segue.worker_threads import Worker
 
 if TYPE_CHECKING:
     import os

@@ -1,0 +1,104 @@
+"""Threads for what a store waits for: the event loop keeps running while a disk writes or a database answers.
+
+The loop may be showing another session's stream, and a slow disk takes 10 ms and more. Threads of their own rather than the
+loop's pool: that takes twice as long to hand over, several loops can share these, and a connection stays in one thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class Worker:
+    """Does one thing after another in each of its threads, for whichever loop asks. What was begun is done, also when its
+    caller has gone. A thread is started when all others are busy."""
+
+    def __init__(self, name: str, *, threads: int = 1) -> None:
+        self._name = name
+        self._queue: SimpleQueue[_Job] = SimpleQueue()
+        self._max_threads = threads
+        self._threads = 0
+        self._unfinished = 0
+        self._lock = Lock()
+        self._closed = False
+
+    async def run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if self._closed:
+            raise UsageError("The store is closed.", code="store_closed", hint="Open it again.")
+        job = _Job(asyncio.get_running_loop(), lambda: do(*args, **kwargs))
+        self._put(job)
+        result: _T = await job.done
+        return result
+
+    async def close(self, last: Callable[[], None]) -> None:
+        """`last` is done once in every thread, after everything that was asked for before."""
+        if self._closed:
+            return
+        self._closed = True
+        loop = asyncio.get_running_loop()
+        jobs = [_Job(loop, last) for _ in range(self._threads)]
+        for job in jobs:
+            job.is_last = True
+            self._queue.put(job)
+        if jobs:
+            await asyncio.wait([job.done for job in jobs])
+            for job in jobs:
+                job.done.result()
+
+    def _put(self, job: _Job) -> None:
+        with self._lock:
+            self._unfinished += 1
+            if starts := self._threads < min(self._unfinished, self._max_threads):
+                self._threads += 1
+        if starts:
+            # A daemon: nobody should wait for it who forgot to close the store, and a write is whole or not there.
+            Thread(target=self._work, name=self._name, daemon=True).start()
+        self._queue.put(job)
+
+    def _work(self) -> None:
+        while True:
+            job = self._queue.get()
+            job.perform()
+            if job.is_last:
+                return
+            with self._lock:
+                self._unfinished -= 1
+
+
+class _Job:
+    __slots__ = ("_do", "_loop", "done", "is_last")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, do: Callable[[], object]) -> None:
+        self._loop = loop
+        self._do = do
+        self.done: asyncio.Future[Any] = loop.create_future()
+        self.is_last = False
+
+    def perform(self) -> None:
+        result: object = None
+        failure: BaseException | None = None
+        try:
+            result = self._do()
+        except BaseException as error:  # it is the caller's
+            failure = error
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._report, result, failure)
+
+    def _report(self, result: object, failure: BaseException | None) -> None:
+        if self.done.cancelled():
+            return
+        if failure is not None:
+            self.done.set_exception(failure)
+        else:
+            self.done.set_result(result)
