@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, final
 from msgspec import structs
 
 from segue.conversation.blocks import Origin
-from segue.conversation.events import Event, Failed, Reply, fold
+from segue.conversation.events import Event, Failed, Finished, Reply, fold
 from segue.errors import ProtocolError, SegueError
 from segue.gateway.model_field import ModelField, renamed
 from segue.providers.adapter import RequestSent
@@ -19,12 +19,12 @@ from segue.transcript.client_wire import ClientRequest
 from segue.transcript.respond import Responder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 
     from segue.conversation.blocks import Reasoning
     from segue.dialects.dialect import ReplyEncoder
     from segue.gateway.turns import ClientTurn
-    from segue.providers.adapter import ChatRequest, ProviderAdapter
+    from segue.providers.adapter import ChatRequest, ProviderAdapter, StreamEvent
     from segue.providers.capabilities import Forward
     from segue.transcript.repairs import Repair
     from segue.transcript.respond import Visibility
@@ -96,34 +96,38 @@ class TranslatedAttempt:
         self._capsule = capsule
         self._nonce = nonce
         self._shown: list[Event] = []
+        self._whole = not turn.stream
+        self._keep = turn.prepared.kept or self._whole
         self._responder: Responder | None = None
         self._encoder: ReplyEncoder = turn.dialect.new_encoder(turn.asked)
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
-        keep = self._turn.prepared.kept or not self._turn.stream
-        whole = not self._turn.stream
-        encoder = self._encoder
-        stream = self._provider.chat_stream(self._request)
-        responder = self._responder
-        async with aclosing(stream) as events:  # type: ignore[type-var]  # providers give generators
-            async for event in events:
-                if type(event) is RequestSent:
-                    responder = self._begin(event)
-                    continue
-                if responder is None:
-                    yield Piece([event], b"")
-                    continue
-                shown = responder.feed(event)
-                if keep:
-                    self._shown += shown
-                failed: list[Event] = [one for one in shown if type(one) is Failed]
-                if whole or type(event) is Failed:
-                    yield Piece(failed or [event], b"")
-                else:
-                    data = encoder.feed(shown[0]) if len(shown) == 1 else b"".join(map(encoder.feed, shown))
-                    yield Piece(failed or [event], data)
+        async with aclosing(_portions(self._provider, self._request)) as portions:
+            async for portion in portions:
+                first = portion[0]
+                if type(first) is RequestSent:
+                    self._begin(first)
+                    portion = portion[1:]  # noqa: PLW2901 - most portions are used as they are
+                if portion:
+                    yield self._piece(portion)  # type: ignore[arg-type]  # only the first is no event
 
-    def _begin(self, sent: RequestSent) -> Responder:
+    def _piece(self, events: list[Event]) -> Piece:
+        """What the client gets for these events."""
+        if self._responder is None:
+            return Piece(events, b"")
+        shown = self._responder.feed_all(events)
+        if self._keep:
+            self._shown += shown
+        last = events[-1]
+        if type(last) is Failed or type(last) is Finished:
+            # Either comes alone; and what ends well for the provider may not be a reply that the client can read.
+            events = [one for one in shown if type(one) is Failed] or events
+        if self._whole or type(events[-1]) is Failed:
+            return Piece(events, b"")
+        feed = self._encoder.feed
+        return Piece(events, feed(shown[0]) if len(shown) == 1 else b"".join([feed(one) for one in shown]))
+
+    def _begin(self, sent: RequestSent) -> None:
         turn = self._turn
         self.origin, self.made_under = sent.origin, sent.made_under
         self.repairs = (*turn.repairs, *sent.repairs)
@@ -143,7 +147,6 @@ class TranslatedAttempt:
             reasoning=self._reasoning,
             capsule=self._capsule,
         )
-        return self._responder
 
     def close(self) -> bytes:
         return self._encoder.close()
@@ -226,6 +229,18 @@ class ForwardedAttempt:
     def keep_ids(self, reply: Reply) -> None:
         """The provider's own ids are the client's too."""
         self._ids = {call.native_id: call.id for call in reply.message.calls if call.native_id}
+
+
+def _portions(provider: ProviderAdapter, request: ChatRequest) -> AsyncGenerator[list[StreamEvent], None]:
+    """The provider's events, in the portions in which they arrived if it can give them so."""
+    portions = provider.capabilities.portions
+    return portions(request) if portions is not None else _one_by_one(provider.chat_stream(request))
+
+
+async def _one_by_one(stream: AsyncIterator[StreamEvent]) -> AsyncGenerator[list[StreamEvent], None]:
+    async with aclosing(stream):  # type: ignore[type-var]  # providers give generators
+        async for event in stream:
+            yield [event]
 
 
 def forwarded_headers(turn: ClientTurn) -> dict[str, str]:

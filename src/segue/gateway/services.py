@@ -61,7 +61,9 @@ class ClientServices:
             return PreparedRequest(fields)
         if (error := stored.unserved(fields)) is not None:
             raise error
-        prepared = PreparedRequest(fields, kept=stored.keeps(fields))
+        prepared = PreparedRequest(
+            fields, kept=stored.keeps(fields), asks_for_compaction=stored.asks_for_compaction(fields)
+        )
         if previous := stored.previous(fields):
             found = await self._archive.find(caller, previous)
             if found is None:
@@ -77,8 +79,7 @@ class ClientServices:
     async def compacted(self, turn: ClientTurn) -> WebResponse | None:
         """The compacted conversation that a chat asks for; None if it asks for none, or the provider makes it itself."""
         stored = turn.dialect.server.stored
-        fields = read_fields(turn.request.body)
-        if stored is None or not stored.asks_for_compaction(fields):
+        if stored is None or not turn.prepared.asks_for_compaction:
             return None
         if not turn.changed and self._members.is_native(turn, self._names.router(turn.asked).routes[0]):
             return None

@@ -43,6 +43,8 @@ class PreparedRequest(Struct, frozen=True):
     """Whether the client's own bytes no longer hold all of it, so that they cannot be forwarded."""
     kept: bool = False
     """Whether the client may ask for the reply by its id."""
+    asks_for_compaction: bool = False
+    """Whether the client wants a compacted conversation instead of a reply."""
     at: str = ""
     """The provider that holds the reply which this request continues; its bytes can be forwarded there only."""
     unknown: str = ""

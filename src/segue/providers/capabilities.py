@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Origin
     from segue.dialects.card import ModelCard
-    from segue.providers.adapter import ChatRequest, RequestSent
+    from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
     from segue.transports.transport import WireResponse
 
 ModelType: TypeAlias = Literal["chat", "embedding", "image", "audio", "moderation", "other"]
@@ -134,6 +134,8 @@ class Capabilities:
     """The input tokens of a request."""
     preview: Callable[[ChatRequest], RequestSent] | None = None
     """The first event of the stream that this request would get, without sending it."""
+    portions: Callable[[ChatRequest], AsyncGenerator[list[StreamEvent], None]] | None = None
+    """The events of `chat_stream`, those together that arrived together: much cheaper for whoever passes them on."""
     forward: Forward | None = None
     card: Callable[[str], ModelCard] | None = None
     """What is known about a model, without a request."""

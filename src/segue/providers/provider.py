@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, final
@@ -13,15 +13,12 @@ from urllib.parse import quote
 from msgspec import structs
 
 from segue.conversation.blocks import Origin
-from segue.conversation.events import CallStarted, Event, Failed, Finished
-from segue.dialects.errors import request_id
+from segue.conversation.events import CallStarted, Failed, Finished
 from segue.errors import (
     CredentialsError,
     InvalidRequestError,
     ProtocolError,
-    ProviderError,
     SegueError,
-    TransportError,
     UsageError,
 )
 from segue.providers.abort import AbortedError, Waiting
@@ -33,6 +30,16 @@ from segue.providers.health import check_health
 from segue.providers.models.cards import card_for_model, default_model
 from segue.providers.models.learned import LearnedCards
 from segue.providers.models.listing import ModelList, show_model
+from segue.providers.reply_events import (
+    ENDS,
+    EVENTS_AT_ONCE,
+    check_unread,
+    completed,
+    in_batches,
+    read_rest,
+    too_many_calls,
+    with_own_names,
+)
 from segue.providers.request_writer import RequestWriter
 from segue.providers.services import services_of
 from segue.redaction import redact_text
@@ -61,9 +68,6 @@ if TYPE_CHECKING:
     from segue.providers.services.services import CountService
     from segue.transports.transport import WireResponse
 
-REST_SECONDS: Final = 0.2
-"""How long to read on after the end of the reply, so that its connection can be used again."""
-EVENTS_AT_ONCE: Final = 100
 _ANY: Final = "default"
 """The name of a model where none is named; in the cards, the first model of a server."""
 _LOG: Final = logging.getLogger(__name__)
@@ -75,6 +79,7 @@ class _Prepared(NamedTuple):
     endpoint: Endpoint
     path: str
     written: WrittenRequest
+    card: ModelCard
 
 
 class Provider(ProviderAdapter):
@@ -105,12 +110,14 @@ class Provider(ProviderAdapter):
         }
         self._writers = {name: RequestWriter(name, self.name, endpoint.base_url) for name in self._endpoints}
         services = services_of(endpoint.dialect.name)
+        self._previewed: tuple[ChatRequest, _Prepared] | None = None
         self._learned = LearnedCards(endpoint, services)
         self._fit = services.new_fitting() if services.new_fitting is not None else _as_asked
         self.capabilities = replace(
             _capabilities(endpoint, services, address.embedding_model if address is not None else ""),
             count_tokens=self._token_counter(),
             preview=self.preview,
+            portions=self.chat_portions,
             forward=_Forwarding(self),
             card=self.card,
             health=self.health,
@@ -121,15 +128,26 @@ class Provider(ProviderAdapter):
         return f"Provider({self.name} at {self.endpoint!r})"
 
     async def chat_stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
-        waiting = Waiting(request.abort)
-        last: Finished | Failed = Failed(_endless(self.name))
-        try:
-            async with aclosing(self._reply(request, waiting)) as events:
-                async for event in events:
-                    if isinstance(event, Finished | Failed):
-                        last = event
-                        break
+        abort = request.abort
+        async with aclosing(self.chat_portions(request)) as portions:
+            async for events in portions:
+                for number, event in enumerate(events, 1):
                     yield event
+                    if abort is not None and number < len(events) and abort.is_set():
+                        yield Finished("cancelled")
+                        return
+
+    async def chat_portions(self, request: ChatRequest) -> AsyncGenerator[list[StreamEvent], None]:
+        """The events of `chat_stream`, those together that arrived together. The one that ends it is the last of a list."""
+        waiting = Waiting(request.abort)
+        last: StreamEvent = Failed(_endless(self.name))
+        try:
+            async with aclosing(self._reply(request, waiting)) as portions:
+                async for events in portions:
+                    if type(events[-1]) in ENDS:
+                        last = events[-1]
+                        break
+                    yield events
                     if waiting.aborted:
                         last = Finished("cancelled")
                         break
@@ -141,11 +159,13 @@ class Provider(ProviderAdapter):
             last = Failed(_unexpected(self.name, error))
         finally:
             waiting.close()
-        yield self._redacted_end(last)
+        yield [self._redacted_end(last)]
 
     def preview(self, request: ChatRequest) -> RequestSent:
         """The request that would be sent. Raises what keeps it from being sent."""
-        return self._prepare(request).written.sent
+        prepared = self._prepare(request)
+        self._previewed = request, prepared
+        return prepared.written.sent
 
     def card(self, model: str) -> ModelCard:
         """The card of a model in the dialect that is used for it here."""
@@ -156,14 +176,14 @@ class Provider(ProviderAdapter):
         card = self._learned.card(model, card_for_model(model, dialect))
         return card if self._context is None else structs.replace(card, context=self._context)
 
-    async def _reply(self, request: ChatRequest, waiting: Waiting) -> AsyncGenerator[StreamEvent, None]:
-        """Raises what goes wrong. Ends with the end of the reply, after which the connection is free."""
+    async def _reply(self, request: ChatRequest, waiting: Waiting) -> AsyncGenerator[list[StreamEvent], None]:
+        """Raises what goes wrong. Ends with the end of the reply, alone, after which the connection is free."""
         await waiting.for_(self.endpoint.ready())
         await waiting.for_(self._learn(request))
         if waiting.aborted:
             raise AbortedError
-        endpoint, path, written = self._prepare(request)
-        yield written.sent
+        endpoint, path, written, _ = self._prepare_once(request)
+        yield [written.sent]
         decoder = endpoint.dialect.new_decoder()
         async with AsyncExitStack() as opened:
             with _details_in_refusals(written):
@@ -175,25 +195,25 @@ class Provider(ProviderAdapter):
                 silent = silent and not portion
                 events = decoder.feed(portion)
                 if len(decoder.unread) > gaps:
-                    _check_unread(self.name, decoder.unread[gaps:], endpoint.dialect.call_marks)
+                    check_unread(self.name, decoder.unread[gaps:], endpoint.dialect.call_marks)
                     gaps = len(decoder.unread)
-                for number, event in enumerate(_with_own_names(events, written.tool_names), 1):
-                    if isinstance(event, Finished):
-                        await _rest(portions)
-                    calls += type(event) is CallStarted
-                    if calls > endpoint.limits.calls:
-                        raise _too_many_calls(self.name, endpoint.limits.calls)
-                    if number % EVENTS_AT_ONCE == 0:
+                calls += sum([type(event) is CallStarted for event in events])
+                if calls > endpoint.limits.calls:
+                    raise too_many_calls(self.name, endpoint.limits.calls)
+                for batch in in_batches(with_own_names(events, written.tool_names)):
+                    if type(batch[-1]) is Finished:
+                        await read_rest(portions)
+                    yield completed(batch, answer.headers, gaps)
+                    if len(batch) == EVENTS_AT_ONCE:
                         await asyncio.sleep(0)  # others need the loop too
-                    yield _completed(event, answer.headers, gaps)
         if silent:
             raise ProtocolError(
                 "No response body",
                 code="empty_body",
                 hint=f"Check that {endpoint.base_url} is the right address.",
             )
-        for event in _with_own_names(decoder.close(), written.tool_names):
-            yield _completed(event, answer.headers, len(decoder.unread))
+        for batch in in_batches(with_own_names(decoder.close(), written.tool_names)):
+            yield completed(batch, answer.headers, len(decoder.unread))
 
     def endpoint_of(self, model: str, *, stream: bool = True) -> tuple[Endpoint, str, str]:
         """Where requests for a model go: the endpoint, the path, and the model's own name."""
@@ -201,6 +221,15 @@ class Provider(ProviderAdapter):
         endpoint = self._endpoint_for(name)
         path = path_of(endpoint.dialect.name, stream=stream)
         return endpoint, _with_model(path, name), name
+
+    def _prepare_once(self, request: ChatRequest) -> _Prepared:
+        """A request that was previewed is mostly sent a moment later: it is not planned again, unless more is known by now."""
+        previewed, self._previewed = self._previewed, None
+        if previewed is not None and previewed[0] is request:
+            prepared = previewed[1]
+            if prepared.card == self.card(request.model):
+                return prepared
+        return self._prepare(request)
 
     def _prepare(self, request: ChatRequest, wire: str = "") -> _Prepared:
         context = request.context or self._context
@@ -214,7 +243,7 @@ class Provider(ProviderAdapter):
         extra = {**lasting, **(fitting.extra or {})} or None
         options = structs.replace(fitting, model=asked.model, stream=True, extra=extra)
         written = self._writers[dialect].write(asked, options, card, endpoint.base_url + path)
-        return _Prepared(endpoint, path, written)
+        return _Prepared(endpoint, path, written, card)
 
     def _endpoint_for(self, model: str) -> Endpoint:
         """With the dialect that the model needs by its card, if this provider has it."""
@@ -244,7 +273,7 @@ class Provider(ProviderAdapter):
         if request.tools:
             self._learned.refuse_tools(model)
 
-    def _redacted_end(self, last: Finished | Failed) -> Finished | Failed:
+    def _redacted_end(self, last: StreamEvent) -> StreamEvent:
         """The end of a stream, without any key in it. A key that was refused is looked for again next time."""
         if isinstance(last, Failed):
             if self._key is None or self._key.known:
@@ -276,7 +305,7 @@ class Provider(ProviderAdapter):
 
     async def _count_tokens(self, dialect: str, count: CountService, request: ChatRequest) -> int:
         await self._learn(request)
-        endpoint, _, written = self._prepare(request, dialect)
+        endpoint, _, written, _ = self._prepare(request, dialect)
         return await count(endpoint, written.sent.origin.model, written.sent.body)
 
 
@@ -318,29 +347,6 @@ def _capabilities(endpoint: Endpoint, services: Services, embedding_model: str) 
     )
 
 
-def _check_unread(name: str, unread: list[bytes], call_marks: tuple[bytes, ...]) -> None:
-    """A line that cannot be read is dropped and logged; but a call with a gap in it must not be run."""
-    _LOG.warning("%s: %d line(s) of a reply could not be read and were dropped", name, len(unread))
-    if any(mark in line for line in unread for mark in call_marks):
-        raise ProtocolError(
-            f"A tool call in the reply of {name} could not be read.",
-            code="malformed_call",
-            hint="Ask again.",
-        )
-
-
-def _with_own_names(events: list[Event], names: dict[str, str]) -> list[Event]:
-    """The events with the conversation's own names of tools."""
-    if not names:
-        return events
-    return [
-        structs.replace(event, name=names.get(event.name, event.name))
-        if type(event) is CallStarted
-        else event
-        for event in events
-    ]
-
-
 @contextmanager
 def _details_in_refusals(written: WrittenRequest) -> Iterator[None]:
     """A request that is refused as wrong is reported with its ids and repairs."""
@@ -352,30 +358,8 @@ def _details_in_refusals(written: WrittenRequest) -> Iterator[None]:
         raise
 
 
-def _completed(event: Event, headers: Mapping[str, str], unread: int) -> Event:
-    """An error in mid-stream has the request id of its response too, and an end the count of what was not read."""
-    if isinstance(event, Failed) and isinstance(event.error, ProviderError) and not event.error.request_id:
-        event.error.request_id = request_id(headers)
-    return structs.replace(event, unread=unread) if unread and isinstance(event, Finished) else event
-
-
-async def _rest(portions: AsyncIterator[bytes]) -> None:
-    with suppress(TimeoutError, TransportError):
-        async with asyncio.timeout(REST_SECONDS):
-            async for _ in portions:
-                pass
-
-
 def _as_asked(request: ChatRequest, _: ModelCard) -> Options:
     return request.options
-
-
-def _too_many_calls(name: str, most: int) -> ProtocolError:
-    return ProtocolError(
-        f"The reply of {name} has more than {most} tool calls.",
-        code="too_many_calls",
-        hint=f"Ask again, or allow more: providers.{name}.limits.calls.",
-    )
 
 
 def _endless(name: str) -> ProtocolError:

@@ -273,13 +273,28 @@ def _bad_url(request: WireRequest) -> UsageError:
     )
 
 
+_PROXY_VARIABLES: Final = tuple(
+    spelled
+    for name in ("http", "https", "all", "no")
+    for spelled in (f"{name}_proxy", f"{name.upper()}_PROXY")
+)
+
+
+@lru_cache(maxsize=4)
+def _proxies(*variables: str | None) -> Mapping[str, str]:  # noqa: ARG001 - they are read by getproxies
+    """Found once for each state of the environment: the search takes longer than all else that precedes a request."""
+    from urllib.request import getproxies  # noqa: PLC0415 - slow to load, and aiohttp needs it too
+
+    return getproxies()
+
+
 def _proxy_for(url: str) -> str | None:
     """The proxy that the environment names for this address, if any."""
-    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 - slow to load, and aiohttp needs it too
-
-    proxies = getproxies()
+    proxies = _proxies(*[os.environ.get(name) for name in _PROXY_VARIABLES])
     if not proxies:
         return None
+    from urllib.request import proxy_bypass  # noqa: PLC0415 - slow to load, and aiohttp needs it too
+
     parts = urlsplit(url)
     found = proxies.get(parts.scheme) or proxies.get("all")
     if not found or _is_here(parts.hostname or "") or proxy_bypass(parts.netloc.rpartition("@")[2]):

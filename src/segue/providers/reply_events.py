@@ -1,0 +1,87 @@
+"""Events of a reply while it arrives: in batches, the end of the reply alone, with what only its response knows."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
+
+from segue.conversation.events import CallStarted, Event, Failed, Finished
+from segue.dialects.errors import request_id
+from segue.errors import ProtocolError, ProviderError, TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from segue.providers.adapter import StreamEvent
+
+REST_SECONDS: Final = 0.2
+"""How long to read on after the end of the reply, so that its connection can be used again."""
+EVENTS_AT_ONCE: Final = 100
+ENDS: Final = (Finished, Failed)
+_LOG: Final = logging.getLogger(__name__)
+
+
+def check_unread(name: str, unread: list[bytes], call_marks: tuple[bytes, ...]) -> None:
+    """A line that cannot be read is dropped and logged; but a call with a gap in it must not be run."""
+    _LOG.warning("%s: %d line(s) of a reply could not be read and were dropped", name, len(unread))
+    if any(mark in line for line in unread for mark in call_marks):
+        raise ProtocolError(
+            f"A tool call in the reply of {name} could not be read.",
+            code="malformed_call",
+            hint="Ask again.",
+        )
+
+
+def with_own_names(events: list[Event], names: dict[str, str]) -> list[Event]:
+    """The events with the conversation's own names of tools."""
+    if not names:
+        return events
+    return [
+        structs.replace(event, name=names.get(event.name, event.name))
+        if type(event) is CallStarted
+        else event
+        for event in events
+    ]
+
+
+def in_batches(events: list[Event]) -> list[list[Event]]:
+    """Not too many at once, and the end of a reply alone."""
+    if len(events) <= EVENTS_AT_ONCE and not any(type(event) in ENDS for event in events):
+        return [events] if events else []
+    batches: list[list[Event]] = [[]]
+    for event in events:
+        if batches[-1] and (type(event) in ENDS or len(batches[-1]) == EVENTS_AT_ONCE):
+            batches.append([])
+        batches[-1].append(event)
+        if type(event) in ENDS:
+            batches.append([])
+    return [batch for batch in batches if batch]
+
+
+def completed(events: list[Event], headers: Mapping[str, str], unread: int) -> list[StreamEvent]:
+    """An error in mid-stream has the request id of its response too, and an end the count of what was not read."""
+    match events:
+        case [Failed(error)] if isinstance(error, ProviderError) and not error.request_id:
+            error.request_id = request_id(headers)
+        case [Finished() as end] if unread:
+            return [structs.replace(end, unread=unread)]
+    return [*events]
+
+
+async def read_rest(portions: AsyncIterator[bytes]) -> None:
+    with suppress(TimeoutError, TransportError):
+        async with asyncio.timeout(REST_SECONDS):
+            async for _ in portions:
+                pass
+
+
+def too_many_calls(name: str, most: int) -> ProtocolError:
+    return ProtocolError(
+        f"The reply of {name} has more than {most} tool calls.",
+        code="too_many_calls",
+        hint=f"Ask again, or allow more: providers.{name}.limits.calls.",
+    )
