@@ -49,9 +49,10 @@ class Translation:
         self._members = Members(names, self._providers, config.gateway, memory)
         self._services = ClientServices(names, self._members, self._providers, memory)
         self._route = parse_route(ROUTE)
+        self._doors = Doors()
 
     async def __call__(self, body: bytes, headers: dict[str, str]) -> bytes:
-        door = Doors().find("POST", "/v1/messages", headers)
+        door = self._doors.find("POST", "/v1/messages", headers)
         assert door is not None
         request = WebRequest(method="POST", path="/v1/messages", headers=headers, body=body)
         prepared = await self._services.prepare(door, read_fields(body), "bench")
