@@ -9,7 +9,7 @@ from laws.legality import complaints
 from segue.conversation.blocks import Origin, Reasoning, Seal, Text, ToolCall
 from segue.conversation.message import model, user
 from segue.transcript.policy import Policy
-from segue.transcript.reasoning import drop_reason, is_by_provider, is_by_target, keep_last_only, opens, strip
+from segue.transcript.reasoning import Makers, is_by_provider, is_by_target, keep_last_only, opens, strip
 from segue.transcript.rules import ReasoningRules, Rules
 from segue.transcript.steps import ModelStep, Step, UserStep
 from transcript.readers import every_target, kinds_of, said
@@ -92,7 +92,7 @@ def test_an_id_goes_back_to_its_provider_whatever_the_model() -> None:
 def test_a_thought_goes_back_to_the_model_that_made_it_unless_there_is_a_ground(
     thought: Reasoning, speaker: Origin | None, rules: Rules, policy: Policy, ground: str
 ) -> None:
-    assert drop_reason(thought, speaker, rules, policy) == ground
+    assert Makers(rules).drop_reason(thought, speaker, policy) == ground
 
 
 def test_the_thoughts_of_one_message_go_back_all_or_not_at_all() -> None:

@@ -17,7 +17,7 @@ from segue.transcript.completion import completion_of
 from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from, repair_of
 from segue.transcript.own_fields import folded, may_end, report_losses, stays_in_place, travels
 from segue.transcript.projection import IdProjection, NameProjection
-from segue.transcript.reasoning import drop_reason, is_by_provider, opens
+from segue.transcript.reasoning import Makers
 from segue.transcript.shown_blocks import fit_block
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Step, StepBlock, UserStep
 from segue.transcript.value_text import arguments_of
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 OPENING = "(The conversation continues.)"
 CONTINUE = "Continue."
 BLANK = "(empty message)"
+_HARMLESS = frozenset({"reasoning_dropped", "ended"})
+"""Repairs that change nothing of what a bound seal is bound to."""
 
 
 class Composer:
@@ -70,8 +72,7 @@ class Composer:
         self.stand_in = Seal(rules.target, reasoning.call_seal, "thought") if reasoning.call_seal else None
         """For the seal that the target wants on the first call of a step."""
         self._filler = Reasoning(reasoning.filler)
-        self._speaker: Origin | None = None
-        self._is_target = False
+        self.makers = Makers(rules)
 
     def fork(self) -> Composer:
         """The same state, to continue from independently."""
@@ -88,7 +89,7 @@ class Composer:
         twin.open = self.open.copy()
         twin.current, twin.last_calls, twin.fills = self.current, self.last_calls, self.fills
         twin._filler, twin.stand_in = self._filler, self.stand_in
-        twin._speaker, twin._is_target = self._speaker, self._is_target
+        twin.makers = Makers(self.rules)
         return twin
 
     def compose(self, draft: Draft) -> None:
@@ -104,6 +105,14 @@ class Composer:
             dialect = self.rules.target.dialect
             self.repairs += [repair_from(note, dialect) for note in sorted(self.notes, key=_message)]
             self.notes.clear()
+
+    def touch(self, steps: int, repairs: int) -> None:
+        """Remember behind how many steps the first repair was made, of those that change what a bound seal is bound to;
+        `repairs`: how many there were before."""
+        if self.untouched is None and (
+            self.reidentified or any(repair.kind not in _HARMLESS for repair in self.repairs[repairs:])
+        ):
+            self.untouched = steps
 
     def finish(self) -> None:
         """Close the transcript as the target wants it closed."""
@@ -246,14 +255,14 @@ class Composer:
         """The thoughts of a message that may be sent, last one first: all of them or none."""
         thoughts = [item for item in draft.items if type(item) is Reasoning]
         for thought in thoughts:
-            ground = drop_reason(thought, draft.origin, self.rules, self.policy)
+            ground = self.makers.drop_reason(thought, draft.origin, self.policy)
             if ground:
                 note = Note("reasoning_dropped", draft.message, decision=ground, calls=tuple(draft.calls))
                 self.notes.append(note)
                 return []
         self.has_thoughts = True
         return [
-            thought if thought.seal is None or opens(thought.seal, self.rules) else Reasoning(thought.text)
+            thought if thought.seal is None or self.makers.opens(thought.seal) else Reasoning(thought.text)
             for thought in reversed(thoughts)
         ]
 
@@ -297,7 +306,7 @@ class Composer:
         if call.reconstructed:
             call = self._recovered(draft, ledger)
         name = self.names.project(call.name)
-        native_id = call.native_id if self.issued_by_target(speaker) else ""
+        native_id = call.native_id if self.makers.is_provider(speaker) else ""
         wire_id = draft.wire_id = self.ids.project(draft.key, name, native_id)
         self.reidentified = self.reidentified or wire_id != native_id
         arguments, change = arguments_of(call, self.rules.argument_levels)
@@ -307,7 +316,7 @@ class Composer:
             draft, settle(draft, ledger, self.policy, self.notes), name, shown_by_user
         )
         seal = call.seal
-        if seal is not None and not opens(seal, self.rules):
+        if seal is not None and not self.makers.opens(seal):
             self._note("seal_dropped", draft.message, draft.block, draft)
             seal = None
         extra = call.extra
@@ -315,15 +324,6 @@ class Composer:
             report_losses(extra, self.notes, draft)
             extra = None
         return AnsweredCall(wire_id, name, arguments, completion, call.id, seal, extra)
-
-    def issued_by_target(self, speaker: Origin | None) -> bool:
-        """Whether ids of this speaker's calls were issued by the very provider we render for."""
-        if speaker is None:
-            return False
-        if speaker is not self._speaker:
-            self._speaker = speaker
-            self._is_target = is_by_provider(speaker, self.rules)
-        return self._is_target
 
     def _recovered(self, draft: CallDraft, ledger: Mapping[str, Interaction] | None) -> ToolCall:
         call = recover_call(draft.call, ledger)

@@ -6,6 +6,7 @@ before, and keeps it when the conversation grows, because earlier calls always c
 
 from __future__ import annotations
 
+import string
 from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ _SHORT = 23
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
+_WORD = frozenset(f"{string.ascii_letters}{string.digits}_")
+
+
 @cache
 def _letters(characters: str) -> frozenset[str]:
     return frozenset(characters)
@@ -29,12 +33,13 @@ def _letters(characters: str) -> frozenset[str]:
 class IdProjection:
     """Gives out the ids of one transcript, in order of appearance."""
 
-    __slots__ = ("_form", "_grammar", "_index", "_own", "_prefix", "_seen", "_short", "_used")
+    __slots__ = ("_form", "_grammar", "_index", "_own", "_prefix", "_seen", "_short", "_used", "_words")
 
     def __init__(self, grammar: IdGrammar) -> None:
         self._grammar = grammar
         self._form, self._prefix = grammar.form, grammar.prefix
         self._own = _letters(grammar.characters)
+        self._words = self._own >= _WORD
         self._short = min(_SHORT, grammar.max_length - len(grammar.prefix))
         self._used: set[str] = set()
         self._seen: dict[str, int] = {}
@@ -103,7 +108,11 @@ class IdProjection:
         """Whether an id that the target itself issued may be given back to it."""
         grammar = self._grammar
         length = len(native_id)
-        if length > grammar.max_length or not self._own.issuperset(native_id):
+        if length > grammar.max_length:
+            return False
+        # An identifier has letters, digits and underscores alone; to look at each costs several times as much.
+        words = self._words and native_id.isidentifier() and native_id.isascii()
+        if not words and not self._own.issuperset(native_id):
             return False
         if grammar.form == "alphanumeric":
             return length == grammar.max_length

@@ -62,21 +62,54 @@ def opens(seal: Seal | None, rules: Rules) -> bool:
     return seal is not None and is_by_target(seal.origin, rules) and is_encodable(seal.payload)
 
 
-def drop_reason(thought: Reasoning, speaker: Origin | None, rules: Rules, policy: Policy) -> str:
-    """Why a thought is not sent; empty if it is sent."""
-    if not policy.include_reasoning or policy.strip_reasoning == "all":
-        return "the policy leaves reasoning out"
-    if rules.reasoning.replay == "none":
-        return "the target takes no reasoning back"
-    if not is_encodable(thought.text):
-        return "it holds text that cannot be written"
-    if rules.reasoning.replay == "sealed":
-        if thought.seal is None:
-            return "it carries no seal"
-        return "" if opens(thought.seal, rules) else "another model made it"
-    if speaker is None or not is_by_target(speaker, rules):
-        return "another model made it"
-    return "" if thought.text else "it is empty"
+class Makers:
+    """Who wrote messages and made seals, as the rules of one target see it.
+
+    Most of a history has one maker, so what was found of the last one is kept.
+    """
+
+    __slots__ = ("_by_provider", "_by_target", "_maker", "_rules", "_writer")
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._writer: Origin | None = None
+        self._by_provider = False
+        self._maker: Origin | None = None
+        self._by_target = False
+
+    def is_provider(self, writer: Origin | None) -> bool:
+        """Whether ids of this writer's calls were issued by the very provider we render for."""
+        if writer is None:
+            return False
+        if writer is not self._writer:
+            self._writer, self._by_provider = writer, is_by_provider(writer, self._rules)
+        return self._by_provider
+
+    def is_target(self, maker: Origin) -> bool:
+        if maker is not self._maker:
+            self._maker, self._by_target = maker, is_by_target(maker, self._rules)
+        return self._by_target
+
+    def opens(self, seal: Seal) -> bool:
+        """Whether the target can open a seal."""
+        return self.is_target(seal.origin) and is_encodable(seal.payload)
+
+    def drop_reason(self, thought: Reasoning, speaker: Origin | None, policy: Policy) -> str:
+        """Why a thought is not sent; empty if it is sent."""
+        if not policy.include_reasoning or policy.strip_reasoning == "all":
+            return "the policy leaves reasoning out"
+        replay = self._rules.reasoning.replay
+        if replay == "none":
+            return "the target takes no reasoning back"
+        if not is_encodable(thought.text):
+            return "it holds text that cannot be written"
+        if replay == "sealed":
+            if thought.seal is None:
+                return "it carries no seal"
+            return "" if self.opens(thought.seal) else "another model made it"
+        if speaker is None or not self.is_target(speaker):
+            return "another model made it"
+        return "" if thought.text else "it is empty"
 
 
 def without_reasoning(step: ModelStep) -> ModelStep:

@@ -19,6 +19,7 @@ from segue.errors import TranscriptError
 from segue.transcript import fast_paths
 from segue.transcript.composer import Composer
 from segue.transcript.drafts import Note
+from segue.transcript.fast_exchanges import compose_exchanges
 from segue.transcript.fast_render import compose_exchange, compose_message
 from segue.transcript.pairing import DraftBuilder
 from segue.transcript.policy import DEFAULT, Policy
@@ -179,28 +180,17 @@ def _by_stretches(
     fast = fast_paths.enabled()
     try:
         while start < count:
+            if fast:
+                start = compose_exchanges(composer, messages, start, keys)
             steps, repairs = len(composer.steps), len(composer.repairs)
-            end = start + 2
-            # A reply and its results, with more behind them: most of what agents send, so it is tried at once.
-            if not (
-                fast
-                and end < count
-                and composer.ledger is None
-                and messages[start].speaker == "model"
-                and messages[start + 1].speaker == "tool"
-                and messages[end].speaker != "tool"
-                and compose_exchange(composer, messages[start], messages[start + 1], start)
-            ):
-                end = _end_of_stretch(messages, start, count)
-                if end == count and composer.policy.strip_reasoning != "all_but_last":
-                    resume = _Resume(conversation, composer.fork(), set(keys), start)
-                if composer.ledger is not None:
-                    _claim(messages, start, end, keys)
-                _compose_stretch(composer, messages, start, end, fast=fast)
-            if composer.notes:
-                composer.flush()
-            if len(composer.repairs) > repairs or composer.reidentified:
-                _touch(composer, steps, repairs)
+            end = _end_of_stretch(messages, start, count)
+            if end == count and composer.policy.strip_reasoning != "all_but_last":
+                resume = _Resume(conversation, composer.fork(), set(keys), start)
+            if composer.ledger is not None:
+                _claim(messages, start, end, keys)
+            _compose_stretch(composer, messages, start, end, fast=fast)
+            composer.flush()
+            composer.touch(steps, repairs)
             start = end
         return _finish(conversation, composer, prefix, resume)
     except _ReachesBack:
@@ -265,7 +255,7 @@ def _as_a_whole(conversation: Conversation, composer: Composer) -> Transcript:
     """All messages paired together: results find their calls over any distance."""
     _compose_slow(composer, conversation.messages, 0, len(conversation.messages))
     composer.flush()
-    _touch(composer, 0, 0)
+    composer.touch(0, 0)
     return _finish(conversation, composer, None, None)
 
 
@@ -328,18 +318,6 @@ def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
     if resume is not None:
         before = resume.composer.steps
         strip(before, range(min(broken + 1, len(before))), composer.rules.reasoning)
-
-
-def _touch(composer: Composer, steps: int, repairs: int) -> None:
-    """Remember where the first repair was made, of those that change what a bound seal is bound to."""
-    if composer.untouched is None and (
-        composer.reidentified or any(repair.kind not in _HARMLESS for repair in composer.repairs[repairs:])
-    ):
-        composer.untouched = steps
-
-
-_HARMLESS = frozenset({"reasoning_dropped", "ended"})
-"""Repairs that change nothing of what a bound seal is bound to."""
 
 
 def _place_system(conversation: Conversation, composer: Composer) -> str:

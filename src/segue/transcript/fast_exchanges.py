@@ -1,0 +1,131 @@
+"""The fast path of `render` (see fast_paths) for a run of exchanges: replies with one call each, and its result.
+
+That is most of what an agent sends, so here every step counts: what the composer has is looked up once for the whole run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.json_safe import is_encodable
+from segue.transcript.drafts import Note
+from segue.transcript.fast_render import knows_better, own_blocks, report
+from segue.transcript.own_fields import travels
+from segue.transcript.steps import AnsweredCall, Completion, ModelStep
+from segue.transcript.value_text import arguments_of, is_object_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segue.conversation.message import Message
+    from segue.transcript.composer import Composer
+    from segue.transcript.repairs import Kind
+    from segue.transcript.steps import StepBlock
+
+
+def compose_exchanges(
+    composer: Composer, messages: tuple[Message, ...], start: int, claimed: set[str]
+) -> int:
+    """Compose exchanges that follow another one, as long as they are clean and something follows them too.
+
+    Returns where the next message is. `claimed`: the ids of all calls so far, if there is a ledger.
+    """
+    rules, steps, ledger = composer.rules, composer.steps, composer.ledger
+    names, dialect, levels = composer.names.names, rules.target.dialect, rules.argument_levels
+    makers, project, stand_in = composer.makers, composer.ids.project, composer.stand_in
+    adds = composer.fills or stand_in is not None
+    last = len(messages) - 2 if composer.last_calls else 0
+    while start < last:
+        message, answer = messages[start], messages[start + 1]
+        blocks, results = message.blocks, answer.blocks
+        if (
+            message.speaker != "model"
+            or answer.speaker != "tool"
+            or messages[start + 2].speaker == "tool"
+            or len(results) != 1
+            or not blocks
+        ):
+            break
+        call, result = blocks[-1], results[0]
+        if (
+            type(call) is not ToolCall
+            or type(result) is not ToolResult
+            or not (call_id := call.id)
+            or call_id != result.call_id
+            or call.reconstructed
+            or names.get(call.name) != call.name
+            or type(output := result.output) is not str
+            or not output
+            or output.isspace()
+            or not (output.isascii() or is_encodable(output))
+            or result.error is not None
+            or result.reason is not None
+            or result.media
+            or (call.extra is not None and not travels(call.extra, dialect))
+            or (result.extra is not None and not travels(result.extra, dialect))
+            or (ledger is not None and (call_id in claimed or knows_better(ledger, call, result)))
+        ):
+            break
+        arguments = call.raw
+        if levels or not arguments or not is_object_text(arguments):
+            arguments, change = arguments_of(call, levels)
+            if change:
+                break
+        own: Sequence[StepBlock] | None
+        dropped: list[tuple[Kind, str]] = []
+        if (
+            len(blocks) == 2
+            and type(block := blocks[0]) is Text
+            and block.seal is None
+            and block.extra is None
+            and (text := block.text)
+            and not text.isspace()
+            and (text.isascii() or is_encodable(text))
+        ):
+            own = (block,)
+        else:
+            own = own_blocks(composer, message, len(blocks) - 1, dropped)
+        if own is None:
+            break
+        native_id = call.native_id if makers.is_provider(message.origin) else ""
+        wire_id = project(call_id, call.name, native_id)
+        seal = call.seal if call.seal is None or makers.opens(call.seal) else None
+        done = Completion(output) if result.extra is None else Completion(output, extra=result.extra)
+        answered = AnsweredCall(wire_id, call.name, arguments, done, call_id, seal or stand_in, call.extra)
+        composer.current = start
+        if wire_id != native_id and not composer.reidentified:
+            composer.reidentified = True
+            composer.touch(len(steps), len(composer.repairs))
+        if adds or dropped or seal is not call.seal or (native_id and wire_id != native_id):
+            own = _report(composer, message, call, answered, own, dropped)
+        steps.append(ModelStep((*own, answered)))
+        if ledger is not None:
+            claimed.add(call_id)
+        start += 2
+    return start
+
+
+def _report(
+    composer: Composer,
+    message: Message,
+    call: ToolCall,
+    answered: AnsweredCall,
+    own: Sequence[StepBlock],
+    dropped: list[tuple[Kind, str]],
+) -> Sequence[StepBlock]:
+    """Report what was changed of an exchange; what stands before its call, with what the target insists on."""
+    start, at, repairs = composer.current, len(message.blocks) - 1, len(composer.repairs)
+    if answered.seal is composer.stand_in is not None:
+        composer.report_stand_in(start, answered)
+    if composer.fills and not any(type(block) is Reasoning for block in own):
+        own = (composer.fill(start, [answered]), *own)
+    if dropped:
+        report(composer, start, [answered], dropped)
+    if call.native_id and call.native_id != answered.id and composer.makers.is_provider(message.origin):
+        composer.note_other_id(call.native_id, answered, start, at)
+    if call.seal is not None and call.seal is not answered.seal:
+        composer.notes.append(Note("seal_dropped", start, at, answered))
+    composer.flush()
+    composer.touch(len(composer.steps), repairs)
+    return own
