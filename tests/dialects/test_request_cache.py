@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.card import UNKNOWN
+from segue.dialects.dialect import EncodedRequest
 from segue.dialects.registry import DIALECTS
 from segue.dialects.request_cache import EncodedPrefix, encode_after
 from segue.transcript.render import render
@@ -79,9 +83,25 @@ def test_what_was_said_before_is_not_encoded_again() -> None:
     first = encode_after(EncodedPrefix(), dialect, transcript, (), Options(model="m"), UNKNOWN).prefix
     longer = _example().append(Message("model", (Text("Sure."),)), Message("user", (Text("And?"),)))
     grown = render(longer, None, rules, previous=transcript)
-    second = encode_after(first, dialect, grown, (), Options(model="m"), UNKNOWN).prefix
-    kept = [id(piece) for piece in first.pieces]
-    assert [id(piece) for piece in second.pieces][: len(kept)] == kept != []
+    marked = structs.replace(first, body=first.body.replace(b"Done.", b"Kept."))
+    second = encode_after(marked, dialect, grown, (), Options(model="m"), UNKNOWN)
+    assert b"Kept." in second.body
+    assert b"Done." not in second.body
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_a_request_is_encoded_once(name: str) -> None:
+    calls: list[int] = []
+
+    def encode(*given: Any, after: int = 0) -> EncodedRequest:
+        calls.append(after)
+        return DIALECTS[name].encode_request(*given, after=after)
+
+    dialect = structs.replace(DIALECTS[name], encode_request=encode)
+    transcript = render(_example(), None, TARGETS[name])
+    encoded = encode_after(EncodedPrefix(), dialect, transcript, (), Options(model="m"), UNKNOWN)
+    assert calls == [0]
+    assert len(encoded.prefix.ends) == 2  # before the last reply, and behind the last step
 
 
 def _example() -> Conversation:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from segue.conversation.blocks import ToolResult
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message
+from segue.conversation.options import Options
+from segue.dialects.card import UNKNOWN
 from segue.dialects.registry import DIALECTS
 from segue.errors import TranscriptError
 from segue.transcript import fast_paths
@@ -67,6 +69,15 @@ def test_a_history_is_rendered_alike(rules: Rules, data: Replay) -> None:
     whole = _as_a_whole(conversation, Composer(rules, DEFAULT, ledger))
     assert fast.steps == slow.steps == whole.steps
     assert sorted(map(str, fast.repairs)) == sorted(map(str, slow.repairs)) == sorted(map(str, whole.repairs))
+
+
+@given(data=st.data())
+@for_every_target
+def test_a_request_is_written_alike(rules: Rules, data: Replay) -> None:
+    transcript = render(data.draw(own_histories(rules)), None, rules)
+    dialect, options = DIALECTS[rules.target.dialect], Options(model="m")
+    fast, slow = both(lambda: dialect.encode_request(transcript, (), options, UNKNOWN))
+    assert (fast.body, fast.before_reply, fast.is_linked) == (slow.body, slow.before_reply, slow.is_linked)
 
 
 def decoded(name: str, field: str, messages: list[dict[str, Any]]) -> object:

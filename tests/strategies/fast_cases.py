@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from segue.conversation.blocks import Block, Code, Media, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.extra import Extra
 from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.transcript.rules import Rules
 from strategies.histories import FOREIGN, values
@@ -74,6 +75,22 @@ names = st.sampled_from(["read", "read", "read", "write", "no good"])
 raws = st.sampled_from(["{}", "{}", '{"a": 1}', "", "[]"])
 
 
+def own_blocks(rules: Rules) -> st.SearchStrategy[list[Block]]:
+    """What a model writes before its calls: mostly a text, also thoughts and seals of the target and of others."""
+    seals = st.sampled_from((Seal(rules.target, "OWN"), Seal(rules.target, "OWN", "thought"), SEAL))
+    thought: st.SearchStrategy[Block] = st.builds(Reasoning, texts, st.none() | seals)
+    sealed: st.SearchStrategy[Block] = st.builds(Text, texts, seals)
+    plain: st.SearchStrategy[Block] = st.builds(Text, texts, st.none(), extras(rules))
+    return st.lists(plain | plain | thought | sealed, max_size=2)
+
+
+def extras(rules: Rules) -> st.SearchStrategy[Extra | None]:
+    """Fields of the target's own, of another wire, or none as mostly."""
+    own, mark = rules.target.dialect, {"cache_control": {"type": "ephemeral"}}
+    given = (Extra(own), Extra(own, hints=mark), Extra("other"), Extra("other", fields={"a": 1}))
+    return st.sampled_from((None, None, None, None, None, None, *given))
+
+
 @st.composite
 def own_histories(draw: st.DrawFn, rules: Rules) -> Conversation:
     made: list[Message] = [user("a")]
@@ -86,14 +103,27 @@ def own_histories(draw: st.DrawFn, rules: Rules) -> Conversation:
             continue
         calls = [
             ToolCall(
-                draw(call_ids), draw(names), None, draw(raws), draw(st.sampled_from(["", "own", "abcDEF123"]))
+                draw(call_ids),
+                draw(names),
+                {"a": 1},
+                draw(raws),
+                draw(st.sampled_from(["", "own", "abcDEF123"])),
+                draw(st.sampled_from([None, None, SEAL, Seal(rules.target, "OWN", "thought")])),
+                extra=draw(extras(rules)),
             )
-            for _ in range(draw(st.integers(1, 3)))
+            for _ in range(draw(st.sampled_from([1, 1, 2, 3])))
         ]
-        blocks = [Text(draw(texts)) for _ in range(draw(st.integers(0, 1)))]
+        blocks = draw(own_blocks(rules))
         made.append(model(*blocks, *calls, origin=draw(st.sampled_from([None, rules.target]))))
         media = draw(st.sampled_from([(), (), (), (Media("image", "image/png", "eA=="),)]))
-        made.append(tool(*(ToolResult(call.id, call.name, draw(outputs), media=media) for call in calls)))
+        made.append(
+            tool(
+                *(
+                    ToolResult(call.id, call.name, draw(outputs), media=media, extra=draw(extras(rules)))
+                    for call in calls
+                )
+            )
+        )
     return Conversation(tuple(made))
 
 

@@ -35,6 +35,10 @@ class EncodedRequest(Struct, frozen=True):
 
     fields: dict[str, Any]
     repairs: tuple[Repair, ...] = ()
+    before_reply: int = 0
+    """How many of the messages stand before the last reply of the model; 0 if there is none."""
+    is_linked: bool = False
+    """Whether what is sent of some step depends on the steps before it."""
 
     @property
     def body(self) -> bytes:

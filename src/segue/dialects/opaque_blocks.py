@@ -70,6 +70,7 @@ class OpaqueBlockFilter:
         self._ids: set[tuple[str, str]] = set()
         self._waiting: set[str] = set()
         """Uses of the provider's tools that called tools of ours: their results come in a later step."""
+        self.has_any = False
 
     def select(self, blocks: Sequence[object]) -> dict[int, Raw]:
         """Those of one step, by position. What does not go back is sent as text."""
@@ -79,6 +80,7 @@ class OpaqueBlockFilter:
                 opened = _opened(block.seal.payload, block.seal.kind)
                 if opened is not None:
                     kept[position] = opened, block.seal.payload
+        self.has_any = self.has_any or bool(kept)
         answered = {
             opened.tool_use_id: position for position, (opened, _) in kept.items() if opened.tool_use_id
         }

@@ -9,19 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from segue.conversation.blocks import Origin, Text
+from segue.conversation.blocks import Origin
 from segue.conversation.extra import Extra
-from segue.conversation.options import Options
 from segue.dialects.card import ModelCard
 from segue.dialects.request_messages import is_leading_note
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import ModelStep, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.dialect import Dialect
     from segue.transcript.steps import Transcript
@@ -31,13 +29,14 @@ _ENCODER = msgspec.json.Encoder()
 
 @final
 class EncodedPrefix(Struct, frozen=True, eq=False):
-    """The steps of a transcript and the bytes of their messages."""
+    """The steps of a transcript, and a request that holds their messages."""
 
     steps: tuple[Step, ...] = ()
-    pieces: tuple[memoryview, ...] = ()
-    """Messages as JSON, some in each, with commas between them."""
+    body: bytes = b""
+    start: int = 0
+    """Where the messages begin in the body."""
     ends: tuple[tuple[int, int], ...] = ()
-    """Where a longer transcript may continue: after so many steps, which are so many pieces. The longest is last."""
+    """Where a longer transcript may continue: after so many steps, whose messages end there. The longest is last."""
     system: str = ""
     target: Origin | None = None
     card: ModelCard | None = None
@@ -64,44 +63,43 @@ def encode_after(
 ) -> EncodedBody:
     """The request as `encode_request` would encode it."""
     head = options.own.container if options.own is not None else None
-    steps, count = _known(prefix, transcript, card, head)
-    if _depends_on_earlier(transcript, steps):
-        whole = dialect.encode_request(transcript, tools, options, card)
-        return EncodedBody(whole.body, whole.repairs, EncodedPrefix())
+    steps, known = _known(prefix, transcript, card, head)
     encoded = dialect.encode_request(transcript, tools, options, card, after=steps)
+    if encoded.is_linked and steps:
+        encoded = dialect.encode_request(transcript, tools, options, card)
     new = encoded.fields[dialect.messages_field]
-    if type(new) is not list:  # a single message that came in no list
+    if encoded.is_linked or type(new) is not list:  # or a single message that came in no list
         return EncodedBody(encoded.body, encoded.repairs, EncodedPrefix())
-    pieces = [*prefix.pieces[:count]]
+    settings, before, after = _around(encoded.fields, dialect.messages_field)
     ends = [end for end in prefix.ends if end[0] <= steps]
-    if not steps and (cut := _last_reply(transcript)):
+    if steps:
+        messages = memoryview(_ENCODER.encode(new))[1:-1]
+        earlier = memoryview(prefix.body)[prefix.start : prefix.start + known]
+        # One join: a request is large, and a copy of it costs a good part of encoding it.
+        body = b"".join((before, earlier, b",", messages, after))
+    elif cut := _last_reply(transcript) if encoded.before_reply else 0:
         # The last step may still grow, and then the next request begins before the reply that it belongs to.
-        last = dialect.encode_request(transcript, (), Options(model=options.model), card, after=cut)
-        at = len(new) - len(last.fields[dialect.messages_field])
-        pieces += _encoded(new[:at])
-        ends.append((cut, len(pieces)))
-        new = new[at:]
-    pieces += _encoded(new)
-    ends.append((len(transcript.steps), len(pieces)))
+        reply = _ENCODER.encode(new[encoded.before_reply :])[1:-1]
+        settings[dialect.messages_field] = [*new[: encoded.before_reply], Raw(reply)]
+        body = _ENCODER.encode(settings)
+        ends.append((cut, len(body) - len(before) - len(after) - len(reply) - 1))
+    else:
+        settings[dialect.messages_field] = new
+        body = _ENCODER.encode(settings)
+    ends.append((len(transcript.steps), len(body) - len(before) - len(after)))
     kept = EncodedPrefix(
         transcript.steps,
-        tuple(pieces),
+        body,
+        len(before),
         tuple(ends[-_KEPT_ENDS:]),
         transcript.system,
         transcript.target,
         card,
         head,
     )
-    return EncodedBody(_joined(encoded.fields, dialect.messages_field, pieces), encoded.repairs, kept)
+    return EncodedBody(body, encoded.repairs, kept)
 
 
-def _encoded(messages: list[Any]) -> Iterator[memoryview]:
-    """Their JSON in pieces that are small enough to be allocated cheaply, and not too many to be joined quickly."""
-    for start in range(0, len(messages), _IN_A_PIECE):
-        yield memoryview(_ENCODER.encode(messages[start : start + _IN_A_PIECE]))[1:-1]
-
-
-_IN_A_PIECE = 16
 _KEPT_ENDS = 4
 """Of the ends of earlier requests: one is enough unless a conversation is cut back."""
 
@@ -109,7 +107,7 @@ _KEPT_ENDS = 4
 def _known(
     prefix: EncodedPrefix, transcript: Transcript, card: ModelCard, head: Extra | None
 ) -> tuple[int, int]:
-    """How many of the steps were encoded before, just as they would be now, and as how many pieces."""
+    """How many of the steps were encoded before, just as they would be now, and where their messages end."""
     steps = transcript.steps
     if (
         transcript.system == prefix.system
@@ -117,26 +115,18 @@ def _known(
         and (card is prefix.card or card == prefix.card)
         and head == prefix.head
     ):
-        for end, count in reversed(prefix.ends):
+        for end, known in reversed(prefix.ends):
             # A message begins where a model's step does; before any other it might be continued.
             if (
                 end < len(steps)
+                and known
                 and type(steps[end]) is ModelStep
                 # What follows notes that lead the steps decides how they are sent.
                 and not all(is_leading_note(step) for step in steps[:end])
                 and steps[:end] == (prefix.steps if end == len(prefix.steps) else prefix.steps[:end])
             ):
-                return end, count
+                return end, known
     return 0, 0
-
-
-def _depends_on_earlier(transcript: Transcript, done: int) -> bool:
-    """Whether a new step holds a block of the provider's own: whether that goes back depends on those before it."""
-    for step in transcript.steps[done:]:
-        for block in step.blocks:
-            if type(block) is Text and block.seal is not None and block.seal.kind == "encrypted":
-                return True
-    return False
 
 
 def _last_reply(transcript: Transcript) -> int:
@@ -145,18 +135,19 @@ def _last_reply(transcript: Transcript) -> int:
     return next((at for at in range(len(steps) - 1, 0, -1) if type(steps[at]) is ModelStep), 0)
 
 
-def _joined(fields: dict[str, Any], messages_field: str, pieces: list[memoryview]) -> bytes:
-    """The body in one join: a request is large, and a copy of it costs as much as encoding it."""
-    joined: list[bytes | memoryview] = []
+def _around(fields: dict[str, Any], messages_field: str) -> tuple[dict[str, Any], bytes, bytes]:
+    """The fields without messages, as JSON already; and what stands before and behind the messages in the body."""
+    settings: dict[str, Any] = {}
+    start = 0
     for name, value in fields.items():
-        joined += (b"," if joined else b"{", _ENCODER.encode(name), b":")
-        if name != messages_field:
-            joined.append(_ENCODER.encode(value))
-            continue
-        before = b"["
-        for piece in pieces:
-            joined += (before, piece)
-            before = b","
-        joined.append(b"]" if pieces else b"[]")
-    joined.append(b"}")
-    return b"".join(joined)
+        if name == messages_field:
+            settings[name] = _EMPTY
+            start = len(_ENCODER.encode(settings)) - len(_EMPTY_END)
+        else:
+            settings[name] = Raw(_ENCODER.encode(value))
+    empty = _ENCODER.encode(settings)
+    return settings, empty[:start], empty[start:]
+
+
+_EMPTY = Raw(b"[]")
+_EMPTY_END = b"]}"

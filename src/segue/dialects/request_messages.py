@@ -10,6 +10,7 @@ from segue.conversation.blocks import Text, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects.errors import unencodable
+from segue.transcript import fast_paths
 from segue.transcript.steps import UserStep
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Block
     from segue.conversation.options import Options
-    from segue.transcript.steps import Completion, ModelStep, Step, Transcript
+    from segue.transcript.steps import Completion, ModelStep, Step, StepBlock, Transcript
 
 M = TypeVar("M")
 
@@ -43,22 +44,27 @@ def encode_steps(
     encode_system: Callable[[str], M] | None,
     encode_user: Callable[[UserStep, int, list[M]], None],
     encode_model: Callable[[ModelStep, int, list[M]], None],
-) -> list[M]:
-    """The messages of a wire that has a system message first and no instructions in mid-conversation.
+    write_fast: Callable[[tuple[StepBlock, ...], list[M]], bool],
+) -> tuple[list[M], int]:
+    """The messages of a wire that has a system message first and no instructions in mid-conversation; and how many there
+    are before the last reply.
 
     `encode_system` is None if the system prompt is written already.
     """
     messages: list[M] = []
+    fast, before_reply = fast_paths.enabled(), 0
     if transcript.system and not after and encode_system is not None:
         messages.append(encode_system(transcript.system))
     for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is not UserStep:
-            encode_model(step, index, messages)
+            before_reply = len(messages)
+            if not (fast and write_fast(step.blocks, messages)):
+                encode_model(step, index, messages)
         elif step.instruction:
             raise unencodable(wire, "an instruction in mid-conversation", index)
         else:
             encode_user(step, index, messages)
-    return messages
+    return messages, before_reply
 
 
 def leading_system(transcript: Transcript, dialect: str) -> tuple[str, int]:

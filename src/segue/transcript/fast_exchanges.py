@@ -68,7 +68,11 @@ def compose_exchanges(
         ):
             break
         arguments = call.raw
-        if levels or not arguments or not is_object_text(arguments):
+        if (
+            not arguments
+            or not is_object_text(arguments)
+            or (levels and arguments.count("{") + arguments.count("[") > levels)
+        ):
             arguments, change = arguments_of(call, levels)
             if change:
                 break

@@ -1,4 +1,4 @@
-"""The one switch for all fast paths: shortcuts for the common case in adopting, rendering and decoding.
+"""The one switch for all fast paths: shortcuts for the common case in adopting, rendering, encoding and decoding.
 
 A fast path decides nothing: it gives exactly what the slow path would give, or it declines (None, False) and leaves the
 case to the slow path. The law that both are equal is tested for all of them in one place, tests/laws/test_fast_paths.py.

@@ -55,32 +55,44 @@ class IdProjection:
 
     def project(self, call_id: str, name: str, native_id: str) -> str:
         """The id of the next call. `native_id`: what this very target once called it, or empty."""
-        index = self._index
-        self._index = index + 1
         if self._form == "indexed":
             # The target counts the calls it sees, so the number is the position, also for its own ids.
-            return f"{self._prefix}{name}:{index}"
+            self._index += 1
+            return f"{self._prefix}{name}:{self._index - 1}"
         used = self._used
         if native_id and native_id not in used and self.accepts(native_id):
             used.add(native_id)
             return native_id
-        occurrence = self._seen.get(call_id, 0)
-        self._seen[call_id] = occurrence + 1
-        projected = self._readable(call_id) if not occurrence else ""
+        seen = self._seen
+        occurrence = seen.get(call_id, 0)
+        seen[call_id] = occurrence + 1
+        if occurrence:
+            projected = ""
+        elif (
+            self._form == "prefixed"
+            and call_id.isalnum()
+            and call_id.isascii()
+            and len(call_id) <= self._short
+        ):
+            projected = self._prefix + call_id
+        else:
+            projected = self._numbered(call_id)
         if not projected or projected in used:
             projected = self._free_digest(call_id, occurrence)
         used.add(projected)
         return projected
 
-    def _readable(self, call_id: str) -> str:
-        """A short plain id as it is, where the grammar lets it; else empty."""
-        if len(call_id) > self._short or not call_id.isalnum() or not call_id.isascii():
-            return ""
-        if self._form == "prefixed":
-            return self._prefix + call_id
-        # Nine characters and a minted id: its number, filled up, is as distinct as the number itself.
+    def _numbered(self, call_id: str) -> str:
+        """A minted id in nine characters: its number, filled up, is as distinct as the number itself. Else empty."""
         number = call_id[1:]
-        if call_id[0] == MINTED and number.isdigit() and (number[0] != "0" or number == "0"):
+        if (
+            self._form == "alphanumeric"
+            and len(call_id) <= self._short
+            and call_id.isascii()
+            and call_id[:1] == MINTED
+            and number.isdigit()
+            and (number[0] != "0" or number == "0")
+        ):
             return MINTED + number.zfill(self._grammar.max_length - 1)
         return ""
 
@@ -111,8 +123,9 @@ class IdProjection:
         if length > grammar.max_length:
             return False
         # An identifier has letters, digits and underscores alone; to look at each costs several times as much.
-        words = self._words and native_id.isidentifier() and native_id.isascii()
-        if not words and not self._own.issuperset(native_id):
+        if not (
+            self._words and native_id.isidentifier() and native_id.isascii()
+        ) and not self._own.issuperset(native_id):
             return False
         if grammar.form == "alphanumeric":
             return length == grammar.max_length

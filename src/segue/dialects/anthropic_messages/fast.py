@@ -1,4 +1,4 @@
-"""The fast path of `decode_request` (see transcript/fast_paths): the messages of which most requests consist.
+"""The fast path of requests, both ways (see transcript/fast_paths): the messages of which most of them consist.
 
 A block with exactly the fields counted here holds nothing of the wire's own, so that the search for it is not needed.
 """
@@ -7,18 +7,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
+
 from segue.conversation.blocks import Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
+from segue.dialects.anthropic_messages.wire import TextBlock, Thinking, ToolResultBlock, ToolUse
 from segue.dialects.seal_makers import seal_origin
+from segue.transcript.steps import AnsweredCall
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
+    from segue.transcript.steps import StepBlock
 
 
 LISTED = Extra(ANTHROPIC.target.dialect, form={"type": "text"})
 """Of a text that came as the only block in a list: alone, we would write it as the content itself."""
+
+
+def write_fast(blocks: tuple[StepBlock, ...]) -> tuple[list[Any], list[Any]] | None:
+    """The content of a reply with calls, and their results; None if it has anything of its own, or no calls."""
+    content: list[Any] = []
+    results: list[Any] = []
+    for block in blocks:
+        if block.extra is not None:
+            return None
+        if type(block) is AnsweredCall:
+            done = block.completion
+            if done.extra is not None or done.media:
+                return None
+            content.append(ToolUse(block.id, block.name, Raw(block.arguments)))
+            results.append(ToolResultBlock(block.id, done.text, done.is_error))
+        elif type(block) is Text and block.seal is None:
+            content.append(TextBlock(block.text))
+        elif type(block) is Reasoning and block.seal is not None and block.seal.kind == "signature":
+            content.append(Thinking(block.text, block.seal.payload))
+        else:
+            return None
+    return (content, results) if results else None
 
 
 def read_fast(given: Any, origin: Origin) -> Message | None:

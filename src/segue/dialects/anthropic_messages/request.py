@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Text
 from segue.dialects.anthropic_messages import wire
-from segue.dialects.anthropic_messages.fast import LISTED
+from segue.dialects.anthropic_messages.fast import LISTED, write_fast
 from segue.dialects.anthropic_messages.read_messages import output_text, read_messages, read_system
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.settings import decode_options, encode_settings, leading_messages
@@ -20,6 +20,7 @@ from segue.dialects.opaque_blocks import OpaqueBlockFilter
 from segue.dialects.own_fields import as_fields, filled_parts, own, plain
 from segue.dialects.request_fields import items, text
 from segue.dialects.request_messages import check_target, take_system
+from segue.transcript import fast_paths
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 
 if TYPE_CHECKING:
@@ -46,30 +47,49 @@ def encode_request(
     check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
     head = leading_messages(options.own, transcript.system) if not after else ()
-    settings["messages"] = [*head, *_encode_messages(transcript, after)]
-    return EncodedRequest(settings, tuple(repairs))
+    messages, opaque = _Messages(list(head)), OpaqueBlockFilter()
+    _encode_messages(transcript, after, opaque, messages)
+    settings["messages"] = messages.closed()
+    return EncodedRequest(settings, tuple(repairs), messages.before_reply, opaque.has_any)
 
 
-def _encode_messages(transcript: Transcript, after: int) -> list[Any]:
-    messages = _Messages()
-    opaque = OpaqueBlockFilter()
+def _encode_messages(
+    transcript: Transcript, after: int, opaque: OpaqueBlockFilter, messages: _Messages
+) -> None:
+    fast = fast_paths.enabled()
     for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is ModelStep:
-            _encode_model(step, index, opaque, messages)
+            messages.begin_reply()
+            exchange = write_fast(step.blocks) if fast else None
+            if exchange is not None:
+                messages.add_exchange(*exchange)
+            else:
+                _encode_model(step, index, opaque, messages)
         elif type(step) is UserStep:
             # ANT-16: an instruction stands behind a user's message
             _encode_user(step, "system" if step.instruction else "user", opaque, messages)
-    return messages.closed()
 
 
 class _Messages:
     """The messages so far. What one role gives is one message, unless it came in several."""
 
-    def __init__(self) -> None:
-        self._closed: list[Any] = []
+    def __init__(self, head: list[Any]) -> None:
+        self._closed = head
         self._role = ""
         self._content: list[Any] = []
         self._around: Extra | None = None
+        self.before_reply = 0
+        """How many there are before the last reply."""
+
+    def begin_reply(self) -> None:
+        self._close()
+        self._role, self._content, self._around = "assistant", [], None
+        self.before_reply = len(self._closed)
+
+    def add_exchange(self, content: list[Any], results: list[Any]) -> None:
+        """Add a whole reply, which has begun, and its results."""
+        self._closed.append(wire.WireMessage("assistant", content))
+        self._role, self._content = "user", results
 
     def add(self, role: str, encoded: Any, extra: Extra | None = None) -> None:
         begins = extra.container if extra is not None else None

@@ -1,4 +1,4 @@
-"""The fast path of `decode_request` (see transcript/fast_paths): the contents of which most requests consist.
+"""The fast path of requests, both ways (see transcript/fast_paths): the contents of which most of them consist.
 
 A part with exactly the fields counted here cannot hold anything else that the slow path looks for, in either of Google's
 spellings, so that the search for it, which takes several times as long, is not needed.
@@ -8,13 +8,49 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
+
 from segue.conversation.blocks import Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
-from segue.dialects.gemini.wire import SENTINELS, WITH_ID, WITHOUT_ID
+from segue.dialects.gemini.wire import (
+    SENTINELS,
+    WITH_ID,
+    WITHOUT_ID,
+    CallPart,
+    RequestCall,
+    RequestResult,
+    ResultPart,
+    TextPart,
+)
+from segue.dialects.gemini.write_parts import write_output
 from segue.dialects.seal_makers import seal_origin
+from segue.transcript.steps import AnsweredCall
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
+    from segue.transcript.steps import StepBlock
+
+
+def write_fast(blocks: tuple[StepBlock, ...], *, ids: bool) -> tuple[list[Any], list[Any]] | None:
+    """The parts of a reply with calls, and their results; None if it has anything of its own, or no calls."""
+    parts: list[Any] = []
+    results: list[Any] = []
+    for block in blocks:
+        if block.extra is not None:
+            return None
+        if type(block) is AnsweredCall:
+            done = block.completion
+            if done.extra is not None or done.media or done.is_error:
+                return None
+            call_id = block.id if ids else ""
+            call = RequestCall(block.name, Raw(block.arguments), call_id)
+            parts.append(CallPart(call) if block.seal is None else CallPart(call, block.seal.payload))
+            results.append(ResultPart(RequestResult(block.name, write_output(done.text), call_id)))
+        elif type(block) is Text and block.seal is None:
+            parts.append(TextPart(block.text))
+        else:
+            return None
+    return (parts, results) if results else None
 
 
 def read_fast(given: Any, origin: Origin) -> Message | None:

@@ -11,7 +11,7 @@ from segue.conversation.extra import Extra
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.gemini import wire
-from segue.dialects.gemini.fast import read_fast
+from segue.dialects.gemini.fast import read_fast, write_fast
 from segue.dialects.gemini.read_contents import (
     CONTINUES,
     begun,
@@ -56,14 +56,15 @@ def encode_request(
     """The model and whether to stream are not in the body: they are in the address."""
     check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
-    given, contents = settings.pop("contents", None), _encode_contents(transcript, after, ids=card.call_ids)
-    single = given is not None and len(contents) == 1
-    body = {"contents": contents[0] if single else contents}
-    return EncodedRequest({**body, **settings}, tuple(repairs))
+    given, contents = settings.pop("contents", None), _Contents()
+    _encode_contents(transcript, after, contents, ids=card.call_ids)
+    single = given is not None and len(contents.closed) == 1
+    body = {"contents": contents.closed[0] if single else contents.closed}
+    return EncodedRequest({**body, **settings}, tuple(repairs), contents.before_reply)
 
 
-def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[Any]:
-    contents = _Contents()
+def _encode_contents(transcript: Transcript, after: int, contents: _Contents, *, ids: bool) -> None:
+    fast = fast_paths.enabled()
     for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is UserStep:
             if step.instruction:
@@ -72,6 +73,11 @@ def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[A
             for said in step.blocks:
                 contents.add(_encode_block(said), said.extra)
         elif type(step) is ModelStep:
+            contents.before_reply = len(contents.closed)
+            exchange = write_fast(step.blocks, ids=ids) if fast else None
+            if exchange is not None:
+                contents.add_exchange(*exchange)
+                continue
             contents.begin("model")
             calls: list[AnsweredCall] = []
             sealed = any(type(block) is AnsweredCall and block.seal is not None for block in step.blocks)
@@ -90,7 +96,6 @@ def _encode_contents(transcript: Transcript, after: int, *, ids: bool) -> list[A
                 for answered in calls:
                     has_id = _has_id(answered.completion.extra, ids=_has_id(answered.extra, ids=ids))
                     _encode_result(answered, contents, answered.id if has_id else "")
-    return contents.closed
 
 
 def _has_id(extra: Extra | None, *, ids: bool) -> bool:
@@ -107,6 +112,13 @@ class _Contents:
         self._parts: list[Any] = []
         self._before: list[Any] = []
         """The parts of the content before, if it is of the same role."""
+        self.before_reply = 0
+        """How many there are before the last reply."""
+
+    def add_exchange(self, parts: list[Any], results: list[Any]) -> None:
+        """Add a reply with calls, and their results."""
+        self.closed += (wire.Turn("model", parts), wire.Turn("user", results))
+        self._role, self._parts, self._before = "user", results, []
 
     def begin(self, role: str, around: Extra | None = None) -> None:
         self._before = self._parts if role == self._role else []

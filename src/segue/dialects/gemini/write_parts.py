@@ -30,7 +30,7 @@ def write_call(name: str, args: Any, call_id: str, seal: Seal | None) -> wire.Ca
 def write_result(
     name: str, text: str, done: Completion | ToolResult, call_id: str, *, failed: bool = False
 ) -> wire.ResultPart:
-    response = wire.Failure(text) if failed else _encode_output(text)
+    response = wire.Failure(text) if failed else write_output(text)
     shown = (
         [media_part(media) for media in done.media if not stands_beside(media)] if done.media else _NOTHING
     )
@@ -42,7 +42,7 @@ def stands_beside(media: Media) -> bool:
     return media.extra is not None and media.extra.dialect == "gemini" and media.extra.container is not None
 
 
-def _encode_output(value: str) -> wire.Output | Raw:
+def write_output(value: str) -> wire.Output | Raw:
     """GEM-14: an object is given as such, where reading it back gives the very same text; all else is wrapped."""
     wrapped = value[:1] != "{" or value.startswith(('{"output":', '{"error":'))
     if wrapped or is_deeper(value, GEMINI.argument_levels):

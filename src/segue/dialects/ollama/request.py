@@ -13,6 +13,7 @@ from segue.dialects.data_urls import media_from
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.ollama import wire
+from segue.dialects.ollama.fast import write_fast
 from segue.dialects.ollama.rules import OLLAMA
 from segue.dialects.ollama.settings import decode_options, decode_tools, encode_settings
 from segue.dialects.own_fields import FieldKinds, as_fields, own, runs, with_container
@@ -58,15 +59,15 @@ def encode_request(
     check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
     head = leading_messages(options.own, NAME, transcript.system, _text_of) if not after else []
-    encoded = encode_steps(
-        transcript, after, WIRE, None if head else _encode_system, _encode_user, _encode_model
+    encoded, before_reply = encode_steps(
+        transcript, after, WIRE, None if head else _encode_system, _encode_user, _encode_model, write_fast
     )
     body = {
         **model_field(transcript, options),
         "messages": [*head, *encoded],
         **settings,
     }
-    return EncodedRequest(body, tuple(repairs))
+    return EncodedRequest(body, tuple(repairs), before_reply + len(head) if before_reply else 0)
 
 
 def _encode_system(text: str) -> Any:

@@ -13,7 +13,7 @@ from segue.dialects import request_fields
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.openai_chat import wire
-from segue.dialects.openai_chat.fast import read_fast
+from segue.dialects.openai_chat.fast import new_writer, read_fast
 from segue.dialects.openai_chat.read_messages import output_text, read_message
 from segue.dialects.openai_chat.read_settings import leading_messages, read_options, read_tools
 from segue.dialects.openai_chat.reply import read_details
@@ -56,18 +56,18 @@ def encode_request(
 ) -> EncodedRequest:
     check_target(transcript, variant.name, WIRE)
     settings, repairs = encode_settings(variant, transcript, tools, options, card)
-    body = {
-        **model_field(transcript, options),
-        "messages": _encode_messages(variant, transcript, after, options.own),
-        **settings,
-    }
-    return EncodedRequest(body, tuple(repairs))
+    messages, before_reply = _encode_messages(variant, transcript, after, options.own)
+    body = {**model_field(transcript, options), "messages": messages, **settings}
+    return EncodedRequest(body, tuple(repairs), before_reply)
 
 
-def _encode_messages(variant: Variant, transcript: Transcript, after: int, came: Extra | None) -> list[Any]:
+def _encode_messages(
+    variant: Variant, transcript: Transcript, after: int, came: Extra | None
+) -> tuple[list[Any], int]:
     steps = transcript.steps
     messages: list[Any] = []
-    first = after
+    first, before_reply = after, 0
+    write = new_writer(variant) if fast_paths.enabled() else None
     if not after:
         head = leading_messages(variant, came, transcript.system)
         if head:
@@ -79,11 +79,13 @@ def _encode_messages(variant: Variant, transcript: Transcript, after: int, came:
     for index in range(first, len(steps)):
         step = steps[index]
         if type(step) is ModelStep:
-            _encode_model(variant, step, index, messages)
+            before_reply = len(messages)
+            if write is None or not write(step.blocks, messages):
+                _encode_model(variant, step, index, messages)
         elif type(step) is UserStep:
             for run in runs(step.blocks, variant.name):
                 _encode_user(variant, run, index, messages, instruction=step.instruction)
-    return messages
+    return messages, before_reply
 
 
 def _encode_user(
@@ -162,11 +164,7 @@ def _shown(variant: Variant, media: Media, index: int) -> Mapping[str, Any]:
 
 
 def _encode_model(variant: Variant, step: ModelStep, index: int, messages: list[Any]) -> None:
-    blocks = step.blocks
-    if len(blocks) == 1 and type(only := blocks[0]) is Text and only.seal is None and only.extra is None:
-        messages.append(wire.AssistantMessage(only.text))
-        return
-    for run in runs(blocks, variant.name):
+    for run in runs(step.blocks, variant.name):
         _encode_reply(variant, run, index, messages)
 
 

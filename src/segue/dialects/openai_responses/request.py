@@ -12,6 +12,7 @@ from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_block
 from segue.dialects.openai_responses import wire
+from segue.dialects.openai_responses.fast import write_fast
 from segue.dialects.openai_responses.read_items import output_text, read_items
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.settings import decode_options, encode_settings, leading_items
@@ -20,6 +21,7 @@ from segue.dialects.openai_responses.write_parts import media_part
 from segue.dialects.own_fields import as_fields, filled_parts, own
 from segue.dialects.request_fields import items, record, text
 from segue.dialects.request_messages import check_target, leading_system, take_system
+from segue.transcript import fast_paths
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
 
@@ -49,22 +51,26 @@ def encode_request(
     settings, repairs = encode_settings(transcript, tools, options, card)
     head = leading_items(options.own, transcript.system) if not after else None
     given = settings.pop("input", None)
-    encoded = [*(head or ()), *_encode_items(transcript, after)]
+    encoded: list[Any] = [*(head or ())]
+    before_reply, is_linked = _encode_items(transcript, after, encoded)
     only = encoded[0].content if len(encoded) == 1 and type(encoded[0]) is wire.MessageItem else None
     settings["input"] = given if isinstance(given, str) and only == given else encoded
-    return EncodedRequest(settings, tuple(repairs))
+    return EncodedRequest(settings, tuple(repairs), before_reply, is_linked)
 
 
-def _encode_items(transcript: Transcript, after: int) -> list[Any]:
-    encoded: list[Any] = []
+def _encode_items(transcript: Transcript, after: int, encoded: list[Any]) -> tuple[int, bool]:
+    """Add the items; how many there are before the last reply, and whether some depend on others."""
     opaque = OpaqueBlockFilter()
+    fast, before_reply = fast_paths.enabled(), 0
     first = max(after, leading_system(transcript, NAME)[1])
     for index, step in enumerate(transcript.steps[first:], first):
         if type(step) is ModelStep:
-            _encode_model(step, index, opaque, encoded)
+            before_reply = len(encoded)
+            if not (fast and write_fast(step.blocks, encoded)):
+                _encode_model(step, index, opaque, encoded)
         elif type(step) is UserStep:
             encoded.append(_encode_user(step))
-    return encoded
+    return before_reply, opaque.has_any
 
 
 def _encode_user(step: UserStep) -> wire.MessageItem | dict[str, Any]:
