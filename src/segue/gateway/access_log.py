@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
+
+from segue.terminal_text import safe_json, sanitised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from segue.gateway.report import RequestReport
 
 LogForm: TypeAlias = Literal["text", "json", "off"]
-_CONTROL: Final = dict.fromkeys([*range(32), 127], "?")
 
 
 def json_line(report: RequestReport, now: float) -> str:
@@ -24,7 +25,7 @@ def json_line(report: RequestReport, now: float) -> str:
         kept = round(value, 4) if isinstance(value, float) else value
         if kept not in (None, "", 0, {}, False):
             fields[name] = kept
-    return msgspec.json.encode(fields).decode()
+    return safe_json(msgspec.json.encode(fields).decode())
 
 
 def text_line(report: RequestReport, now: float) -> str:
@@ -43,7 +44,7 @@ def text_line(report: RequestReport, now: float) -> str:
         "client gone" if report.client_gone else "",
         report.request_id,
     ]
-    return "  ".join(fact for fact in facts if fact).translate(_CONTROL)
+    return " ".join(sanitised("  ".join(fact for fact in facts if fact)).splitlines())
 
 
 def _counts(title: str, counts: dict[str, int]) -> str:

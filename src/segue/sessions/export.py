@@ -19,6 +19,7 @@ from segue.sessions.entry_codec import encode_entry
 from segue.sessions.markdown import as_markdown
 from segue.sessions.salvage import salvage_state
 from segue.sessions.state import replay
+from segue.terminal_text import safe_json_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,13 +45,15 @@ async def export_session(store: Store, session: str, form: str = CONVERSATION, *
     state, damages = (replay(records), []) if len(records) == len(items) else salvage_state(items)
     for damage in damages:
         _LOG.warning("%s", errors.damaged_entry(session, damage).message)
-    if form == "journal":
-        return as_journal(items)
     if form == "markdown":
         return as_markdown(state).encode()
-    if form == CONVERSATION:
-        return as_document(state)
-    return as_request(state, form, model=model).body
+    if form == "journal":
+        data = as_journal(items)
+    elif form == CONVERSATION:
+        data = as_document(state)
+    else:
+        data = as_request(state, form, model=model).body
+    return safe_json_bytes(data)  # people print exports on their terminals
 
 
 def as_document(state: State, tools: tuple[ToolSpec, ...] = ()) -> bytes:

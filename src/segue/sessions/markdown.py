@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import encodable
+from segue.terminal_text import sanitised
 from segue.transcript.media import describe
 from segue.transcript.value_text import arguments_of, text_of
 
@@ -33,7 +34,7 @@ def as_markdown(state: State, *, max_output: int = MAX_OUTPUT) -> str:
         if message.speaker != "tool":
             parts.append(f"## {_heading(message)}")
         parts += [_block(block, max_output) for block in message.blocks]
-    return "\n\n".join(part for part in parts if part.strip()) + "\n"
+    return sanitised("\n\n".join(part for part in parts if part.strip()) + "\n")
 
 
 def _heading(message: Message) -> str:

@@ -122,7 +122,7 @@ def test_with_nothing_at_all_three_ways_are_told_in_five_lines(
 
 
 def test_a_key_in_the_environment_goes_before_a_stored_one(cloud: Cloud, asked: Here) -> None:
-    asked("keys", "set", "openai", stdin="sk-stored-0123456789")
+    asked("keys", "set", "openai", stdin="sk-ant-stored-0123456789")
     asked.forget("OPENAI_API_KEY")
     assert "Using anthropic/" in asked("hello").err
 
@@ -144,7 +144,7 @@ def test_a_price_that_is_not_known_cannot_be_a_limit(cloud: Cloud, monkeypatch: 
 def test_a_stored_key_is_used(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     cloud.without_keys()
     here = cloud.home.here(monkeypatch)
-    here("keys", "set", "anthropic", stdin="sk-stored-0123456789")
+    here("keys", "set", "anthropic", stdin="sk-ant-stored-0123456789")
     told = here("hello")
     assert told.code == Exit.OK
     assert "Using anthropic/" in told.err

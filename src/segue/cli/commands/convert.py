@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
+from segue.terminal_text import safe_json_bytes
 
 if TYPE_CHECKING:
     import argparse
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         source, _ = read_file(stream.read(), arguments.source, model=arguments.model, to=to)
     converted = write_request(source, to=to, model=arguments.model, strict=arguments.strict)
     _report(converted, arguments.report)
-    sys.stdout.buffer.write(converted.body + b"\n")
+    sys.stdout.buffer.write(safe_json_bytes(converted.body) + b"\n")
     sys.stdout.flush()
     return Exit.OK
 
@@ -75,7 +76,7 @@ def _convert_lines(arguments: argparse.Namespace) -> int:
     out = sys.stdout.buffer
     with _opened(arguments.file) as stream:
         for line in answers(stream, flags):
-            out.write(line + b"\n")
+            out.write(safe_json_bytes(line) + b"\n")
             out.flush()  # the sender may wait for each answer
     return Exit.OK
 

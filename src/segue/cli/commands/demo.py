@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 import sys
 from typing import TYPE_CHECKING
@@ -38,7 +37,7 @@ def show(story: Story, *, fast: bool) -> int:
     from segue.demo.play import play  # noqa: PLC0415
     from segue.demo.screen import WIDTH, DemoScreen  # noqa: PLC0415
 
-    if isinstance(sys.stdout, io.TextIOWrapper):
+    if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal without arrows must not end the demo
     on_terminal = sys.stdout.isatty()
     width = min(WIDTH, shutil.get_terminal_size().columns) if on_terminal else WIDTH

@@ -8,10 +8,11 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.cli.display.terminal import Colours, print_error, print_status, printable
+from segue.cli.display.terminal import Colours, print_error, print_status
 from segue.cli.error_report import error_lines
 from segue.cli.exit_codes import Exit
 from segue.errors import TranscriptError, UsageError
+from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -103,7 +104,7 @@ def _write(out: Path, data: bytes) -> None:
 def _report(file: str, examination: Examination, paint: Colours) -> str:
     form = examination.form or f"{examination.dialect} request"
     counts = f"{_counted(examination.messages, 'message')}, {_counted(examination.calls, 'call')}"
-    lines = [paint("bold", printable(f"{file}: {form}, {counts}")), ""]
+    lines = [paint("bold", sanitised(f"{file}: {form}, {counts}")), ""]
     for diagnosis in examination.diagnoses:
         if diagnosis.findings:
             lines += [paint("bold", _heading(diagnosis))]
@@ -119,7 +120,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _heading(diagnosis: Diagnosis) -> str:
-    return printable(f"{diagnosis.target} ({diagnosis.model})" if diagnosis.model else diagnosis.target)
+    return sanitised(f"{diagnosis.target} ({diagnosis.model})" if diagnosis.model else diagnosis.target)
 
 
 _INDENT = " " * 10
@@ -128,7 +129,7 @@ _INDENT = " " * 10
 def _lines_of(finding: Finding, paint: Colours) -> list[str]:
     colour = "red" if finding.level == "error" else "dim"
     ids = f" ({', '.join(finding.call_ids)})" if finding.call_ids else ""
-    place = printable(f"{finding.place}: {finding.what}{ids}")
+    place = sanitised(f"{finding.place}: {finding.what}{ids}")
     code = finding.code if finding.level == "error" else "note"
     lines = [f"  {paint(colour, code.ljust(7))} {place}"]
     if finding.provider_error:
@@ -139,7 +140,7 @@ def _lines_of(finding: Finding, paint: Colours) -> list[str]:
 
 def _wrapped(text: str) -> str:
     return textwrap.fill(
-        printable(text), 110, initial_indent=_INDENT, subsequent_indent=_INDENT, break_long_words=False
+        sanitised(text), 110, initial_indent=_INDENT, subsequent_indent=_INDENT, break_long_words=False
     )
 
 

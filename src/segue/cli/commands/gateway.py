@@ -9,8 +9,9 @@ import time
 from typing import TYPE_CHECKING
 
 from segue.cli.command_table import add_set
-from segue.cli.display.terminal import print_status, printable
+from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
+from segue.terminal_text import safe_json, sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -58,7 +59,7 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         import msgspec  # noqa: PLC0415
 
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode() + "\n")
+        sys.stdout.write(safe_json(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()) + "\n")
         return Exit.OK
     if not shown:
         print_status("No conversation has run through the gateway yet.")
@@ -76,4 +77,4 @@ def _row(info: ConversationInfo) -> tuple[str, ...]:
     units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
     size, unit = next((one for one in units if seconds >= one[0]), (1, "s"))
     cells = (info.id, info.client.split(" ")[0][:30], info.asked, info.route, info.switched or "-")
-    return (*map(printable, cells), str(info.requests), f"{seconds // size} {unit} ago")
+    return (*map(sanitised, cells), str(info.requests), f"{seconds // size} {unit} ago")

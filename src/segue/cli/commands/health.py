@@ -8,8 +8,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from segue.cli.command_table import add_set
-from segue.cli.display.terminal import Colours, print_status, printable
+from segue.cli.display.terminal import Colours, print_status
 from segue.cli.exit_codes import Exit
+from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -77,4 +78,4 @@ def _write(found: list[Health]) -> None:
         )
         for line in (health.error, health.advice):
             if line and not well:
-                sys.stdout.write(f"{' ' * width}  {printable(line)}\n")
+                sys.stdout.write(f"{' ' * width}  {sanitised(line)}\n")

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from segue.cli.command_table import add_set
-from segue.cli.display.terminal import columns_of, print_error, print_status, printable
+from segue.cli.display.gate import ungated
+from segue.cli.display.terminal import columns_of, print_error, print_status
 from segue.cli.display.text_width import cut
 from segue.cli.display.turn_summary import short
 from segue.cli.error_report import error_lines
 from segue.cli.exit_codes import Exit
 from segue.errors import SegueError, UsageError
+from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -117,7 +119,7 @@ def _write_list(found: list[ModelInfo], *, as_json: bool) -> None:
     room = columns_of(sys.stdout)
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        line = printable("  ".join(cells)).rstrip()
+        line = sanitised("  ".join(cells)).rstrip()
         sys.stdout.write((cut(line, room) if room else line) + "\n")
 
 
@@ -145,7 +147,7 @@ async def _show(adapter: ProviderAdapter, model: str, arguments: argparse.Namesp
         return Exit.OK
     for key, value in facts.items():
         shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-        sys.stdout.write(printable(f"{key:<14}{shown}").rstrip() + "\n")
+        sys.stdout.write(sanitised(f"{key:<14}{shown}").rstrip() + "\n")
     return Exit.OK
 
 
@@ -191,17 +193,17 @@ def _progress_bar(name: str) -> Iterator[Callable[[PullProgress], None]]:
     from rich.console import Console  # noqa: PLC0415
 
     columns = (
-        parts.TextColumn("{task.description}"),
+        parts.TextColumn("{task.description}", markup=False),
         parts.BarColumn(),
         parts.DownloadColumn(),
         parts.TransferSpeedColumn(),
         parts.TimeRemainingColumn(),
     )
-    with parts.Progress(*columns, console=Console(stderr=True)) as bar:
+    with parts.Progress(*columns, console=Console(file=ungated(sys.stderr))) as bar:
         task = bar.add_task(name, total=None)
 
         def show(progress: PullProgress) -> None:
-            status = printable(progress.status)[:40]
+            status = sanitised(progress.status)[:40]
             bar.update(
                 task, description=f"{name} {status}", completed=progress.completed, total=progress.total
             )

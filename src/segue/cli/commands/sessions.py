@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segue.cli.command_table import add_set
-from segue.cli.display.terminal import columns_of, print_status, printable
+from segue.cli.display.terminal import columns_of, print_status
 from segue.cli.display.text_width import cut, padded
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
+from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -133,7 +134,7 @@ def session_line(info: SessionInfo, width: int = 0, now: float | None = None) ->
     line = f"{info.id:<14}{_ago(info.updated, now):>6}  {turns:>9}  {model}  {held}{what}"
     if 0 < width < WIDE:
         line = f"{info.id:<14}{_ago(info.updated, now):>6}  {model}  {held}{what}"
-    return cut(printable(line), width or 150).rstrip()
+    return cut(sanitised(line), width or 150).rstrip()
 
 
 def _ago(at: float, now: float | None) -> str:
@@ -149,7 +150,7 @@ async def _show(store: Store, arguments: argparse.Namespace) -> int:
 
     session = (await find_session(store, arguments.session)).id
     page = await export_session(store, session, "markdown")
-    sys.stdout.write(printable(page.decode("utf-8", "replace").replace("\t", "    ")))
+    sys.stdout.write(sanitised(page.decode("utf-8", "replace").replace("\t", "    ")))
     return Exit.OK
 
 

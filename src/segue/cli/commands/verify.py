@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segue.cli.command_table import add_set
-from segue.cli.display.terminal import Colours, print_status, printable
+from segue.cli.display.terminal import Colours, print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
+from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -117,9 +118,9 @@ def _line(result: Verified, paint: Colours) -> str:
     if emulator.verdict == "refused" and provider.verdict == "refused":
         colour = "green"
     status = f" ({provider.status})" if provider.status and provider.verdict != "accepted" else ""
-    line = f"{paint(colour, provider.verdict + status):<10}  {printable(result.probe)}"
+    line = f"{paint(colour, provider.verdict + status):<10}  {sanitised(result.probe)}"
     if provider.words:
-        line += f"\n            {printable(provider.words)}"
+        line += f"\n            {sanitised(provider.words)}"
     if result.differs:
         line += (
             f"\n            {paint('yellow', 'the emulator')}: {emulator.verdict} {emulator.rule}".rstrip()

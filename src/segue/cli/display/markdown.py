@@ -68,17 +68,18 @@ class MarkdownStream:
         self._last: MarkdownBlock | None = None
 
     def feed(self, text: str) -> None:
-        """More of the text, without terminal escapes: see `segue.cli.display.sanitise`."""
+        """More of the text, without terminal escapes: see `segue.terminal_text`."""
         finished = self._reader.feed(text)
         if finished:
-            self._write(self._erased() + "".join(self._printed(block) for block in finished))
+            self._erase()
+            self._write("".join(self._printed(block) for block in finished))
         self._paint_tail()
 
     def finish(self) -> None:
         finished = self._reader.finish()
-        out = self._erased() + "".join(self._printed(block) for block in finished)
-        if out:
-            self._write(out)
+        self._erase()
+        if finished:
+            self._write("".join(self._printed(block) for block in finished))
         self._last = None
 
     def _paint_tail(self) -> None:
@@ -91,13 +92,15 @@ class MarkdownStream:
         # Lines that leave the screen cannot be erased.
         most = max(self._size()[1] - 1, 1)
         lines = self._printed(tail, remember=False).splitlines(keepends=True)[-most:]
-        self._write(self._erased() + "".join(lines))
+        self._erase()
+        self._write("".join(lines))
         self._tail.remember(lines)
         self._painted_length, self._painted_at = size, now
 
-    def _erased(self) -> str:
+    def _erase(self) -> None:
         self._painted_length = 0
-        return self._tail.erase(self._size()[0])
+        if erased := self._tail.erase(self._size()[0]):
+            self._write(erased)
 
     def _printed(self, block: MarkdownBlock, *, remember: bool = True) -> str:
         spaced = self._last is not None and not block.joins(self._last)

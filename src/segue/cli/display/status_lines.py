@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from segue.cli.display.sanitise import sanitised
 from segue.cli.display.text_width import cut
 from segue.conversation.blocks import status_of
 from segue.events import (
@@ -17,6 +16,7 @@ from segue.events import (
     ToolCallStart,
     Warned,
 )
+from segue.terminal_text import sanitised
 from segue.transcript.value_text import text_of
 
 if TYPE_CHECKING:

@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final, final
 
+from segue.terminal_text import sanitised
+
 if TYPE_CHECKING:
     from typing import TextIO
 
@@ -38,7 +40,7 @@ def columns_of(stream: TextIO) -> int:
 
 def print_status(text: str, colour: str = "") -> None:
     """One line on stderr."""
-    line = printable(text)
+    line = sanitised(text)
     sys.stderr.write((Colours(sys.stderr)(colour, line) if colour else line) + "\n")
     sys.stderr.flush()
 
@@ -46,7 +48,7 @@ def print_status(text: str, colour: str = "") -> None:
 def print_error(message: str, *hints: str) -> None:
     """What went wrong, and below it what to do; wrapped at a terminal."""
     room = columns_of(sys.stderr)
-    first, *others = (part for text in (message, *hints) for part in _lines(printable(text), room))
+    first, *others = (part for text in (message, *hints) for part in _lines(sanitised(text), room))
     sys.stderr.write(f"{Colours(sys.stderr)('red', 'segue:')} {first}\n")
     for line in others:
         sys.stderr.write(f"{_INDENT}{line}\n")
@@ -58,9 +60,3 @@ def _lines(text: str, room: int) -> list[str]:
     from segue.cli.display.text_width import wrapped  # noqa: PLC0415 - only at a terminal
 
     return [part for line in text.split("\n") for part in wrapped(line, room - 1 - len(_INDENT))]
-
-
-def printable(text: str) -> str:
-    """The text without control characters: text from outside must not control the terminal."""
-    safe = text.encode("utf-8", "replace").decode()
-    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in safe)

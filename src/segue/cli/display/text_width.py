@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, final
 
+from segue.terminal_text import ControlSequence
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -75,9 +77,9 @@ class LiveLines:
     def remember(self, lines: Iterable[str]) -> None:
         self._widths = [width_of(line.rstrip("\n")) for line in lines]
 
-    def erase(self, columns: int) -> str:
+    def erase(self, columns: int) -> ControlSequence:
         """The sequence that erases them. A window that was made narrower has wrapped them into more rows."""
         rows = sum(max(-(-width // columns), 1) for width in self._widths)
         self._widths = []
         # Row by row: some terminals save everything below the first row to their scrollback when it is cleared.
-        return "\r\x1b[K" + "\x1b[A\x1b[K" * rows if rows else ""
+        return ControlSequence("\r\x1b[K" + "\x1b[A\x1b[K" * rows if rows else "")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, final
 from msgspec import Struct
 
 from segue.cli.display.file_changes import FileChange, change_of
-from segue.cli.display.sanitise import revealed
 from segue.cli.display.text_width import wrapped
 from segue.cli.interactive.key_question import Choice
+from segue.terminal_text import revealed
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:

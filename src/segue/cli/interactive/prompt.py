@@ -17,9 +17,9 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 
-from segue.cli.display.sanitise import sanitised
 from segue.cli.interactive.completer import ChatCompleter
 from segue.cli.interactive.interactive_chat import TWICE_SECONDS
+from segue.terminal_text import sanitised
 from segue.tools.approval import Mode
 
 if TYPE_CHECKING:

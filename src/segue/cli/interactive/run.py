@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from msgspec import structs
+from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_input
 
 from segue import signals
@@ -18,6 +19,7 @@ from segue.cli.interactive.commands.sessions import pick_session, show_session
 from segue.cli.interactive.commands.table import is_command, run_command
 from segue.cli.interactive.interactive_chat import InteractiveChat
 from segue.cli.interactive.prompt import PromptReader, read_typed_early
+from segue.cli.interactive.prompt_output import gated_output
 from segue.cli.interactive.screen import Screen
 from segue.cli.interactive.shell_escape import run_shell_command
 from segue.cli.runtime import Runtime
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return int(asyncio.run(_run(arguments)))
+    with create_app_session(output=gated_output()):
+        return int(asyncio.run(_run(arguments)))
 
 
 async def _run(arguments: argparse.Namespace) -> Exit:
@@ -135,8 +138,8 @@ class _InputLoop:
 
     def _greet(self) -> None:
         screen, chat = self._interactive.screen, self._interactive.chat
-        if self._interactive.unsent and not screen.plain:
-            screen.put("\r\x1b[K")  # the terminal has shown it already; the prompt shows it again
+        if self._interactive.unsent:
+            screen.control("\r\x1b[K")  # the terminal has shown it already; the prompt shows it again
         if chat.conversation.messages:
             show_session(self._interactive)
         else:

@@ -6,9 +6,10 @@ import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, final
 
+from segue.cli.display.gate import ungated
 from segue.cli.display.markdown import MarkdownStream
-from segue.cli.display.sanitise import Sanitiser, sanitised
 from segue.cli.display.text_width import LiveLines, cut, wrapped
+from segue.terminal_text import ControlSequence, Sanitiser, sanitised, styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ class Screen:
 
     def __init__(self, stream: TextIO, paint: Colours, *, plain: bool = False, markdown: bool = True) -> None:
         """`plain`: no repainting, so no live lines. `markdown`: answers are rendered."""
-        self._stream = stream
+        self._stream = ungated(stream)
         self.paint = paint
         self.plain = plain
         self._renders_markdown = markdown and not plain
@@ -46,10 +47,11 @@ class Screen:
         return max(shutil.get_terminal_size().lines, 4)
 
     def line(self, text: str = "", colour: str = "") -> None:
-        """Print a line. Text from outside must be sanitised before."""
+        """Print a line of ours, with its styles."""
         with self._at_once():
             self.end_text()
-            self._put(self._erased() + (self.paint(colour, text) if colour else text) + "\n")
+            self._erase()
+            self._put((self.paint(colour, text) if colour else text) + "\n")
 
     def paragraph(self, text: str, colour: str = "", indent: int = 0) -> None:
         """Print wrapped lines; those after the first are indented."""
@@ -64,7 +66,7 @@ class Screen:
             return
         with self._at_once():
             live = self._live
-            self._put(self._erased())
+            self._erase()
             if self._renders_markdown:
                 if self._markdown is None:
                     self._markdown = MarkdownStream(self._put, size=self._room, colour=not self.paint.plain)
@@ -75,15 +77,16 @@ class Screen:
 
     def put(self, text: str) -> None:
         """Print sanitised text as it is."""
-        self._put(self._erased() + text)
-        self._open_line = not text.endswith(("\n", "\x1b[K")) if text else self._open_line
+        self._erase()
+        self._put(text)
+        self._open_line = not text.endswith("\n") if text else self._open_line
 
     def end_text(self) -> None:
         """The answer is over, or another line interrupts it."""
         self._sanitiser = Sanitiser()
         if self._markdown is not None:
             with self._at_once():
-                self._put(self._erased())
+                self._erase()
                 self._markdown.finish()
             self._markdown = None
         if self._open_line:
@@ -98,7 +101,8 @@ class Screen:
         if fitting == self._live:
             return
         with self._at_once():
-            self._put(self._erased() + "".join(f"{line}\n" for line in fitting))
+            self._erase()
+            self._put("".join(f"{line}\n" for line in fitting))
         self._live = fitting
         self._bottom.remember(fitting)
 
@@ -112,12 +116,16 @@ class Screen:
             yield
         finally:
             self._held = None
-            self._put("".join(held))
+            self._put(ControlSequence("".join(held)))
 
     def clear(self) -> None:
         """Empty the screen. The scrollback of the terminal stays."""
+        self.control("\x1b[2J\x1b[H")
+
+    def control(self, sequence: str) -> None:
+        """A sequence of ours that no text may hold. A plain terminal gets none."""
         if not self.plain:
-            self._put("\x1b[2J\x1b[H")
+            self._put(ControlSequence(sequence))
 
     def shortened(self, line: str, taken: int = 0) -> str:
         """The part of a line that fits beside `taken` columns."""
@@ -127,9 +135,9 @@ class Screen:
         """For an answer: two live lines stand below it."""
         return self.width, self.height - 2
 
-    def _erased(self) -> str:
+    def _erase(self) -> None:
         self._live = ()
-        return self._bottom.erase(self.width)
+        self._put(self._bottom.erase(self.width))
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:
@@ -141,10 +149,11 @@ class Screen:
         try:
             yield
         finally:
-            written, self._waiting = "".join(self._waiting), []
+            written, self._waiting = ControlSequence("".join(self._waiting)), []
             self._put(written)
 
     def _put(self, text: str) -> None:
+        text = styled(text)  # everything on its way to the terminal comes by here
         if self._waiting:
             self._waiting.append(text)
         elif self._held is not None:

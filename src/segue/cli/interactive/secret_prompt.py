@@ -8,8 +8,8 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings
-from prompt_toolkit.output import create_output
 
+from segue.cli.interactive.prompt_output import gated_output
 from segue.cli.interactive.typed_ahead import PaintedGate
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ async def _read(label: str, *, is_password: bool = False) -> str:
         event.app.exit(result="")
 
     session: PromptSession[str] = PromptSession(
-        key_bindings=keys, history=InMemoryHistory(), output=create_output(always_prefer_tty=True)
+        key_bindings=keys, history=InMemoryHistory(), output=gated_output()
     )
     gate.watch(session.app)
     return await session.prompt_async(label, is_password=is_password)

@@ -6,7 +6,7 @@ import asyncio
 from codecs import getincrementaldecoder
 from typing import TYPE_CHECKING, Final
 
-from segue.cli.display.sanitise import Sanitiser
+from segue.terminal_text import Sanitiser
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, assert_never, final
 from msgspec import Struct
 
 from segue.chat.budget import OVER_BUDGET
-from segue.cli.display.sanitise import sanitised
 from segue.cli.display.status_lines import event_line, switch_line
 from segue.cli.display.text_width import cut, cut_beginning, width_of
 from segue.cli.display.turn_summary import summary_line
@@ -32,6 +31,7 @@ from segue.events import (
     TurnComplete,
     Warned,
 )
+from segue.terminal_text import sanitised
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 import msgspec
 
-from segue.cli.display.sanitise import Sanitiser
 from segue.cli.display.status_lines import event_line
 from segue.cli.display.terminal import Colours, print_status
 from segue.cli.display.turn_summary import summary_line
@@ -30,6 +28,7 @@ from segue.events import (
     TurnComplete,
     Warned,
 )
+from segue.terminal_text import ControlSequence, Sanitiser, safe_json
 
 if TYPE_CHECKING:
     import argparse
@@ -182,13 +181,9 @@ def _tool_result(name: str, result: Any) -> json_output.ToolResultEvent:
     )
 
 
-_CONTROL = re.compile("[\x7f-\x9f]")
-"""Characters that JSON does not escape and that a terminal may interpret."""
-
-
 def _write_line(value: json_output.OutputEvent) -> None:
     line = msgspec.json.encode(value, enc_hook=str).decode()
-    sys.stdout.write(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n")
+    sys.stdout.write(safe_json(line) + "\n")
     sys.stdout.flush()
 
 
@@ -228,7 +223,7 @@ class TextOutput:
         match event:
             case TextChunk(text):
                 self._stop_thinking()
-                self._write_answer(text if self._raw else self._answer.feed(text))
+                self._write_answer(ControlSequence(text) if self._raw else self._answer.feed(text))
             case ReasoningChunk(text):
                 if self._shows_reasoning and (shown := self._thoughts.feed(text)):
                     self._end_line()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from segue.errors import UsageError
 from segue.interop.source import CONVERSATION
 from segue.sessions.export import export_session
+from segue.terminal_text import safe_json_bytes
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat
@@ -24,7 +25,7 @@ async def export(interactive: InteractiveChat, words: list[str]) -> None:
 async def dump(interactive: InteractiveChat, words: list[str]) -> None:
     body = interactive.chat.preview("").body
     path = Path(words[0] if words else f"{interactive.chat.id}-request.json").expanduser()
-    path.write_bytes(body)
+    path.write_bytes(safe_json_bytes(body))
     interactive.screen.paragraph(
         f"  {len(body)} bytes written to {path}: the body of the next request, without the key.", indent=4
     )
@@ -38,6 +39,7 @@ async def copy(interactive: InteractiveChat, words: list[str]) -> None:
         raise UsageError("There is no answer yet.", code="nothing_to_copy", hint="Send a prompt first.")
     # OSC 52: the terminal itself keeps it, so this works over ssh as well.
     sequence = f"\x1b]52;c;{b64encode(text.encode()).decode()}\x07"
+    interactive.screen.control(sequence)
     interactive.screen.line(
-        f"{sequence}  Copied {len(text)} characters, if the terminal lets programs write its clipboard."
+        f"  Copied {len(text)} characters, if the terminal lets programs write its clipboard."
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.cli.display.sanitise import sanitised
 from segue.cli.display.status_lines import shortened
 from segue.cli.display.text_width import wrapped
 from segue.cli.display.turn_summary import dollars, short
 from segue.cli.interactive.commands.table import COMMANDS
+from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.cli.display.sanitise import sanitised
 from segue.interop.convert import convert
 from segue.interop.finding_text import fault_text, repair_text
+from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat

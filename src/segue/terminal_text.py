@@ -1,6 +1,7 @@
-"""Removes escape sequences and control characters, so that no text from outside can control the terminal.
+"""What may reach a terminal, or a file that people print on one: text without anything that controls or misleads.
 
-Works on a stream: however the text is cut, the result is the same and holds no escape character.
+`Sanitiser` works on a stream: however the text is cut, the result is the same. `styled` is for our own lines, whose
+styles stay. Everything else that controls a terminal is a `ControlSequence`, made by us and never from text.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ from typing import Final, Literal, TypeAlias, final
 
 _State: TypeAlias = Literal["text", "escape", "sequence", "string", "string_escape"]
 
-BIDI: Final = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+BIDI: Final = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Characters that change the order in which text is shown, and so can mislead."""
+INVISIBLE: Final = "\xad\u180e\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+"""Characters without a width, as a class of a regular expression: they hide text, or make two names look alike."""
+JOINERS: Final = "\u200c\u200d"
+"""Letters and emoji of other scripts are joined by them; after ASCII they are invisible as well."""
 
-_SUSPECT: Final = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{BIDI}\ud800-\udfff]")
+_UNSAFE: Final = f"\x00-\x08\x0b-\x1f\x7f-\x9f{BIDI}{INVISIBLE}\ud800-\udfff"
+_SUSPECT: Final = re.compile(f"[{_UNSAFE}{JOINERS}]")
 _STRING_OPENERS: Final = frozenset("]PX^_")
 """After ESC: OSC, DCS, SOS, PM, APC. Their 8-bit forms follow."""
 _C1_STRING_OPENERS: Final = frozenset("\x9d\x90\x98\x9e\x9f")
@@ -25,13 +31,21 @@ class Sanitiser:
 
     def __init__(self) -> None:
         self._state: _State = "text"
+        self._last = ""
+        """The last letter that was shown."""
 
     def feed(self, text: str) -> str:
         if self._state == "text" and _SUSPECT.search(text) is None:
+            self._last = text[-1:] or self._last
             return text
         return "".join(kept for letter in text if (kept := self._take(letter)))
 
     def _take(self, letter: str) -> str:
+        kept = self._read(letter)
+        self._last = kept or self._last
+        return kept
+
+    def _read(self, letter: str) -> str:
         match self._state:
             case "text":
                 return self._text(letter)
@@ -55,6 +69,8 @@ class Sanitiser:
             self._state = "sequence"
         elif letter in _C1_STRING_OPENERS:
             self._state = "string"
+        elif letter in JOINERS:
+            return "" if self._last.isascii() else letter
         elif "\ud800" <= letter <= "\udfff":
             return "\ufffd"  # half a character, which cannot be encoded
         return ""
@@ -101,9 +117,53 @@ def sanitised(text: str) -> str:
     return Sanitiser().feed(text)
 
 
+_STYLE: Final = re.compile(r"\x1b\[(?:[0-4]|9|2[2-49]|3[0-79]|9[0-7])?(?:;(?:[0-4]|9|3[0-7]|9[0-7]))*m")
+"""Bold, dim, italic, underlined and the colours of letters. Nothing that hides text: no background, no concealment."""
+
+
+@final
+class ControlSequence(str):
+    """A sequence of ours that moves the cursor or erases. Joined with text it is text, and loses its power."""
+
+    __slots__ = ()
+
+
+def styled(text: str) -> str:
+    """One of our own lines: its styles stay, everything else that controls a terminal goes."""
+    if type(text) is ControlSequence or _SUSPECT.search(text) is None:
+        return text
+    if "\x1b" not in text:
+        return sanitised(text)
+    places, parts = 0, []
+    for found in _STYLE.finditer(text):
+        parts += [sanitised(text[places : found.start()]), found[0]]
+        places = found.end()
+    return "".join([*parts, sanitised(text[places:])])
+
+
+_UNSAFE_IN_JSON: Final = re.compile(f"[\x7f-\x9f{BIDI}{INVISIBLE}{JOINERS}]")
+
+
+def safe_json(text: str) -> str:
+    """JSON that means the same, with every character that controls or misleads as an escape."""
+    return _UNSAFE_IN_JSON.sub(_json_escape, text)
+
+
+def safe_json_bytes(data: bytes) -> bytes:
+    """The same for encoded JSON."""
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return safe_json(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
 _HIDDEN: Final = re.compile(
-    "[\x00-\x08\x0a-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+    f"[{_UNSAFE}\x0a\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2028\u2029\u3164\ufe00-\ufe0d\uffa0\ufff0-\ufff8"
+    "\U000e0080-\U000e0fff]"
     # Letters and emoji of other scripts are joined by these.
     "|(?<![^\x00-\x7f])[\u200c\u200d\ufe0e\ufe0f]"
 )

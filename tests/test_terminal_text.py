@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.cli.display.sanitise import BIDI, Sanitiser, sanitised
+from segue.terminal_text import BIDI, Sanitiser, sanitised
 
 nasty = st.text(
     alphabet=st.one_of(
