@@ -47,7 +47,7 @@ def open_gateway_control(url: str, sets: Sequence[str]) -> Iterator[GatewayContr
         yield _Remote(url or f"http://{config.gateway.host}:{config.gateway.port}")
         return
     with asyncio.Runner() as runner:
-        store = open_memory(config.gateway.memory).store
+        store = open_memory(config).store
         try:
             yield _Local(config, store, runner)
         finally:

@@ -30,8 +30,8 @@ _MOST_BYTES = 1 << 20
 """Of one file: a project could have a huge one."""
 _MOST_NAMED = 8
 """Settings that one line names."""
-NOT_SETTINGS = frozenset({"CONFIG", "DEBUG", "GATEWAY_KEY", "HUB", "MODELS"})
-"""Variables of ours that name no setting: a file, a switch, a caller's key, and where the weights of local models come
+NOT_SETTINGS = frozenset({"CONFIG", "DEBUG", "GATEWAY_KEY", "HUB", "INSTALLATION_KEY", "MODELS"})
+"""Variables of ours that name no setting: a file, a switch, a caller's key, the key of the installation, and where the weights of local models come
 from and go."""
 
 

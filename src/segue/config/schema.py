@@ -141,7 +141,9 @@ class MemorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What the gateway remembers of replies: seals, native ids and routes that clients cannot hold."""
 
     keep: Literal["sqlite", "memory"] = "sqlite"
-    """In an encrypted file, or only until the process ends."""
+    """In an encrypted file, or only until the process ends; with `store`: in PostgreSQL in place of the file."""
+    key_env: str = "SEGUE_INSTALLATION_KEY"
+    """The variable with the key that it is encrypted with, 32 bytes in base64; if it is not set, a file has the key."""
     directory: str = ""
     """Where; the data directory of the user if empty."""
     days: Annotated[float, Meta(gt=0)] = 30.0

@@ -273,8 +273,7 @@ class Gateway:
         if (compacted := await self._services.compacted(turn)) is not None:
             await writer.whole(compacted)
             return
-        known = await self.memory.store.conversation(turn.conversation_id)
-        routings = self.members.routings(turn, known.switched if known is not None else "")
+        routings = self.members.routings(turn, await self.memory.switched(turn.conversation_id))
         exchange = Exchange(
             turn,
             writer,

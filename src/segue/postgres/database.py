@@ -24,6 +24,8 @@ from segue.worker_threads import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from segue.errors import JournalError
+
 T = TypeVar("T")
 
 PATIENCE: Final = 20.0
@@ -44,8 +46,17 @@ class Database:
     """Runs functions on connections. Nothing is opened before the first."""
 
     def __init__(
-        self, url: str, *, part: str, steps: Sequence[Migration], patience: float = PATIENCE
+        self,
+        url: str,
+        *,
+        part: str,
+        steps: Sequence[Migration],
+        patience: float = PATIENCE,
+        rest: float = 0.0,
+        on_open: Callable[[DatabaseConnection], None] | None = None,
     ) -> None:
+        """`rest`: for so many seconds after it did not answer, nobody waits for it. `on_open` is called once, before all
+        others."""
         self.address: DatabaseAddress = read_address(url)
         try:
             conninfo_to_dict(self.address.url)
@@ -54,6 +65,9 @@ class Database:
         self._part = part
         self._steps = steps
         self._patience = patience
+        self._rest = rest
+        self._on_open = on_open
+        self._resting: tuple[float, JournalError] | None = None
         self._worker = Worker("segue-postgres", threads=self.address.connections)
         self._own = threading.local()
         self._opening = threading.Lock()
@@ -72,7 +86,10 @@ class Database:
     # Everything below runs in one of the threads.
 
     def _perform(self, do: Callable[[DatabaseConnection], T]) -> T:
-        deadline = time.monotonic() + self._patience
+        began = time.monotonic()
+        if self._resting is not None and began < self._resting[0]:
+            raise self._resting[1]
+        deadline = began + self._patience
         pause = _FIRST_PAUSE
         lost = False
         while True:
@@ -89,6 +106,7 @@ class Database:
                 if not is_transient(failure) and not errors.is_worth_repeating(error):
                     raise failure from None
                 if not may_come_back or time.monotonic() + pause > deadline:
+                    self._resting = time.monotonic() + self._rest, failure
                     raise failure from None
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that not all come at once
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -128,6 +146,8 @@ class Database:
         if encoding != "UTF8":
             raise errors.wrong_encoding(encoding, self.address)
         migrate(connection, self.address, self._part, self._steps)
+        if self._on_open is not None:
+            self._on_open(connection)
 
     def _drop(self) -> None:
         held: DatabaseConnection | None = getattr(self._own, "connection", None)

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from postgres_server import schema_url
 from segue.errors import JournalError
+from segue.gateway.memory.postgres_store import PostgresMemoryStore
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.memory.store import ConversationInfo, GatewayStore, MemoryRecord
 from segue.gateway.memory.volatile_store import VolatileStore
@@ -30,10 +32,13 @@ class Clock:
 Opener = Callable[..., GatewayStore]
 
 
-@pytest.fixture(params=["sqlite", "volatile"])
+@pytest.fixture(params=["sqlite", "volatile", "postgres"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
     if request.param == "volatile":
         return VolatileStore
+    if request.param == "postgres":
+        url = schema_url(tmp_path)
+        return lambda **settings: PostgresMemoryStore(url, **settings)
     return lambda **settings: SQLiteMemoryStore(tmp_path / "memory.sqlite", **settings)
 
 

@@ -125,7 +125,7 @@ def _open(config: Config) -> GatewayApp:
     from segue.gateway.memory.files import open_memory  # noqa: PLC0415
 
     providers = open_providers(config)
-    memory = open_memory(config.gateway.memory)
+    memory = open_memory(config)
     return Gateway(
         config,
         providers,

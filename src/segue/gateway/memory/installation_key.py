@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 KEY_BYTES: Final = 32
 DIGEST_BYTES: Final = 20
 NONCE_BYTES: Final = 12
+_STANDARD: Final = str.maketrans("-_", "+/")
 
 
 @final
@@ -69,17 +70,22 @@ class InstallationKey:
 def read_key(file: Path) -> InstallationKey:
     """The key in this file; the file is made if it is not there. Several processes may do so at once."""
     new = base64.urlsafe_b64encode(secrets.token_bytes(KEY_BYTES)).decode()
-    held = create_private(file, new + "\n")
+    return decode_key(create_private(file, new + "\n"), str(file))
+
+
+def decode_key(text: str, place: str) -> InstallationKey:
+    """The key in a text that came from a file or a variable. The text is never repeated."""
     try:
-        secret = base64.urlsafe_b64decode(held.strip())
+        inner = text.strip().rstrip("=").translate(_STANDARD)
+        secret = base64.b64decode(inner + "=" * (-len(inner) % 4), validate=True)
     except (binascii.Error, ValueError):
         secret = b""
     if len(secret) != KEY_BYTES:
         raise JournalError(
-            "This file should hold the key of the installation, but it does not.",
+            f"This should hold the key of the installation, {KEY_BYTES} bytes in base64, but it does not.",
             code="bad_key",
-            path=str(file),
-            hint="Restore the file from a backup. If it is lost, delete it: what was remembered with it is lost too.",
+            path=place,
+            hint="Restore the file or the variable from a backup. If it is lost, remove it: what was remembered with it is lost too.",
         )
     return InstallationKey(secret)
 

@@ -104,6 +104,15 @@ class Memory:
         await self.store.delete([key])
         return known
 
+    async def switched(self, conversation_id: str) -> str:
+        """The model that an operator chose for a conversation; empty if none was chosen, or if the store fails."""
+        try:
+            known = await self.store.conversation(conversation_id)
+        except JournalError as error:
+            _LOG.warning("A conversation was not looked up: %s", error)
+            return ""
+        return known.switched if known is not None else ""
+
     def seal_capsule(self, caller: str, data: bytes) -> str:
         """A text that the client may carry in a place for opaque payloads; only we can open it, for the same caller."""
         sealed = self._key.encrypt(data, bound_to=_capsule(caller))
