@@ -117,6 +117,6 @@ def key_of(config: Config, environ: Mapping[str, str] = os.environ) -> str:
         raise UsageError(
             "The gateway asks for a caller's key.",
             code="caller_key_needed",
-            hint=f"Set {KEY_VARIABLE} to it. Make one: segue gateway key NAME",
+            hint=f"Set {KEY_VARIABLE} to it. Make one: segue gateway keys create NAME",
         )
     return NO_KEY

@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "verify": ("segue.cli.commands.verify", "send hard histories to a real model, and see what it accepts"),
     "serve": ("segue.cli.commands.serve", "serve all provider APIs: any client, any model"),
     "gateway": ("segue.cli.commands.gateway", "list the gateway's conversations; make keys for callers"),
+    "usage": ("segue.cli.commands.usage", "show what the gateway's callers have used"),
     "switch": ("segue.cli.commands.switch", "change the model of an agent that runs through the gateway"),
     "env": ("segue.cli.commands.env", "print what points a program at the gateway"),
     "run": ("segue.cli.commands.run", "start a program that talks to the gateway"),

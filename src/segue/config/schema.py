@@ -14,6 +14,7 @@ ApprovalMode: TypeAlias = Literal["ask", "auto-edit", "yolo", "plan"]
 StoreKind: TypeAlias = Literal["sqlite", "jsonl", "memory"]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
+Dollars: TypeAlias = Annotated[float, Meta(gt=0)]
 Share: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
 Port: TypeAlias = Annotated[int, Meta(ge=0, le=65535)]
 
@@ -152,14 +153,41 @@ class MemorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_replies: Count = 500_000
 
 
+class Allowance(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a caller of the gateway may use. What is not set is not limited."""
+
+    models: list[str] = []
+    """Names that clients may ask for, or routes as provider/model, with * for anything; all if empty."""
+    requests_per_minute: Count | None = None
+    tokens_per_minute: Count | None = None
+    concurrent: Count | None = None
+    """Requests at a time, on all gateways together."""
+    dollars_per_day: Dollars | None = None
+    """A day of UTC. With a budget only models are answered whose price is known."""
+    dollars_per_month: Dollars | None = None
+
+
 @final
-class CallerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Somebody who may use the gateway, by the key that their client sends. `segue gateway key` makes one."""
+class CallerSettings(Allowance, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A caller of the gateway that is configured in a file, by the key that its client sends. Others are made with
+    `segue gateway keys create`."""
 
     key_sha256: str = ""
     """The digest of the key, in hexadecimal."""
     key_env: str = ""
     """The variable that holds the key, instead of its digest."""
+    expires: str = ""
+    """A day or time in ISO form, from which on the key is refused."""
+
+
+@final
+class AccountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the gateway keeps what its callers use."""
+
+    when_away: Literal["refuse", "allow"] = "refuse"
+    """What becomes of requests of callers with limits while the store cannot be reached."""
+    days: Count = 400
+    """How long the usage of a day is kept."""
 
 
 @final
@@ -185,6 +213,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A file in PEM form; with `tls_key` the gateway serves https."""
     tls_key: str = ""
     callers: dict[str, CallerSettings] = {}
+    accounts: AccountSettings = AccountSettings()
     limits: GatewayLimits = GatewayLimits()
     memory: MemorySettings = MemorySettings()
 

@@ -177,14 +177,14 @@ def _gateway_faults(table: Mapping[str, Any]) -> Iterator[ConfigFault]:
             yield ConfigFault(
                 path,
                 f"{_name(path)} needs either key_sha256 or key_env.",
-                f"Make a key: segue gateway key {name}",
+                f"Make a key: segue gateway keys create {name} --for-file",
             )
         elif isinstance(digest, str) and digest and not re.fullmatch("[0-9a-f]{64}", digest):
             path = (*path, "key_sha256")
             yield ConfigFault(
                 path,
                 f"{_name(path)} is not a SHA-256 digest: 64 characters of 0-9 and a-f.",
-                f"Make a key and its digest: segue gateway key {name}",
+                f"Make a key and its digest: segue gateway keys create {name} --for-file",
             )
 
 

@@ -123,6 +123,44 @@ class EmbeddingsEncoder(Protocol):
     ) -> bytes: ...
 
 
+@final
+class RateStanding(Struct, frozen=True):
+    """A limit per minute, what is left of it, and the seconds until it is whole again."""
+
+    limit: int
+    left: int
+    reset: float
+
+
+@final
+class CallerStanding(Struct, frozen=True, kw_only=True):
+    """How far a caller's limits are used up. None: there is no such limit."""
+
+    requests: RateStanding | None = None
+    tokens: RateStanding | None = None
+    budget_share: float | None = None
+    """1.0: all of it is spent."""
+    budget_reset: float = 0.0
+    """The moment, in seconds since 1970, when the budget is whole again."""
+
+
+def no_standing_headers(standing: CallerStanding) -> dict[str, str]:
+    """For wires whose clients read no such headers."""
+    del standing
+    return {}
+
+
+def rate_headers(standing: CallerStanding) -> dict[str, str]:
+    """In the form that most clients know (OAI-03)."""
+    headers: dict[str, str] = {}
+    for name, rate in (("requests", standing.requests), ("tokens", standing.tokens)):
+        if rate is not None:
+            headers[f"x-ratelimit-limit-{name}"] = str(rate.limit)
+            headers[f"x-ratelimit-remaining-{name}"] = str(rate.left)
+            headers[f"x-ratelimit-reset-{name}"] = f"{rate.reset:.3f}s"
+    return headers
+
+
 def error_headers(error: SegueError, status: int) -> dict[str, str]:
     """Headers of an error that clients of most wires read: how long to wait."""
     del status
@@ -185,6 +223,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """The frame that ends a stream which broke off."""
     request_id_header: str = "x-request-id"
     error_headers: Callable[[SegueError, int], dict[str, str]] = error_headers
+    standing_headers: Callable[[CallerStanding], dict[str, str]] = no_standing_headers
+    """Headers in which clients of this wire read how much they may still use."""
     chat_request: Callable[[Mapping[str, Any]], dict[str, Any]] = _as_chat
     """The body of a chat in the body of another operation: of `generate` or `count_tokens`."""
     reframe: Callable[..., Reframe | None] = _no_reframe

@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from segue.conversation.json_text import too_deep
 from segue.errors import InvalidRequestError, OverloadError, SegueError
-from segue.gateway.callers import Callers
+from segue.gateway.accounts import costs
+from segue.gateway.accounts.register import Accounts
+from segue.gateway.accounts.volatile_store import VolatileAccountStore
 from segue.gateway.client_errors import error_response, for_client, unexpected
+from segue.gateway.client_keys import keys_of
 from segue.gateway.doors import Doors
 from segue.gateway.exchange import Exchange
 from segue.gateway.members import Members
@@ -41,13 +44,14 @@ if TYPE_CHECKING:
 
     from segue.config.schema import Config
     from segue.dialects.dialect import Dialect
+    from segue.gateway.accounts.account import Account
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
     from segue.gateway.turns import ClientTurn
     from segue.gateway.web import Receive, Send
     from segue.providers.registry import KnownProviders
 
-Control: TypeAlias = "Callable[[WebRequest, str], Awaitable[WebResponse | None]]"
+Control: TypeAlias = "Callable[[WebRequest, Account], Awaitable[WebResponse | None]]"
 """Answers requests of operators, by the caller; None if it has no such path."""
 
 OPERATORS: Final = "/segue/"
@@ -66,6 +70,7 @@ class Gateway:
         providers: KnownProviders,
         memory: Memory,
         *,
+        accounts: Accounts | None = None,
         control: Control | None = None,
         on_report: Callable[[RequestReport], object] | None = None,
     ) -> None:
@@ -78,7 +83,9 @@ class Gateway:
         """Set it, and new requests are refused while those that run come to their end."""
         self.names = ModelNames(config, providers)
         self.members = Members(self.names, providers, self.settings, memory)
-        self._callers = Callers(self.settings.callers)
+        self.accounts = accounts or Accounts(
+            VolatileAccountStore(), self.settings.callers, self.settings.accounts
+        )
         self._services = ClientServices(self.names, self.members, providers, memory)
         self._doors = Doors()
         self._control = control
@@ -136,14 +143,14 @@ class Gateway:
                 return
             door = self._door(head)
             self._admit()
-            caller = self._callers.caller(head, self._wire(head, door))
-            report.caller = caller
+            account = await self.accounts.find(keys_of(head, self._wire(head, door)))
+            report.caller = account.name
             body = await read_body(receive, head, self.settings.limits)
             request = WebRequest(
                 method=head.method, path=head.path, query=head.query, headers=head.headers, body=body
             )
             report.request_bytes = len(body)
-            working = asyncio.ensure_future(self._dispatch(door, request, caller, writer, report))
+            working = asyncio.ensure_future(self._dispatch(door, request, account, writer, report))
         except SegueError as error:
             report.error = error.code
             await writer.whole(
@@ -215,14 +222,14 @@ class Gateway:
         self,
         door: Door | None,
         request: WebRequest,
-        caller: str,
+        account: Account,
         writer: ResponseWriter,
         report: RequestReport,
     ) -> None:
         dialect = self._wire(request, door)
         try:
             async with asyncio.timeout(self.settings.limits.reply_timeout):
-                await self._perform(door, request, caller, writer, report)
+                await self._perform(door, request, account, writer, report)
         except SegueError as error:
             report.error = error.code
             await _write_error(writer, error, dialect)
@@ -240,23 +247,27 @@ class Gateway:
         self,
         door: Door | None,
         request: WebRequest,
-        caller: str,
+        account: Account,
         writer: ResponseWriter,
         report: RequestReport,
     ) -> None:
         if door is None:
-            await writer.whole(await self._operate(request, caller))
+            await writer.whole(await self._operate(request, account))
             return
         report.wire, report.operation = door.dialect.name, door.operation
         if door.operation in ("chat", "generate"):
-            await self._reply(door, request, caller, writer, report)
+            await self._reply(door, request, account, writer, report)
             return
-        await writer.whole(await self._services.answer(door, request, caller))
+        async with costs.counted_service(self.accounts, account, self.names, door, request, report):
+            answered = await self._services.answer(door, request, account.name)
+        await writer.whole(answered)
 
-    async def _operate(self, request: WebRequest, caller: str) -> WebResponse:
+    async def _operate(self, request: WebRequest, account: Account) -> WebResponse:
         if request.path == EXPLAIN and request.method == "POST":
-            return await self._services.explain(request, caller)
-        answered = await self._control(request, caller) if self._control is not None else None
+            return await self._services.explain(request, account.name)
+        answered = await self.accounts.administration.answer(request, account)
+        if answered is None and self._control is not None:
+            answered = await self._control(request, account)
         if answered is None:
             raise InvalidRequestError(
                 f"There is no {request.method} {request.path} here.", code="not_found", status=404
@@ -264,28 +275,32 @@ class Gateway:
         return answered
 
     async def _reply(
-        self, door: Door, request: WebRequest, caller: str, writer: ResponseWriter, report: RequestReport
+        self, door: Door, request: WebRequest, account: Account, writer: ResponseWriter, report: RequestReport
     ) -> None:
         """A reply of a model."""
+        caller = account.name
         prepared = await self._services.prepare(door, read_fields(request.body), caller)
         turn = await self._services.read(door, request, prepared, caller)
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
-        if (compacted := await self._services.compacted(turn)) is not None:
-            await writer.whole(compacted)
-            return
-        routings = self.members.routings(turn, await self.memory.switched(turn.conversation_id))
-        exchange = Exchange(
-            turn,
-            writer,
-            report,
-            memory=self.memory,
-            members=self.members,
-            keep=self._services.keep if prepared.kept else None,
-        )
-        try:
-            await exchange.run(routings)
-        finally:
-            self._note(turn, report)
+        switched = await self.memory.switched(turn.conversation_id)
+        routes = self.names.router(switched or turn.asked).routes
+        async with costs.counted(self.accounts, account, turn, routes, report) as standing:
+            writer.headers.update(turn.dialect.server.standing_headers(standing))
+            if (compacted := await self._services.compacted(turn)) is not None:
+                await writer.whole(compacted)
+                return
+            exchange = Exchange(
+                turn,
+                writer,
+                report,
+                memory=self.memory,
+                members=self.members,
+                keep=self._services.keep if prepared.kept else None,
+            )
+            try:
+                await exchange.run(self.members.routings(turn, switched))
+            finally:
+                self._note(turn, report)
 
     def _note(self, turn: ClientTurn, report: RequestReport) -> None:
         """Record the conversation, after the reply."""
@@ -313,9 +328,11 @@ class Gateway:
         """Wait for what runs beside the requests."""
         if self._background:
             await asyncio.wait(self._background)
+        await self.accounts.settled()
 
     async def close(self) -> None:
         await self.settle()
+        await self.accounts.close()
         await self.memory.close()
 
     async def _live(self, receive: Receive, send: Send) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from segue.errors import (
@@ -10,6 +11,7 @@ from segue.errors import (
     InvalidRequestError,
     OverloadError,
     ProviderError,
+    QuotaError,
     RateLimitError,
     RouteBusyError,
     RouteError,
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.dialects.dialect import Dialect
+    from segue.gateway.accounts.account import Account
+    from segue.gateway.accounts.admission import Refusal
     from segue.transcript.repairs import Repair
 
 
@@ -69,6 +73,45 @@ def caller_error() -> CredentialsError:
         "The gateway does not know this key.",
         code=CALLER,
         hint="Send the key of a caller: whoever runs the gateway can make one.",
+    )
+
+
+_LIMITS = {
+    "requests": "requests per minute",
+    "tokens": "tokens per minute",
+    "concurrent": "requests at a time",
+}
+
+
+def limit_error(account: Account, refusal: Refusal) -> RateLimitError:
+    """The caller has to wait."""
+    return RateLimitError(
+        f"The caller {account.name} has reached its limit of {_LIMITS[refusal.limit]}.",
+        code=f"caller_{refusal.limit}",
+        retry_after=refusal.wait,
+        hint=f"Try again in {max(1, math.ceil(refusal.wait))} s.",
+    )
+
+
+def budget_error(account: Account, refusal: Refusal) -> QuotaError:
+    """The caller's money is spent: to try again does not help."""
+    limits = account.allowance
+    dollars = limits.dollars_per_day if refusal.limit == "day" else limits.dollars_per_month
+    return QuotaError(
+        f"The caller {account.name} has spent its budget of ${dollars:g} for this {refusal.limit}.",
+        code="budget_spent",
+        hint="Whoever runs the gateway can raise it.",
+    )
+
+
+def model_error(account: Account, asked: str) -> InvalidRequestError:
+    """The caller may not use this model."""
+    return InvalidRequestError(
+        f'The caller {account.name} may not use the model "{asked}".',
+        code="model_not_allowed",
+        path="model",
+        status=403,
+        hint=f"It may use: {', '.join(account.allowance.models)}.",
     )
 
 

@@ -15,12 +15,14 @@ import msgspec
 from segue.config.model_names import resolve_model
 from segue.config.resources import require_provider
 from segue.errors import InvalidRequestError, UsageError
+from segue.gateway.client_errors import model_error
 from segue.gateway.web import JSON_TYPE, WebRequest, WebResponse
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from segue.config.schema import Config
+    from segue.gateway.accounts.account import Account
     from segue.gateway.memory.store import ConversationInfo, GatewayStore
     from segue.providers.registry import KnownProviders
 
@@ -42,10 +44,11 @@ def check_model(name: str, config: Config, providers: KnownProviders) -> None:
 
 def open_control(
     config: Config, providers: KnownProviders, store: GatewayStore
-) -> Callable[[WebRequest, str], Awaitable[WebResponse | None]]:
+) -> Callable[[WebRequest, Account], Awaitable[WebResponse | None]]:
     """Answers an operator's request; None if it has no such path. A caller sees and switches its own conversations."""
 
-    async def control(request: WebRequest, caller: str) -> WebResponse | None:
+    async def control(request: WebRequest, account: Account) -> WebResponse | None:
+        caller = account.name
         if request.path == CONVERSATIONS and request.method == "GET":
             shown = await store.conversations(_limit(request))
             return _json({"conversations": [info for info in shown if info.caller == caller]})
@@ -63,6 +66,8 @@ def open_control(
                 raise InvalidRequestError(
                     error.message, code=error.code, path="model", status=400, hint=error.hint
                 ) from error
+            if model and not account.may_use(model, [r.name for r in resolve_model(model, config).routes]):
+                raise model_error(account, model)
             await store.switch(info.id, model)
             info = await store.conversation(info.id)
         return _json(info)

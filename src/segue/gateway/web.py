@@ -115,8 +115,8 @@ class ResponseWriter:
 
     def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
         """`headers`: those of every response, such as the request's id."""
+        self.headers = dict(headers)
         self._send = send
-        self._headers = headers
         self.status = 0
         self.sent = 0
 
@@ -133,7 +133,7 @@ class ResponseWriter:
         self.status = status
         fields = [
             (name.encode("latin-1"), value.encode("latin-1", "replace"))
-            for name, value in {**self._headers, **headers}.items()
+            for name, value in {**headers, **self.headers}.items()
         ]
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
 

@@ -135,8 +135,8 @@ def test_other_machines_are_served_only_with_a_key(cloud: Cloud, start: Starter,
     cloud.home.configure('[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\n')
     refused = asked("serve", "--host", "0.0.0.0")  # noqa: S104
     assert refused.code == Exit.USAGE
-    assert "segue gateway key NAME" in refused.err
-    made = asked("gateway", "key", "alice")
+    assert "segue gateway keys create NAME" in refused.err
+    made = asked("gateway", "keys", "create", "alice", "--for-file")
     key = made.out.strip()
     assert hashlib.sha256(key.encode()).hexdigest() in made.err
     cloud.home.configure(
@@ -157,6 +157,49 @@ def test_other_machines_are_served_only_with_a_key(cloud: Cloud, start: Starter,
     assert gateway.ask("/v1/models")[0] == 401
     gateway.stop()
     assert gateway.lines == []
+
+
+def test_keys_are_made_limited_rotated_and_revoked_while_the_gateway_runs(
+    cloud: Cloud, start: Starter, asked: Here
+) -> None:
+    cloud.home.configure('[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\n')
+    gateway = start("--log", "off")
+    assert gateway.chat("x")[0] == 200, "without callers everybody on this machine is served"
+    made = asked("gateway", "keys", "create", "alice", "--requests-per-minute", "3", "--models", "openai/*,x")
+    key = made.out.strip()
+    deadline = time.monotonic() + 5
+    while gateway.chat("x")[0] != 401:
+        assert time.monotonic() < deadline, "a gateway that runs sees new keys within a second"
+        time.sleep(0.1)
+    for left in ("2", "1", "0"):
+        status, _, headers = gateway.chat("x", **{"x-api-key": key})
+        assert (status, headers["anthropic-ratelimit-requests-remaining"]) == (200, left)
+    status, reply, headers = gateway.chat("x", **{"x-api-key": key})
+    assert (status, reply["error"]["type"]) == (429, "rate_limit_error")
+    assert 0 < int(headers["retry-after"]) <= 20
+    assert asked("gateway", "keys", "set", "alice", "--requests-per-minute", "600").code == Exit.OK
+    status, reply, _ = gateway.chat("anthropic/claude-sonnet-4-6", **{"x-api-key": key})
+    assert (status, reply["error"]["type"]) == (403, "permission_error")
+    newer = asked("gateway", "keys", "rotate", "alice").out.strip()
+    time.sleep(0.6)
+    assert gateway.chat("x", **{"x-api-key": key})[0] == 401
+    assert gateway.chat("x", **{"x-api-key": newer})[0] == 200
+    listed = asked("gateway", "keys", "list")
+    assert "openai/*, x  600 req/min" in listed.out
+    assert key not in listed.out + asked("gateway", "keys", "list", "--json").out
+    assert asked("gateway", "keys", "create", "alice").code == Exit.USAGE
+    assert asked("gateway", "keys", "revoke", "alice").code == Exit.OK
+    time.sleep(0.6)
+    assert gateway.chat("x", **{"x-api-key": newer})[0] == 401
+    gateway.stop()
+    shown = json.loads(asked("usage", "--json").out)
+    assert sum(row["requests"] for row in shown if row["caller"] == "alice" and not row["errors"]) == 4
+    assert "alice" in asked("usage").out
+    assert asked("usage", "--csv").out.startswith("day,caller,asked,route,requests")
+    kept = b"".join(path.read_bytes() for path in cloud.home.path.rglob("accounts.db*"))
+    assert kept
+    assert key.encode() not in kept
+    assert newer.encode() not in kept
 
 
 def test_settings_are_read_anew_and_mistakes_keep_the_old_ones(cloud: Cloud, start: Starter) -> None:

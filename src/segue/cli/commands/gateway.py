@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import secrets
 import sys
 import time
 from typing import TYPE_CHECKING
 
 from segue.cli.command_table import add_set
+from segue.cli.commands import gateway_keys
+from segue.cli.display.table import print_table
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
-from segue.terminal_text import safe_json, sanitised
+from segue.terminal_text import safe_json
 
 if TYPE_CHECKING:
     import argparse
@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--json", action="store_true", help="print JSON")
     listing.add_argument("--url", default="", help="of a gateway elsewhere; its key is in SEGUE_GATEWAY_KEY")
     add_set(listing)
-    key = actions.add_parser("key", help="make a key for a caller; print it and its settings")
-    key.add_argument("name", metavar="NAME", help="of the caller: a person, a team, a machine")
+    keys = actions.add_parser("keys", help="make, list, change and revoke the keys of callers")
+    gateway_keys.add_arguments(keys)
 
 
 def complete(words: list[str]) -> list[str]:
@@ -37,18 +37,7 @@ def complete(words: list[str]) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return _make_key(arguments.name) if arguments.action == "key" else _list(arguments)
-
-
-def _make_key(name: str) -> int:
-    from hashlib import sha256  # noqa: PLC0415
-
-    key = f"segue-{secrets.token_urlsafe(32)}"
-    sys.stdout.write(key + "\n")
-    print_status("This key is shown only now: give it to the caller. Add this to the configuration:")
-    print_status(f"\n[gateway.callers.{json.dumps(name)}]")
-    print_status(f'key_sha256 = "{sha256(key.encode()).hexdigest()}"')
-    return Exit.OK
+    return gateway_keys.run(arguments) if arguments.action == "keys" else _list(arguments)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -64,11 +53,9 @@ def _list(arguments: argparse.Namespace) -> int:
     if not shown:
         print_status("No conversation has run through the gateway yet.")
         return Exit.OK
-    rows = [("ID", "CLIENT", "ASKS FOR", "ANSWERED BY", "SWITCHED TO", "REQUESTS", "LAST"), *map(_row, shown)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write(line.rstrip() + "\n")
+    print_table(
+        [("ID", "CLIENT", "ASKS FOR", "ANSWERED BY", "SWITCHED TO", "REQUESTS", "LAST"), *map(_row, shown)]
+    )
     return Exit.OK
 
 
@@ -77,4 +64,4 @@ def _row(info: ConversationInfo) -> tuple[str, ...]:
     units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
     size, unit = next((one for one in units if seconds >= one[0]), (1, "s"))
     cells = (info.id, info.client.split(" ")[0][:30], info.asked, info.route, info.switched or "-")
-    return (*map(sanitised, cells), str(info.requests), f"{seconds // size} {unit} ago")
+    return (*cells, str(info.requests), f"{seconds // size} {unit} ago")

@@ -44,11 +44,11 @@ def run(arguments: argparse.Namespace) -> int:
     sets = [*arguments.sets, *_sets_of(arguments)]
     config = _load(sets)
     settings = config.gateway
-    if not is_loopback(settings.host) and not settings.callers:
+    if not is_loopback(settings.host) and not settings.callers and not _has_accounts(settings):
         raise UsageError(
             f"The gateway would serve {settings.host} to everybody who can reach it, with your keys.",
             code="caller_key_needed",
-            hint=f"Make a caller's key: segue gateway key NAME. Or set {KEY_VARIABLE}. Or serve only this machine: "
+            hint=f"Make a caller's key: segue gateway keys create NAME. Or set {KEY_VARIABLE}. Or serve only this machine: "
             "--host 127.0.0.1",
         )
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
@@ -63,6 +63,22 @@ def run(arguments: argparse.Namespace) -> int:
             _serve(config, listener, sets)
             return Exit.OK
         return _supervise(settings, listener, sets)
+
+
+def _has_accounts(settings: GatewaySettings) -> bool:
+    """Whether keys were made with `segue gateway keys create`."""
+    import asyncio  # noqa: PLC0415
+
+    from segue.gateway.accounts.files import open_account_store  # noqa: PLC0415
+
+    async def any_account() -> bool:
+        store = open_account_store(settings)
+        try:
+            return bool(await store.accounts())
+        finally:
+            await store.close()
+
+    return asyncio.run(any_account())
 
 
 def _refuse_loop(config: Config, listener: socket.socket) -> None:
@@ -120,6 +136,7 @@ def _open(config: Config) -> GatewayApp:
 
     from segue.config.resources import open_providers  # noqa: PLC0415
     from segue.gateway.access_log import log_writer  # noqa: PLC0415
+    from segue.gateway.accounts.files import open_accounts  # noqa: PLC0415
     from segue.gateway.app import Gateway  # noqa: PLC0415
     from segue.gateway.control import open_control  # noqa: PLC0415
     from segue.gateway.memory.files import open_memory  # noqa: PLC0415
@@ -130,6 +147,7 @@ def _open(config: Config) -> GatewayApp:
         config,
         providers,
         memory,
+        accounts=open_accounts(config.gateway),
         control=open_control(config, providers, memory.store),
         on_report=log_writer(config.gateway.log),
     )

@@ -85,7 +85,8 @@ def error_from(
 
 # The other way
 
-_STATUSES = {**STATUSES, OverloadError: 529}
+_STATUSES = {**STATUSES, OverloadError: 529, QuotaError: 429}
+"""A client that gets 402 for a spent budget does not know what to do with it."""
 _TYPES: Mapping[int, str] = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -111,7 +112,8 @@ _LEADS: Phrases = (
 
 def encode_error(error: SegueError) -> tuple[int, bytes]:
     status = status_for(error, _STATUSES)
-    fields = {"type": _TYPES.get(status, "api_error"), "message": message_for(error, _LEADS, _LEADS)}
+    kind = "billing_error" if isinstance(error, QuotaError) else _TYPES.get(status, "api_error")
+    fields = {"type": kind, "message": message_for(error, _LEADS, _LEADS)}
     body: dict[str, Any] = {"type": "error", "error": fields}
     if isinstance(error, ProviderError) and error.request_id:
         body["request_id"] = error.request_id

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from segue.dialects import sse
 from segue.dialects.anthropic_messages.errors import encode_error
 from segue.dialects.anthropic_messages.wire import ENCODER
-from segue.dialects.server import ServedModel, ServerFacts, ServerPath, error_headers_with_advice
+from segue.dialects.server import (
+    CallerStanding,
+    ServedModel,
+    ServerFacts,
+    ServerPath,
+    error_headers_with_advice,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +23,9 @@ if TYPE_CHECKING:
     from segue.errors import SegueError
 
 _PAGE = 20
+_RATE = "anthropic-ratelimit-"
+_WARN_AT = (0.75, 0.95)
+"""Parts of a budget."""
 _FIRST_DAY = "1970-01-01T00:00:00Z"
 
 
@@ -61,6 +72,28 @@ def _error_frame(error: SegueError) -> bytes:
     return sse.encode(encode_error(error)[1], "error")
 
 
+def _standing_headers(standing: CallerStanding) -> dict[str, str]:
+    """Limits (ANT-90), and a budget of which little is left in the headers that clients show as a warning."""
+    headers: dict[str, str] = {}
+    for name, rate in (("requests", standing.requests), ("tokens", standing.tokens)):
+        if rate is not None:
+            whole = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=math.ceil(rate.reset))
+            headers[f"{_RATE}{name}-limit"] = str(rate.limit)
+            headers[f"{_RATE}{name}-remaining"] = str(rate.left)
+            headers[f"{_RATE}{name}-reset"] = whole.isoformat().replace("+00:00", "Z")
+    share = standing.budget_share
+    surpassed = max((part for part in _WARN_AT if share is not None and share >= part), default=None)
+    if share is not None and surpassed is not None:
+        headers |= {
+            f"{_RATE}unified-status": "allowed_warning",
+            f"{_RATE}unified-representative-claim": "overage",
+            f"{_RATE}unified-overage-utilization": f"{min(share, 1.0):.2f}",
+            f"{_RATE}unified-overage-surpassed-threshold": f"{surpassed:g}",
+            f"{_RATE}unified-reset": str(math.ceil(standing.budget_reset)),
+        }
+    return headers
+
+
 SERVER = ServerFacts(
     paths=(
         ServerPath(operation="chat", pattern="/v1/messages"),
@@ -76,6 +109,7 @@ SERVER = ServerFacts(
     key_headers=("x-api-key", "authorization"),
     beta_headers=("anthropic-beta",),
     forwarded_headers=("anthropic-beta", "anthropic-version", "anthropic-dangerous-direct-browser-access"),
+    standing_headers=_standing_headers,
     returned_headers=("anthropic-ratelimit-", "anthropic-organization-id"),
     session_headers=("x-claude-code-session-id", "x-session-id", "x-session-affinity", "session_id"),
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',

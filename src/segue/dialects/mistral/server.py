@@ -8,7 +8,7 @@ from segue.dialects import sse
 from segue.dialects.mistral.errors import encode_error
 from segue.dialects.mistral.wire import ENCODER
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, model_fields
-from segue.dialects.server import EmbeddingRequest, ServedModel, ServerFacts, ServerPath
+from segue.dialects.server import EmbeddingRequest, ServedModel, ServerFacts, ServerPath, rate_headers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,6 +61,7 @@ SERVER = ServerFacts(
     ),
     prefix="/mistral",
     client_marks=(("user-agent", "mistral"),),
+    standing_headers=rate_headers,
     returned_headers=("x-ratelimit-", "ratelimit"),
     session_headers=("x-session-id", "x-session-affinity", "session_id", "x-affinity"),
     keep_alive=b": keep-alive\n\n",

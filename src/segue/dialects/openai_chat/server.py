@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from segue.dialects import sse
 from segue.dialects.openai_chat.errors import encode_error
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_model, encode_models
-from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice
+from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice, rate_headers
 
 if TYPE_CHECKING:
     from segue.errors import SegueError
@@ -34,6 +34,7 @@ SERVER = ServerFacts(
     prefix="/openai",
     beta_headers=("openai-beta",),
     forwarded_headers=("openai-beta", "openai-organization", "openai-project"),
+    standing_headers=rate_headers,
     returned_headers=("x-ratelimit-", "openai-"),
     session_headers=("x-session-id", "x-session-affinity", "session_id", "x-affinity"),
     session_fields=("prompt_cache_key",),

@@ -9,7 +9,7 @@ from segue.dialects.openai_lists import encode_model, encode_models
 from segue.dialects.openai_responses.errors import error_object
 from segue.dialects.openai_responses.reply_store import STORED
 from segue.dialects.openai_responses.wire import ENCODER
-from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice
+from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice, rate_headers
 
 if TYPE_CHECKING:
     from segue.errors import SegueError
@@ -48,6 +48,7 @@ SERVER = ServerFacts(
     prefix="/openai",
     beta_headers=("openai-beta",),
     forwarded_headers=("openai-beta", "openai-organization", "openai-project"),
+    standing_headers=rate_headers,
     returned_headers=("x-ratelimit-", "openai-"),
     session_headers=("session-id", "session_id", "thread-id", "x-session-id", "x-session-affinity"),
     session_fields=("prompt_cache_key",),

@@ -1,0 +1,1 @@
+"""Who may use the gateway, how much, and what they have used."""

@@ -1,0 +1,225 @@
+"""What operators do with accounts: make, change, list and revoke them; and the usage. Over HTTP:
+
+GET  /segue/v1/callers                      all of them, without keys
+POST /segue/v1/callers                      {"name": …, "allowance": {…}, "labels": {…}, "expires": …}; answers with the key
+PUT  /segue/v1/callers/{name}               {"allowance": {…}}
+POST /segue/v1/callers/{name}/rotate        {"grace": seconds}; answers with the new key
+POST /segue/v1/callers/{name}/revoke
+GET  /segue/v1/usage?from=DAY&to=DAY
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.config.schema import Allowance
+from segue.errors import InvalidRequestError, UsageError
+from segue.gateway.accounts.account import Account, moment_of, new_key, rotated
+from segue.gateway.accounts.admission import MILLION, current
+from segue.gateway.web import JSON_TYPE, WebResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from segue.gateway.accounts.store import AccountStore, UsageRow
+    from segue.gateway.web import WebRequest
+
+CALLERS: Final = "/segue/v1/callers"
+USAGE: Final = "/segue/v1/usage"
+_ONE: Final = re.compile(rf"{CALLERS}/([^/]+)(?:/(rotate|revoke))?")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_T = TypeVar("_T")
+
+
+@final
+class CallerInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An account as operators see it."""
+
+    name: str
+    allowance: Allowance = Allowance()
+    labels: dict[str, str] = {}
+    admin: bool = False
+    created: float = 0.0
+    expires: float | None = None
+    revoked: float | None = None
+    dollars_today: float = 0.0
+    dollars_this_month: float = 0.0
+    running: int = 0
+    """Requests."""
+
+
+class _NewCaller(Struct, forbid_unknown_fields=True):
+    name: str
+    allowance: Allowance = Allowance()
+    labels: dict[str, str] = {}
+    expires: str = ""
+    admin: bool = False
+
+
+class _Changes(Struct, forbid_unknown_fields=True):
+    allowance: Allowance
+
+
+class _Rotation(Struct, forbid_unknown_fields=True):
+    grace: float = 0.0
+    expires: str = ""
+
+
+@final
+class Administration:
+    """Changes the accounts in a store."""
+
+    def __init__(self, store: AccountStore, *, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def create(
+        self,
+        name: str,
+        allowance: Allowance,
+        *,
+        labels: dict[str, str],
+        expires: str = "",
+        admin: bool = False,
+    ) -> str:
+        """The key, which is shown only now."""
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f'"{name}" cannot be the name of a caller.',
+                code="bad_name",
+                hint="Use letters, digits, and any of . _ @ - (at most 100).",
+            )
+        account = Account(name=name, allowance=allowance, labels=labels, created=self._clock(), admin=admin)
+        key = new_key()
+        await self._store.save(self._with(account, key, expires=expires), new=True)
+        return key
+
+    async def rotate(self, name: str, *, grace: float = 0.0, expires: str = "") -> str:
+        """A new key; the old one holds for `grace` more seconds."""
+        account, key = await self._account(name), new_key()
+        await self._store.save(self._with(account, key, expires=expires, grace=grace), new=False)
+        return key
+
+    def _with(self, account: Account, key: str, *, expires: str, grace: float = 0.0) -> Account:
+        return rotated(account, key, self._clock(), grace=grace, expires=moment_of(expires))
+
+    async def revoke(self, name: str) -> None:
+        """Its keys are refused from now on. What it has used stays known, and nobody else gets its name."""
+        account = await self._account(name)
+        await self._store.save(structs.replace(account, keys=(), revoked=self._clock()), new=False)
+
+    async def change(self, name: str, allowance: Allowance) -> None:
+        account = await self._account(name)
+        await self._store.save(structs.replace(account, allowance=allowance), new=False)
+
+    async def allowance(self, name: str) -> Allowance:
+        return (await self._account(name)).allowance
+
+    async def callers(self) -> list[CallerInfo]:
+        return [await self._info(account) for account in await self._store.accounts()]
+
+    async def usage(self, first: str, last: str) -> Sequence[UsageRow]:
+        """Of these days, each as 2026-01-31; an empty first one: this month so far."""
+        today = time.strftime("%Y-%m-%d", time.gmtime(self._clock()))
+        first, last = first or today[:8] + "01", last or today
+        for day in (first, last):
+            if not _DAY.fullmatch(day):
+                raise UsageError(f'"{day}" is not a day.', code="bad_time", hint="Write it like 2027-01-31.")
+        return await self._store.usage(first, last)
+
+    async def _info(self, account: Account) -> CallerInfo:
+        standing, reserved = await self._store.standing(account.name)
+        now = current(standing, self._clock())
+        return CallerInfo(
+            name=account.name,
+            allowance=account.allowance,
+            labels=account.labels,
+            admin=account.admin,
+            created=account.created,
+            expires=account.keys[0].expires if account.keys else None,
+            revoked=account.revoked,
+            dollars_today=now.day_spent / MILLION,
+            dollars_this_month=now.month_spent / MILLION,
+            running=reserved.requests,
+        )
+
+    async def _account(self, name: str) -> Account:
+        for account in await self._store.accounts():
+            if account.name == name and account.revoked is None:
+                return account
+        raise UsageError(
+            f'There is no caller "{name}".',
+            code="unknown_caller",
+            hint="List them: segue gateway keys list. Those in the configuration are changed there.",
+        )
+
+    # Over HTTP
+
+    async def answer(self, request: WebRequest, account: Account) -> WebResponse | None:
+        """None if it has no such path. Raises for callers that are no operators."""
+        one = _ONE.fullmatch(request.path)
+        if one is None and request.path not in (CALLERS, USAGE):
+            return None
+        if not account.admin:
+            raise InvalidRequestError(
+                "Only operators may do this.",
+                code="operators_only",
+                status=403,
+                hint="Use a key made with: segue gateway keys create NAME --admin",
+            )
+        try:
+            return await self._perform(request, one)
+        except UsageError as error:
+            status = {"unknown_caller": 404, "caller_exists": 409}.get(error.code, 400)
+            raise InvalidRequestError(
+                error.message, code=error.code, status=status, hint=error.hint
+            ) from error
+
+    async def _perform(self, request: WebRequest, one: re.Match[str] | None) -> WebResponse | None:
+        match request.method, request.path, one and one[2]:
+            case "GET", path, None if path == CALLERS:
+                return _json({"callers": await self.callers()})
+            case "GET", path, None if path == USAGE:
+                rows = await self.usage(request.query.get("from", ""), request.query.get("to", ""))
+                return _json({"usage": rows})
+            case "POST", path, None if path == CALLERS:
+                asked = _decoded(request, _NewCaller)
+                key = await self.create(
+                    asked.name, asked.allowance, labels=asked.labels, expires=asked.expires, admin=asked.admin
+                )
+                return _json({"name": asked.name, "key": key})
+        if one is None:
+            return None
+        name = unquote(one[1])
+        match request.method, one[2]:
+            case "PUT", None:
+                await self.change(name, _decoded(request, _Changes).allowance)
+            case "POST", "rotate":
+                rotation = _decoded(request, _Rotation)
+                key = await self.rotate(name, grace=rotation.grace, expires=rotation.expires)
+                return _json({"name": name, "key": key})
+            case "POST", "revoke":
+                await self.revoke(name)
+            case _:
+                return None
+        return _json({"name": name})
+
+
+def _decoded(request: WebRequest, kind: type[_T]) -> _T:
+    try:
+        return msgspec.json.decode(request.body or b"{}", type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidRequestError(
+            f"The body is not what this path takes: {error}.", code="bad_body", status=400
+        ) from error
+
+
+def _json(content: Any) -> WebResponse:
+    return WebResponse(headers={"content-type": JSON_TYPE}, body=msgspec.json.encode(content))

@@ -1,0 +1,163 @@
+"""Whether a request may be sent, by what its account may use and has used. Pure: stores do it inside a transaction.
+
+Money counts in millionths of a dollar. What a request may cost is reserved before it is sent and settled afterwards, so
+that requests which run at the same time cannot spend the same money.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final
+
+from msgspec import Struct, structs
+
+from segue.gateway.accounts import rate_limit
+
+if TYPE_CHECKING:
+    from segue.config.schema import Allowance
+
+MILLION: Final = 1_000_000
+Limit: TypeAlias = Literal["requests", "tokens", "concurrent", "day", "month"]
+
+
+@final
+class Standing(Struct, frozen=True, kw_only=True):
+    """What an account has used, as far as its limits need it."""
+
+    requests_due: float = 0.0
+    tokens_due: float = 0.0
+    """See rate_limit."""
+    day: str = ""
+    day_spent: int = 0
+    month: str = ""
+    month_spent: int = 0
+
+
+@final
+class Reserved(Struct, frozen=True):
+    """What the account's running requests hold together."""
+
+    requests: int = 0
+    micros: int = 0
+
+
+@final
+class Charge(Struct, frozen=True):
+    """What a request may come to."""
+
+    tokens: int = 0
+    micros: int = 0
+
+
+@final
+class Refusal(Struct, frozen=True):
+    """The limit that is reached, and for how many seconds at least."""
+
+    limit: Limit
+    wait: float
+
+
+def admit(
+    allowance: Allowance, standing: Standing, reserved: Reserved, estimate: Charge, now: float
+) -> Standing | Refusal:
+    """The account's standing with this request, or what it would go beyond.
+
+    Money: a request may be sent while some is left that no other request has reserved. If none runs, one may be dearer
+    than what is left, so that an account is over its limit by one request at most.
+    """
+    standing = current(standing, now)
+    if allowance.concurrent is not None and reserved.requests >= allowance.concurrent:
+        return Refusal("concurrent", 1.0)
+    moment = datetime.fromtimestamp(now, UTC)
+    for budget in _budgets(allowance, standing, moment):
+        left = budget.micros - budget.spent - reserved.micros
+        if left <= 0 or (reserved.requests and estimate.micros > left):
+            # What others have reserved may be given back any moment; what is spent stays spent until the window ends.
+            wait = 1.0 if budget.spent < budget.micros else (budget.end - moment).total_seconds()
+            return Refusal(budget.window, wait)
+    requests = tokens = None
+    if allowance.requests_per_minute is not None:
+        requests = rate_limit.take(standing.requests_due, now, 1, allowance.requests_per_minute)
+        if requests.wait:
+            return Refusal("requests", requests.wait)
+    if allowance.tokens_per_minute is not None:
+        tokens = rate_limit.take(standing.tokens_due, now, estimate.tokens, allowance.tokens_per_minute)
+        if tokens.wait:
+            return Refusal("tokens", tokens.wait)
+    return structs.replace(
+        standing,
+        requests_due=requests.due if requests is not None else standing.requests_due,
+        tokens_due=tokens.due if tokens is not None else standing.tokens_due,
+    )
+
+
+class _Budget(NamedTuple):
+    window: Literal["day", "month"]
+    micros: int
+    spent: int
+    end: datetime
+
+
+def _budgets(allowance: Allowance, standing: Standing, moment: datetime) -> list[_Budget]:
+    budgets: list[_Budget] = []
+    if allowance.dollars_per_day is not None:
+        day = micros(allowance.dollars_per_day)
+        budgets.append(_Budget("day", day, standing.day_spent, _next_day(moment)))
+    if allowance.dollars_per_month is not None:
+        month = micros(allowance.dollars_per_month)
+        budgets.append(_Budget("month", month, standing.month_spent, _next_month(moment)))
+    return budgets
+
+
+def budget_share(
+    allowance: Allowance, standing: Standing, reserved: int, now: float
+) -> tuple[float | None, float]:
+    """The part of the fuller budget that is spent or reserved, and the moment when it is whole again; None without one."""
+    budgets = _budgets(allowance, current(standing, now), datetime.fromtimestamp(now, UTC))
+    shares = [((each.spent + reserved) / each.micros, each.end.timestamp()) for each in budgets]
+    return max(shares, default=(None, 0.0))
+
+
+def settle(allowance: Allowance, standing: Standing, estimate: Charge, used: Charge, now: float) -> Standing:
+    """The standing after a request that came to `used` where `estimate` had been reserved."""
+    standing = current(standing, now)
+    tokens_due = standing.tokens_due
+    if allowance.tokens_per_minute is not None:
+        tokens_due = rate_limit.give_back(
+            tokens_due, estimate.tokens - used.tokens, allowance.tokens_per_minute
+        )
+    return structs.replace(
+        standing,
+        tokens_due=tokens_due,
+        day_spent=standing.day_spent + used.micros,
+        month_spent=standing.month_spent + used.micros,
+    )
+
+
+def current(standing: Standing, now: float) -> Standing:
+    """With nothing spent in a day or month that has just begun. Days are those of UTC."""
+    moment = datetime.fromtimestamp(now, UTC)
+    day, month = moment.strftime("%Y-%m-%d"), moment.strftime("%Y-%m")
+    if standing.day == day:
+        return standing
+    return structs.replace(
+        standing,
+        day=day,
+        day_spent=0,
+        month=month,
+        month_spent=standing.month_spent if standing.month == month else 0,
+    )
+
+
+def micros(dollars: float) -> int:
+    return math.ceil(dollars * MILLION)
+
+
+def _next_day(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+
+
+def _next_month(moment: datetime) -> datetime:
+    first = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)

@@ -1,0 +1,169 @@
+"""What a request may cost before it is sent, and what it came to."""
+
+from __future__ import annotations
+
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from segue.conversation.blocks import Media
+from segue.conversation.usage import Usage
+from segue.dialects.server import CallerStanding, RateStanding
+from segue.errors import InvalidRequestError
+from segue.gateway.accounts import rate_limit
+from segue.gateway.accounts.admission import Charge, budget_share, micros
+from segue.gateway.accounts.register import is_limited
+from segue.gateway.accounts.store import UsageRow
+from segue.gateway.client_errors import model_error
+from segue.gateway.turns import model_of, read_fields
+from segue.providers.models.prices import cost_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from segue.gateway.accounts.account import Account
+    from segue.gateway.accounts.register import Accounts
+    from segue.gateway.accounts.store import Admission
+    from segue.gateway.doors import Door
+    from segue.gateway.names import ModelNames
+    from segue.gateway.report import RequestReport
+    from segue.gateway.turns import ClientTurn
+    from segue.gateway.web import WebRequest
+    from segue.routing.route import Route
+
+BYTES_PER_TOKEN: Final = 4
+TOKENS_PER_MEDIA: Final = 1500
+"""Of an image or a document; providers count some hundred to some thousand."""
+_ASKS_A_MODEL: Final = frozenset({"embed", "count_tokens", "compact"})
+USUAL_OUTPUT: Final = 1000
+"""Tokens of a reply. Clients allow for far more than they get."""
+
+
+@asynccontextmanager
+async def counted(
+    accounts: Accounts, account: Account, turn: ClientTurn, routes: Sequence[Route], report: RequestReport
+) -> AsyncIterator[CallerStanding]:
+    """Serve a turn as far as its caller may have it, and count what it came to. Raises what the caller may not."""
+    _check_model(account, turn.asked, routes)
+    expected = _estimate(account, estimated_usage(turn), routes[0]) if is_limited(account) else Charge()
+    admission = await accounts.admit(account, expected)
+    try:
+        yield standing_of(admission)
+    finally:
+        came_to = used(report, expected)
+        accounts.ended(admission, came_to, usage_row(report, came_to))
+
+
+@asynccontextmanager
+async def counted_service(
+    accounts: Accounts,
+    account: Account,
+    names: ModelNames,
+    door: Door,
+    request: WebRequest,
+    report: RequestReport,
+) -> AsyncIterator[None]:
+    """The same for what is no reply of a model but asks one: vectors, counts, compactions."""
+    if door.operation not in _ASKS_A_MODEL:
+        yield
+        return
+    report.asked = model_of(door, read_fields(request.body))
+    routes = names.router(report.asked).routes
+    _check_model(account, report.asked, routes)
+    usage = Usage(input_tokens=len(request.body) // BYTES_PER_TOKEN, output_tokens=0)
+    expected = _estimate(account, usage, routes[0]) if is_limited(account) else Charge()
+    admission = await accounts.admit(account, expected)
+    done = False
+    try:
+        yield
+        done = True
+    finally:
+        report.route = report.route or routes[0].name
+        came_to = expected if done else Charge()
+        accounts.ended(admission, came_to, usage_row(report, came_to))
+
+
+def standing_of(admission: Admission | None) -> CallerStanding:
+    """How far the caller's limits are used up, for the headers of its wire."""
+    if admission is None:
+        return CallerStanding()
+    allowance, standing, now = admission.account.allowance, admission.standing, time.time()
+    requests, tokens = allowance.requests_per_minute, allowance.tokens_per_minute
+    spent = admission.reserved.micros + admission.estimate.micros
+    share, end = budget_share(allowance, standing, spent, now)
+    return CallerStanding(
+        requests=_rate(requests, standing.requests_due, now),
+        tokens=_rate(tokens, standing.tokens_due, now),
+        budget_share=share,
+        budget_reset=end,
+    )
+
+
+def _rate(per_minute: int | None, due: float, now: float) -> RateStanding | None:
+    if per_minute is None:
+        return None
+    return RateStanding(per_minute, rate_limit.left(due, now, per_minute), max(0.0, due - now))
+
+
+def _check_model(account: Account, asked: str, routes: Sequence[Route]) -> None:
+    if not account.may_use(asked, [route.name for route in routes]):
+        raise model_error(account, asked)
+
+
+def estimated_usage(turn: ClientTurn) -> Usage:
+    """A rough count, by the size of the request."""
+    media = [
+        block for message in turn.conversation.messages for block in message.blocks if type(block) is Media
+    ]
+    encoded = sum(len(block.data) for block in media)
+    tokens = max(len(turn.request.body) - encoded, 0) // BYTES_PER_TOKEN + len(media) * TOKENS_PER_MEDIA
+    return Usage(
+        input_tokens=tokens, output_tokens=min(turn.options.max_tokens or USUAL_OUTPUT, USUAL_OUTPUT)
+    )
+
+
+def _estimate(account: Account, usage: Usage, route: Route) -> Charge:
+    """What is reserved. Raises if the account has a budget and nobody knows what the model costs."""
+    dollars = cost_of(usage, route.provider, route.model)
+    limits = account.allowance
+    if dollars is None and (limits.dollars_per_day is not None or limits.dollars_per_month is not None):
+        raise InvalidRequestError(
+            f"The price of {route.name} is not known, and this caller has a budget.",
+            code="unpriced_model",
+            path="model",
+            status=403,
+            hint="Ask for a model with a known price, or whoever runs the gateway takes the budget away.",
+        )
+    return Charge(usage.total_tokens or 0, micros(dollars or 0.0))
+
+
+def used(report: RequestReport, expected: Charge) -> Charge:
+    """What counts. Where the provider did not report it and something was sent, what was expected."""
+    if report.usage.total_tokens is None:
+        return expected if report.first_content is not None else Charge()
+    provider, _, model = report.route.partition("/")
+    dollars = cost_of(report.usage, provider, model)
+    return Charge(report.usage.total_tokens, expected.micros if dollars is None else micros(dollars))
+
+
+def usage_row(report: RequestReport, counted: Charge) -> UsageRow:
+    usage = report.usage
+    provider, _, model = report.route.partition("/")
+    unknown = usage.total_tokens is not None and cost_of(usage, provider, model) is None
+    return UsageRow(
+        day=time.strftime("%Y-%m-%d", time.gmtime()),
+        caller=report.caller,
+        asked=report.asked[:200],
+        route=report.route,
+        requests=1,
+        errors=1 if report.error else 0,
+        input_tokens=usage.input_tokens or 0,
+        output_tokens=usage.output_tokens or 0,
+        cached_tokens=usage.cached_tokens or 0,
+        reasoning_tokens=usage.reasoning_tokens or 0,
+        micros=counted.micros,
+        unpriced=int(unknown),
+        repairs=sum(report.repairs.values()),
+        losses=sum(report.losses.values()),
+        failovers=report.failovers,
+    )

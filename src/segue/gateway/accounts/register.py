@@ -1,0 +1,215 @@
+"""The accounts of a gateway's callers: whose key it is, whether a request may be sent, and what it came to.
+
+Accounts come from the configuration and from the store; a change in the store reaches every gateway within a second.
+Settling and counting happen after the reply, never before its first byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final, final
+
+from msgspec import structs
+
+from segue.config.schema import Allowance
+from segue.errors import JournalError, OverloadError
+from segue.gateway.accounts.account import Account, KeyDigest, digest_of, moment_of
+from segue.gateway.accounts.administration import Administration
+from segue.gateway.accounts.admission import Refusal
+from segue.gateway.accounts.store import RESERVED_SECONDS, UsageRow
+from segue.gateway.client_errors import budget_error, caller_error, limit_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from segue.config.schema import AccountSettings, CallerSettings
+    from segue.gateway.accounts.admission import Charge
+    from segue.gateway.accounts.store import AccountStore, Admission
+
+ANYONE: Final = Account(name="local", admin=True)
+"""The caller where there are no accounts: the gateway then serves this machine only, and its user is the operator."""
+REFRESH_SECONDS: Final = 0.5
+_FLUSH_SECONDS: Final = 1.0
+_MOST_ROWS: Final = 10_000
+"""Of usage that waits for a store which cannot be reached."""
+_NO_LIMITS: Final = Allowance()
+_LOG: Final = logging.getLogger("segue.gateway")
+
+
+@final
+class Accounts:
+    """Those of one gateway process. The store is shared."""
+
+    def __init__(
+        self,
+        store: AccountStore,
+        callers: Mapping[str, CallerSettings],
+        settings: AccountSettings,
+        *,
+        environ: Mapping[str, str] = os.environ,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store = store
+        self.administration = Administration(store, clock=clock)
+        self._settings = settings
+        self._clock = clock
+        self._configured = {name: _configured(name, caller, environ) for name, caller in callers.items()}
+        self._by_digest: dict[str, tuple[Account, KeyDigest]] = {}
+        self._open_to_all = not callers
+        self._revision = -1
+        self._checked = float("-inf")
+        self._running: dict[str, Admission] = {}
+        self._rows: dict[tuple[str, str, str, str], UsageRow] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._heart: asyncio.Task[None] | None = None
+        self._flush: asyncio.Task[None] | None = None
+
+    # Whose key it is
+
+    async def find(self, keys: Sequence[str]) -> Account:
+        """The account of the first key that is valid. Raises the error of an unknown key."""
+        await self._refresh()
+        if self._open_to_all:
+            return ANYONE
+        now = self._clock()
+        for key in keys:
+            # The digest of a long random key: how long the look-up takes gives nothing away that could be used.
+            found = self._by_digest.get(digest_of(key))
+            if found is not None and found[0].revoked is None and found[1].is_valid(now):
+                return found[0]
+        raise caller_error()
+
+    async def _refresh(self) -> None:
+        now = time.monotonic()
+        if now - self._checked < REFRESH_SECONDS:
+            return
+        self._checked = now
+        try:
+            revision = await self.store.revision()
+            if revision != self._revision:
+                self._adopt(await self.store.accounts())
+                self._revision = revision
+        except JournalError as error:
+            if self._revision < 0:
+                self._checked = float("-inf")
+                raise OverloadError(
+                    "The gateway cannot read its accounts.", code="accounts_away", retry_after=5.0
+                ) from error
+            _LOG.warning("The accounts could not be read anew: %s", error)
+
+    def _adopt(self, stored: Sequence[Account]) -> None:
+        accounts = {**{account.name: account for account in stored}, **self._configured}
+        self._by_digest = {
+            key.sha256: (account, key) for account in accounts.values() for key in account.keys
+        }
+        self._open_to_all = not accounts
+
+    # Whether a request may be sent
+
+    async def admit(self, account: Account, estimate: Charge) -> Admission | None:
+        """Reserve what the request may come to; None if the account has no limits. Raises what it would go beyond."""
+        if not is_limited(account):
+            return None
+        try:
+            decided = await self.store.admit(token_hex(12), account, estimate)
+        except JournalError as error:
+            if self._settings.when_away == "allow":
+                _LOG.warning("A request was not counted: %s", error)
+                return None
+            raise OverloadError(
+                "The gateway cannot check this caller's limits.",
+                code="accounts_away",
+                retry_after=5.0,
+                hint="Whoever runs the gateway has to see to its store.",
+            ) from error
+        if isinstance(decided, Refusal):
+            if decided.limit in ("day", "month"):
+                raise budget_error(account, decided)
+            raise limit_error(account, decided)
+        self._running[decided.id] = decided
+        if self._heart is None:
+            self._heart = self._start(self._beat())
+        return decided
+
+    async def _beat(self) -> None:
+        """Reservations hold while their requests run and this process lives."""
+        while True:
+            await asyncio.sleep(RESERVED_SECONDS / 3)
+            if self._running:
+                try:
+                    await self.store.renew(list(self._running))
+                except JournalError as error:
+                    _LOG.warning("Reservations were not renewed: %s", error)
+
+    # What it came to
+
+    def ended(self, admission: Admission | None, used: Charge, row: UsageRow) -> None:
+        """A request has ended, in whatever way."""
+        if admission is not None:
+            self._running.pop(admission.id, None)
+            self._start(self._settle(admission, used))
+        place = row.day, row.caller, row.asked, row.route
+        if place in self._rows:
+            self._rows[place] = self._rows[place].plus(row)
+        elif len(self._rows) < _MOST_ROWS:
+            self._rows[place] = row
+        if self._flush is None or self._flush.done():
+            self._flush = self._start(self._flush_later())
+
+    async def _settle(self, admission: Admission, used: Charge) -> None:
+        try:
+            await self.store.settle(admission, used)
+        except JournalError as error:
+            _LOG.warning("What a request of %s cost was not counted: %s", admission.account.name, error)
+
+    async def _flush_later(self) -> None:
+        await asyncio.sleep(_FLUSH_SECONDS)
+        await self._record()
+
+    async def _record(self) -> None:
+        rows, self._rows = self._rows, {}
+        if not rows:
+            return
+        try:
+            await self.store.record(list(rows.values()))
+        except JournalError as error:
+            _LOG.warning("Usage was not recorded yet: %s", error)
+            for place, row in rows.items():
+                self._rows[place] = self._rows[place].plus(row) if place in self._rows else row
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def settled(self) -> None:
+        """Wait until everything that has ended is counted."""
+        for task in (self._heart, self._flush):
+            if task is not None:
+                task.cancel()
+        self._heart = self._flush = None
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._record()
+
+    async def close(self) -> None:
+        await self.settled()
+        await self.store.close()
+
+
+def is_limited(account: Account) -> bool:
+    """Whether its requests have to be counted before they are sent."""
+    return structs.replace(account.allowance, models=[]) != _NO_LIMITS
+
+
+def _configured(name: str, caller: CallerSettings, environ: Mapping[str, str]) -> Account:
+    given = environ.get(caller.key_env, "") if caller.key_env else ""
+    digest = digest_of(given) if given else caller.key_sha256.lower()
+    key = KeyDigest(sha256=digest, expires=moment_of(caller.expires))
+    limits = {field: getattr(caller, field) for field in Allowance.__struct_fields__}
+    return Account(name=name, keys=(key,) if digest else (), allowance=Allowance(**limits))

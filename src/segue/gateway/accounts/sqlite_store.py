@@ -1,0 +1,231 @@
+"""Accounts in one SQLite file, shared by any number of gateways on one machine.
+
+Writes run in a thread. They wait for the operating system, not for the disk, except where a key changes: a killed
+process loses nothing, and a power cut at most what was used in the last moments.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+import msgspec
+
+from segue.gateway.accounts import admission as rules
+from segue.gateway.accounts.account import Account
+from segue.gateway.accounts.admission import Refusal, Reserved, Standing
+from segue.gateway.accounts.store import PLACE, RESERVED_SECONDS, SUMS, Admission, UsageRow, check_name
+from segue.gateway.sqlite_file import failures_of, open_database, transaction
+from segue.worker_threads import Worker
+
+if TYPE_CHECKING:
+    import os
+    import sqlite3
+    from collections.abc import Callable, Sequence
+
+    from segue.gateway.accounts.admission import Charge
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_WHAT: Final = "The file of the gateway's accounts"
+VERSION: Final = 1
+NAMES_PER_DAY: Final = 1000
+"""Of one caller; beyond it names that clients ask for are counted together, so that the table stays small."""
+OTHER: Final = "(other)"
+_EXPIRY_SECONDS: Final = 3600.0
+
+_SCHEMA: Final = (
+    "CREATE TABLE revision (number INTEGER NOT NULL)",
+    "INSERT INTO revision VALUES (0)",
+    "CREATE TABLE accounts (name TEXT PRIMARY KEY, account TEXT NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE standings (
+        name TEXT PRIMARY KEY, requests_due REAL NOT NULL, tokens_due REAL NOT NULL, day TEXT NOT NULL,
+        day_spent INTEGER NOT NULL, month TEXT NOT NULL, month_spent INTEGER NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE reservations (
+        id TEXT PRIMARY KEY, name TEXT NOT NULL, micros INTEGER NOT NULL, expires REAL NOT NULL
+    ) WITHOUT ROWID""",
+    "CREATE INDEX reservations_by_name ON reservations (name, expires, micros)",
+    f"""CREATE TABLE usage (
+        day TEXT, caller TEXT, asked TEXT, route TEXT, {", ".join(f"{name} INTEGER NOT NULL" for name in SUMS)},
+        PRIMARY KEY ({", ".join(PLACE)})
+    ) WITHOUT ROWID""",
+)
+_ADD_USAGE: Final = f"""INSERT INTO usage VALUES ({", ".join("?" * (len(PLACE) + len(SUMS)))})
+    ON CONFLICT DO UPDATE SET {", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS)}"""  # noqa: S608
+
+
+class SQLiteAccountStore:
+    """Keeps accounts in a file, which only its owner may read."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        keep_days: int = 400,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = Path(path)
+        self._keep_days = keep_days
+        self._clock = clock
+        self._worker = Worker("segue-gateway-accounts")
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._expire_at = 0.0
+
+    async def revision(self) -> int:
+        with failures_of(_WHAT, self._path):
+            return int(self._open_reader().execute("SELECT number FROM revision").fetchone()[0])
+
+    async def accounts(self) -> Sequence[Account]:
+        with failures_of(_WHAT, self._path):
+            rows = self._open_reader().execute("SELECT account FROM accounts ORDER BY name")
+            return [msgspec.json.decode(row[0], type=Account) for row in rows]
+
+    async def save(self, account: Account, *, new: bool) -> None:
+        await self._run(self._save, account, new=new)
+
+    async def standing(self, name: str) -> tuple[Standing, Reserved]:
+        with failures_of(_WHAT, self._path):
+            connection = self._open_reader()
+            return _standing(connection, name), _reserved(connection, name, self._clock())
+
+    async def admit(self, admission_id: str, account: Account, estimate: Charge) -> Admission | Refusal:
+        return await self._run(self._admit, admission_id, account, estimate)
+
+    async def renew(self, admission_ids: Sequence[str]) -> None:
+        await self._run(self._renew, admission_ids)
+
+    async def settle(self, admission: Admission, used: Charge) -> None:
+        await self._run(self._settle, admission, used)
+
+    async def record(self, rows: Sequence[UsageRow]) -> None:
+        await self._run(self._record, rows)
+
+    async def usage(self, first_day: str, last_day: str) -> Sequence[UsageRow]:
+        with failures_of(_WHAT, self._path):
+            rows = self._open_reader().execute(
+                "SELECT * FROM usage WHERE day BETWEEN ? AND ? ORDER BY day, caller, asked, route",
+                (first_day, last_day),
+            )
+            return [UsageRow(**dict(zip(UsageRow.__struct_fields__, row, strict=True))) for row in rows]
+
+    async def close(self) -> None:
+        await self._worker.close(self._close_writer)
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    # In the thread
+
+    async def _run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        with failures_of(_WHAT, self._path):
+            return await self._worker.run(do, *args, **kwargs)
+
+    def _open_reader(self) -> sqlite3.Connection:
+        if self._reader is None:
+            self._reader = open_database(self._path, _WHAT, _SCHEMA, VERSION)
+        return self._reader
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._writer is None:
+            self._writer = open_database(self._path, _WHAT, _SCHEMA, VERSION)
+        return self._writer
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _save(self, account: Account, *, new: bool) -> None:
+        with transaction(self._connection()) as connection:
+            known = connection.execute("SELECT 1 FROM accounts WHERE name = ?", (account.name,)).fetchone()
+            check_name(account.name, known=known is not None, new=new)
+            connection.execute(
+                "INSERT OR REPLACE INTO accounts VALUES (?, ?)",
+                (account.name, msgspec.json.encode(account).decode()),
+            )
+            connection.execute("UPDATE revision SET number = number + 1")
+        # A key that was made or revoked stays so, whatever happens to the machine.
+        self._connection().execute("PRAGMA wal_checkpoint(FULL)")
+
+    def _admit(self, admission_id: str, account: Account, estimate: Charge) -> Admission | Refusal:
+        now = self._clock()
+        with transaction(self._connection()) as connection:
+            reserved = _reserved(connection, account.name, now)
+            decided = rules.admit(
+                account.allowance, _standing(connection, account.name), reserved, estimate, now
+            )
+            if isinstance(decided, Refusal):
+                return decided
+            _keep(connection, account.name, decided)
+            connection.execute(
+                "INSERT INTO reservations VALUES (?, ?, ?, ?)",
+                (admission_id, account.name, estimate.micros, now + RESERVED_SECONDS),
+            )
+        return Admission(
+            id=admission_id, account=account, estimate=estimate, standing=decided, reserved=reserved
+        )
+
+    def _renew(self, admission_ids: Sequence[str]) -> None:
+        end = self._clock() + RESERVED_SECONDS
+        with transaction(self._connection()) as connection:
+            connection.executemany(
+                "UPDATE reservations SET expires = ? WHERE id = ?", [(end, each) for each in admission_ids]
+            )
+
+    def _settle(self, admission: Admission, used: Charge) -> None:
+        account, now = admission.account, self._clock()
+        with transaction(self._connection()) as connection:
+            ended = connection.execute("DELETE FROM reservations WHERE id = ?", (admission.id,))
+            if not ended.rowcount:
+                return
+            standing = rules.settle(
+                account.allowance, _standing(connection, account.name), admission.estimate, used, now
+            )
+            _keep(connection, account.name, standing)
+
+    def _record(self, rows: Sequence[UsageRow]) -> None:
+        with transaction(self._connection()) as connection:
+            for row in rows:
+                names = connection.execute(
+                    "SELECT count(*) FROM usage WHERE day = ? AND caller = ?", (row.day, row.caller)
+                ).fetchone()[0]
+                kept = row if names < NAMES_PER_DAY else msgspec.structs.replace(row, asked=OTHER)
+                connection.execute(_ADD_USAGE, msgspec.structs.astuple(kept))
+            self._drop_old(connection)
+
+    def _drop_old(self, connection: sqlite3.Connection) -> None:
+        now = self._clock()
+        if now < self._expire_at:
+            return
+        self._expire_at = now + _EXPIRY_SECONDS
+        oldest = time.strftime("%Y-%m-%d", time.gmtime(now - self._keep_days * 86_400))
+        connection.execute("DELETE FROM usage WHERE day < ?", (oldest,))
+        connection.execute("DELETE FROM reservations WHERE expires < ?", (now - _EXPIRY_SECONDS,))
+
+
+def _standing(connection: sqlite3.Connection, name: str) -> Standing:
+    row: tuple[Any, ...] | None = connection.execute(
+        "SELECT requests_due, tokens_due, day, day_spent, month, month_spent FROM standings WHERE name = ?",
+        (name,),
+    ).fetchone()
+    if row is None:
+        return Standing()
+    return Standing(**dict(zip(Standing.__struct_fields__, row, strict=True)))
+
+
+def _keep(connection: sqlite3.Connection, name: str, standing: Standing) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO standings VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (name, *msgspec.structs.astuple(standing)),
+    )
+
+
+def _reserved(connection: sqlite3.Connection, name: str, now: float) -> Reserved:
+    row = connection.execute(
+        "SELECT count(*), coalesce(sum(micros), 0) FROM reservations WHERE name = ? AND expires > ?",
+        (name, now),
+    ).fetchone()
+    return Reserved(*row)

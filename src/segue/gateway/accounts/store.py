@@ -1,0 +1,109 @@
+"""Where accounts are kept: their keys' digests, what they have used, what their running requests have reserved.
+
+Several gateways may share one store; each change is whole, and all of them count together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, final
+
+from msgspec import Struct, structs
+
+from segue.errors import UsageError
+from segue.gateway.accounts.account import Account
+from segue.gateway.accounts.admission import Charge, Reserved, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segue.gateway.accounts.admission import Refusal
+
+RESERVED_SECONDS = 60.0
+"""How long a reservation holds without being renewed: those of a gateway that died end by themselves."""
+
+
+@final
+class Admission(Struct, frozen=True, kw_only=True):
+    """A request that may be sent; to be settled when it has ended."""
+
+    id: str
+    account: Account
+    estimate: Charge
+    standing: Standing
+    reserved: Reserved
+    """Of the account's other requests."""
+
+
+@final
+class UsageRow(Struct, frozen=True, kw_only=True):
+    """What one caller used of one route in one day, under the name that it asked for."""
+
+    day: str
+    caller: str
+    asked: str
+    route: str
+    requests: int = 0
+    errors: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    micros: int = 0
+    """Millionths of a dollar, as far as prices are known."""
+    unpriced: int = 0
+    """Requests to models whose price is not known."""
+    repairs: int = 0
+    losses: int = 0
+    failovers: int = 0
+
+    def plus(self, other: UsageRow) -> UsageRow:
+        """Both together, at the place of this one."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in SUMS}
+        return structs.replace(self, **sums)
+
+
+PLACE = ("day", "caller", "asked", "route")
+"""The fields that tell rows apart; all others are sums."""
+SUMS = tuple(name for name in UsageRow.__struct_fields__ if name not in PLACE)
+
+
+class AccountStore(Protocol):
+    """What a store must do. It drops usage that is too old by itself."""
+
+    async def revision(self) -> int:
+        """Grows with every change of an account."""
+
+    async def accounts(self) -> Sequence[Account]: ...
+
+    async def save(self, account: Account, *, new: bool) -> None:
+        """Keep an account; when this returns, it is on the disk. Raises UsageError if a new one's name is taken, or one
+        that is not new is unknown."""
+
+    async def standing(self, name: str) -> tuple[Standing, Reserved]: ...
+
+    async def admit(self, admission_id: str, account: Account, estimate: Charge) -> Admission | Refusal:
+        """Reserve what a request may come to, if it may be sent."""
+
+    async def renew(self, admission_ids: Sequence[str]) -> None:
+        """These requests still run."""
+
+    async def settle(self, admission: Admission, used: Charge) -> None:
+        """A request has ended: what it came to counts, and its reservation ends. A second time nothing happens."""
+
+    async def record(self, rows: Sequence[UsageRow]) -> None:
+        """Add to the usage."""
+
+    async def usage(self, first_day: str, last_day: str) -> Sequence[UsageRow]:
+        """By day, caller, name and route; both days are included."""
+
+    async def close(self) -> None: ...
+
+
+def check_name(name: str, *, known: bool, new: bool) -> None:
+    """Raises UsageError if a new account's name is taken, or one that is not new is unknown."""
+    if known == new:
+        raise UsageError(
+            f'There is {"already a" if new else "no"} caller "{name}".',
+            code="caller_exists" if new else "unknown_caller",
+            hint="Choose another name, or rotate its key." if new else "List them: segue gateway keys list",
+        )

@@ -1,0 +1,86 @@
+"""Accounts in this process only, for tests and for gateways that keep nothing."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from segue.gateway.accounts import admission as rules
+from segue.gateway.accounts.admission import Refusal, Reserved, Standing
+from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, UsageRow, check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from segue.gateway.accounts.account import Account
+    from segue.gateway.accounts.admission import Charge
+
+
+class VolatileAccountStore:
+    """Forgets everything when the process ends."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._revision = 0
+        self._accounts: dict[str, Account] = {}
+        self._standings: dict[str, Standing] = {}
+        self._reservations: dict[str, tuple[str, int, float]] = {}
+        self._usage: dict[tuple[str, str, str, str], UsageRow] = {}
+
+    async def revision(self) -> int:
+        return self._revision
+
+    async def accounts(self) -> Sequence[Account]:
+        return [self._accounts[name] for name in sorted(self._accounts)]
+
+    async def save(self, account: Account, *, new: bool) -> None:
+        check_name(account.name, known=account.name in self._accounts, new=new)
+        self._accounts[account.name] = account
+        self._revision += 1
+
+    async def standing(self, name: str) -> tuple[Standing, Reserved]:
+        return self._standings.get(name, Standing()), self._reserved(name)
+
+    async def admit(self, admission_id: str, account: Account, estimate: Charge) -> Admission | Refusal:
+        now, reserved = self._clock(), self._reserved(account.name)
+        standing = self._standings.get(account.name, Standing())
+        decided = rules.admit(account.allowance, standing, reserved, estimate, now)
+        if isinstance(decided, Refusal):
+            return decided
+        self._standings[account.name] = decided
+        self._reservations[admission_id] = account.name, estimate.micros, now + RESERVED_SECONDS
+        return Admission(
+            id=admission_id, account=account, estimate=estimate, standing=decided, reserved=reserved
+        )
+
+    async def renew(self, admission_ids: Sequence[str]) -> None:
+        for each in admission_ids:
+            if each in self._reservations:
+                name, micros, _ = self._reservations[each]
+                self._reservations[each] = name, micros, self._clock() + RESERVED_SECONDS
+
+    async def settle(self, admission: Admission, used: Charge) -> None:
+        if self._reservations.pop(admission.id, None) is not None:
+            account = admission.account
+            self._standings[account.name] = rules.settle(
+                account.allowance,
+                self._standings.get(account.name, Standing()),
+                admission.estimate,
+                used,
+                self._clock(),
+            )
+
+    async def record(self, rows: Sequence[UsageRow]) -> None:
+        for row in rows:
+            place = row.day, row.caller, row.asked, row.route
+            self._usage[place] = row.plus(self._usage[place]) if place in self._usage else row
+
+    async def usage(self, first_day: str, last_day: str) -> Sequence[UsageRow]:
+        return [row for place, row in sorted(self._usage.items()) if first_day <= place[0] <= last_day]
+
+    async def close(self) -> None: ...
+
+    def _reserved(self, name: str) -> Reserved:
+        now = self._clock()
+        held = [micros for owner, micros, end in self._reservations.values() if owner == name and end > now]
+        return Reserved(len(held), sum(held))

@@ -1,0 +1,227 @@
+"""Limits and budgets as laws: over any run of requests, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segue.config.schema import Allowance
+from segue.errors import UsageError
+from segue.gateway.accounts import rate_limit
+from segue.gateway.accounts.account import Account, KeyDigest
+from segue.gateway.accounts.admission import Charge, Refusal, Reserved, Standing, admit, current, settle
+from segue.gateway.accounts.sqlite_store import NAMES_PER_DAY, OTHER, SQLiteAccountStore
+from segue.gateway.accounts.store import RESERVED_SECONDS, AccountStore, Admission, UsageRow
+from segue.gateway.accounts.volatile_store import VolatileAccountStore
+
+NOON = 1_794_830_400.0
+"""A noon of UTC in November 2026."""
+DAY = 86_400.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(params=["volatile", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    clock = Clock()
+    if request.param == "volatile":
+        opened: Any = VolatileAccountStore(clock=clock)
+    else:
+        opened = SQLiteAccountStore(tmp_path / "accounts.db", clock=clock)
+    opened.clock = clock
+    return opened
+
+
+@given(
+    per_minute=st.integers(1, 1000),
+    steps=st.lists(st.tuples(st.floats(0, 20), st.integers(1, 50)), max_size=60),
+)
+def test_no_window_passes_more_than_a_whole_allowance_and_what_has_filled(
+    per_minute: int, steps: list[tuple[float, int]]
+) -> None:
+    now = due = NOON
+    passed: list[tuple[float, int]] = []
+    for pause, asked in steps:
+        now += pause
+        cost = min(asked, per_minute)
+        passage = rate_limit.take(due, now, cost, per_minute)
+        if not passage.wait:
+            due = passage.due
+            passed.append((now, cost))
+        else:
+            later = rate_limit.take(due, now + passage.wait + 1e-6, cost, per_minute)
+            assert later.wait == 0.0, "after the wait it passes"
+    for first, (begin, _) in enumerate(passed):
+        taken = 0
+        for moment, cost in passed[first:]:
+            taken += cost
+            assert taken <= per_minute + (moment - begin) * per_minute / 60 + 1e-3
+
+
+def test_a_minute_that_begins_gives_nobody_twice_as_much() -> None:
+    due = NOON
+    for _ in range(60):
+        passage = rate_limit.take(due, NOON, 1, 60)
+        assert passage.wait == 0.0
+        due = passage.due
+    assert rate_limit.take(due, NOON, 1, 60).wait == pytest.approx(1.0)
+    assert rate_limit.left(due, NOON + 30, 60) == 30
+
+
+def test_what_is_dearer_than_the_allowance_passes_when_that_is_whole() -> None:
+    passage = rate_limit.take(NOON - 100, NOON, 500, 100)
+    assert passage.wait == 0.0
+    assert rate_limit.take(passage.due, NOON + 1, 1, 100).wait > 200
+
+
+@given(
+    dollars=st.floats(0.01, 3),
+    concurrent=st.none() | st.integers(1, 4),
+    moves=st.lists(
+        st.tuples(st.sampled_from(["send", "end"]), st.integers(0, 2_000_000), st.integers(0, 2_000_000)),
+        max_size=60,
+    ),
+)
+def test_money_is_never_spent_beyond_the_limit_by_more_than_the_requests_in_flight(
+    dollars: float, concurrent: int | None, moves: list[tuple[str, int, int]]
+) -> None:
+    allowance = Allowance(dollars_per_month=dollars, concurrent=concurrent)
+    standing, limit = Standing(), dollars * 1_000_000
+    running: list[tuple[Charge, Charge]] = []
+    most = limit
+    for move, expected, real in moves:
+        if move == "end" and running:
+            in_flight = sum(used.micros for _, used in running)
+            estimate, used = running.pop(0)
+            if current(standing, NOON).month_spent < limit:
+                most = limit + in_flight
+            standing = settle(allowance, standing, estimate, used, NOON)
+        elif move == "send":
+            estimate, used = Charge(0, expected), Charge(0, real)
+            reserved = Reserved(len(running), sum(one.micros for one, _ in running))
+            decided = admit(allowance, standing, reserved, estimate, NOON)
+            if isinstance(decided, Standing):
+                standing = decided
+                running.append((estimate, used))
+        assert current(standing, NOON).month_spent <= most
+        assert concurrent is None or len(running) <= concurrent
+
+
+def test_one_request_may_be_dearer_than_what_is_left_but_not_two_at_once() -> None:
+    allowance = Allowance(dollars_per_day=1.0)
+    dear = Charge(0, 700_000)
+    alone = admit(allowance, Standing(), Reserved(), dear, NOON)
+    assert isinstance(alone, Standing)
+    beside = admit(allowance, alone, Reserved(1, 700_000), dear, NOON)
+    assert isinstance(beside, Refusal)
+    assert (beside.limit, beside.wait) == ("day", 1.0), "the other may cost less in the end"
+    spent = settle(allowance, alone, dear, Charge(0, 1_200_000), NOON)
+    refused = admit(allowance, spent, Reserved(), dear, NOON)
+    assert isinstance(refused, Refusal)
+    assert refused.wait == pytest.approx(DAY / 2), "until the day ends"
+    assert isinstance(admit(allowance, spent, Reserved(), dear, NOON + DAY), Standing)
+
+
+def test_a_month_ends_in_the_next_year_too() -> None:
+    allowance = Allowance(dollars_per_month=1.0)
+    december = NOON + 40 * DAY
+    spent = settle(allowance, Standing(), Charge(), Charge(0, 2_000_000), december)
+    refused = admit(allowance, spent, Reserved(), Charge(), december)
+    assert isinstance(refused, Refusal)
+    assert isinstance(admit(allowance, spent, Reserved(), Charge(), december + refused.wait + 1), Standing)
+
+
+# Stores
+
+
+def test_accounts_are_kept_by_name(store: AccountStore) -> None:
+    async def story() -> None:
+        ann = Account(name="ann", keys=(KeyDigest(sha256="ab"),), allowance=Allowance(concurrent=2))
+        before = await store.revision()
+        await store.save(ann, new=True)
+        assert await store.revision() > before
+        assert list(await store.accounts()) == [ann]
+        with pytest.raises(UsageError, match="already"):
+            await store.save(ann, new=True)
+        with pytest.raises(UsageError, match="no caller"):
+            await store.save(Account(name="bob"), new=False)
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_reservations_end_when_settled_once_or_when_their_gateway_died(store: Any) -> None:
+    async def story() -> None:
+        ann = Account(name="ann", allowance=Allowance(dollars_per_day=1.0, concurrent=2))
+        first = await store.admit("1", ann, Charge(10, 600_000))
+        assert isinstance(first, Admission)
+        assert isinstance(await store.admit("2", ann, Charge(10, 600_000)), Refusal)
+        for _ in range(2):
+            await store.settle(first, Charge(5, 100_000))
+        standing, reserved = await store.standing("ann")
+        assert (standing.day_spent, reserved) == (100_000, Reserved())
+        dead = await store.admit("3", ann, Charge(10, 600_000))
+        assert isinstance(dead, Admission)
+        store.clock.now += RESERVED_SECONDS - 1
+        await store.renew(["3"])
+        store.clock.now += RESERVED_SECONDS - 1
+        assert (await store.standing("ann"))[1] == Reserved(1, 600_000)
+        store.clock.now += 2
+        assert (await store.standing("ann"))[1] == Reserved()
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_usage_adds_up_by_day_caller_name_and_route(store: AccountStore) -> None:
+    async def story() -> None:
+        row = UsageRow(day="2026-11-16", caller="ann", asked="fast", route="a/b", requests=1, micros=5)
+        await store.record([row, row])
+        await store.record([UsageRow(day="2026-11-17", caller="ann", asked="fast", route="a/b", requests=1)])
+        shown = await store.usage("2026-11-01", "2026-11-16")
+        assert [(one.requests, one.micros) for one in shown] == [(2, 10)]
+        assert len(await store.usage("2026-11-01", "2026-11-30")) == 2
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_names_that_a_client_makes_up_do_not_fill_the_disk(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = SQLiteAccountStore(tmp_path / "accounts.db")
+        rows = [
+            UsageRow(day="2026-11-16", caller="ann", asked=f"name-{number}", route="a/b", requests=1)
+            for number in range(NAMES_PER_DAY + 20)
+        ]
+        await store.record(rows)
+        shown = await store.usage("2026-11-16", "2026-11-16")
+        assert len(shown) == NAMES_PER_DAY + 1
+        assert next(row.requests for row in shown if row.asked == OTHER) == 20
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_two_gateways_spend_the_same_money_only_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        stores = [SQLiteAccountStore(tmp_path / "accounts.db") for _ in range(2)]
+        ann = Account(name="ann", allowance=Allowance(dollars_per_day=1.0))
+        decided = await asyncio.gather(
+            *(stores[number % 2].admit(str(number), ann, Charge(1, 100_000)) for number in range(40))
+        )
+        assert sum(isinstance(one, Admission) for one in decided) == 10
+        for opened in stores:
+            await opened.close()
+
+    asyncio.run(story())

@@ -1,0 +1,212 @@
+"""Callers with limits and budgets through the gateway, on every wire."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gateway.world import GatewayWorld
+from segue.config.schema import CallerSettings
+from segue.errors import JournalError
+from segue.gateway.accounts.account import digest_of
+from segue.gateway.accounts.admission import Reserved
+
+KEY = "segue-key-of-ann"
+BODIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "chat": ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello"}]}),
+    "responses": ("/v1/responses", {"input": "Hello"}),
+    "anthropic": ("/v1/messages", {"max_tokens": 50, "messages": [{"role": "user", "content": "Hello"}]}),
+    "mistral": ("/mistral/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello"}]}),
+    "ollama": ("/api/chat", {"stream": False, "messages": [{"role": "user", "content": "Hello"}]}),
+    "gemini": (
+        "/v1beta/models/{}:generateContent",
+        {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
+    ),
+}
+
+
+def world_of(**limits: Any) -> GatewayWorld:
+    return GatewayWorld(
+        callers={
+            "ann": CallerSettings(key_sha256=digest_of(KEY), **limits),
+            "bob": CallerSettings(key_sha256=digest_of("segue-key-of-bob")),
+        }
+    )
+
+
+async def ask(world: GatewayWorld, wire: str = "chat", model: str = "fast", *, key: str = KEY) -> Any:
+    path, body = BODIES[wire]
+    headers = {"authorization": f"Bearer {key}", "x-goog-api-key": key, "x-api-key": key}
+    answered = await world.ask(path.format(model), {"model": model, **body}, headers=headers)
+    await world.gateway.settle()
+    return answered
+
+
+@pytest.mark.parametrize(
+    ("wire", "status", "kind"),
+    [
+        ("chat", 429, "insufficient_quota"),
+        ("responses", 429, "insufficient_quota"),
+        ("anthropic", 429, "billing_error"),
+        ("mistral", 402, ""),
+        ("ollama", 402, ""),
+        ("gemini", 429, ""),
+    ],
+)
+def test_a_spent_budget_answers_as_the_wire_expects(wire: str, status: int, kind: str) -> None:
+    async def story() -> None:
+        world = world_of(dollars_per_day=0.000_001)
+        assert (await ask(world)).status == 200, "some is left, so one request may be dearer"
+        refused = await ask(world, wire)
+        assert refused.status == status, refused.body
+        assert "budget of $1e-06" in refused.body.decode()
+        assert kind in refused.body.decode()
+        if wire in ("anthropic", "chat", "responses"):
+            assert refused.headers["x-should-retry"] == "false"
+        assert (await ask(world, wire, key="segue-key-of-bob")).status == 200, "others have their own money"
+
+    asyncio.run(story())
+
+
+def test_real_usage_is_settled_and_warned_about() -> None:
+    async def story() -> None:
+        world = world_of(dollars_per_day=0.01, dollars_per_month=100.0)
+        warned = False
+        for _ in range(400):
+            answered = await ask(world, "anthropic")
+            if answered.status != 200:
+                break
+            warned = warned or answered.headers.get("anthropic-ratelimit-unified-status") == "allowed_warning"
+        assert warned
+        standing, reserved = await world.gateway.accounts.store.standing("ann")
+        assert reserved == Reserved()
+        assert 10_000 <= standing.day_spent < 11_000
+        assert standing.month_spent == standing.day_spent
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        rows = await world.gateway.accounts.store.usage(today, today)
+        assert sum(row.micros for row in rows) == standing.day_spent
+        assert {row.route for row in rows} == {"openai/gpt-4.1"}
+
+    asyncio.run(story())
+
+
+def test_a_client_that_leaves_is_charged_and_its_reservation_ends() -> None:
+    async def story() -> None:
+        world = world_of(dollars_per_day=1.0, concurrent=1)
+        path, body = BODIES["chat"]
+        asking = asyncio.ensure_future(
+            world.ask(
+                path, {"model": "fast", "stream": True, **body}, headers={"authorization": f"Bearer {KEY}"}
+            )
+        )
+        await asyncio.sleep(0.01)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await world.gateway.settle()
+        assert (await world.gateway.accounts.store.standing("ann"))[1] == Reserved()
+        assert (await ask(world)).status == 200
+
+    asyncio.run(story())
+
+
+def test_a_model_without_a_price_is_refused_to_those_with_a_budget() -> None:
+    async def story() -> None:
+        world = world_of(dollars_per_day=1.0)
+        refused = await ask(world, model="kimi/kimi-unheard-of")
+        assert refused.status == 403
+        assert "price" in refused.body.decode()
+        assert (await ask(world, model="kimi/kimi-unheard-of", key="segue-key-of-bob")).status != 403
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("models", "asked", "allowed"),
+    [
+        (["fast"], "fast", True),
+        (["openai/*"], "fast", True),
+        (["openai/*"], "openai/gpt-4.1", True),
+        (["anthropic/*"], "fast", False),
+        (["openai/gpt-5*"], "openai/gpt-4.1", False),
+    ],
+)
+def test_a_caller_uses_the_models_it_may(models: list[str], asked: str, allowed: bool) -> None:
+    async def story() -> None:
+        answered = await ask(world_of(models=models), model=asked)
+        assert answered.status == (200 if allowed else 403)
+
+    asyncio.run(story())
+
+
+def test_a_key_expires() -> None:
+    async def story() -> None:
+        assert (await ask(world_of(expires="2020-01-01"))).status == 401
+        assert (await ask(world_of(expires="2999-01-01T12:00:00+02:00"))).status == 200
+
+    asyncio.run(story())
+
+
+class AwayStore:
+    """A store that cannot be reached."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "close":
+            return lambda: asyncio.sleep(0)
+        if name == "revision":
+            return self._revision
+        return self._fail
+
+    async def _revision(self) -> int:
+        return -1
+
+    async def _fail(self, *_: object, **__: object) -> Any:
+        raise JournalError("gone")
+
+
+def test_without_the_store_limits_refuse_or_allow_by_setting() -> None:
+    async def story() -> None:
+        world = world_of(requests_per_minute=10)
+        world.gateway.accounts.store = AwayStore()
+        world.gateway.accounts._adopt(())
+        refused = await ask(world)
+        assert (refused.status, refused.headers["retry-after"]) == (503, "5")
+        assert (await ask(world, key="segue-key-of-bob")).status == 200, "nobody counts for it"
+
+    asyncio.run(story())
+
+
+def test_operators_manage_keys_over_http_and_callers_do_not() -> None:
+    async def story() -> None:
+        world = GatewayWorld()
+        made = await world.ask("/segue/v1/callers", {"name": "root", "admin": True})
+        admin = {"authorization": f"Bearer {made.json()['key']}"}
+        world.gateway.accounts._checked = 0.0
+        assert (await world.ask("/segue/v1/callers", method="GET")).status == 401
+        limits = {"name": "eve", "allowance": {"requests_per_minute": 1}}
+        eve = (await world.ask("/segue/v1/callers", limits, headers=admin)).json()["key"]
+        world.gateway.accounts._checked = 0.0
+        listed = await world.ask("/segue/v1/callers", method="GET", headers=admin)
+        assert [one["name"] for one in listed.json()["callers"]] == ["eve", "root"]
+        assert eve.encode() not in listed.body
+        for path, method in (
+            ("/segue/v1/callers", "GET"),
+            ("/segue/v1/usage", "GET"),
+            ("/segue/v1/callers/root/revoke", "POST"),
+        ):
+            asked = await world.ask(path, method=method, headers={"authorization": f"Bearer {eve}"})
+            assert asked.status == 403, path
+        again = await world.ask("/segue/v1/callers", limits, headers=admin)
+        assert again.status == 409
+        bad = await world.ask(
+            "/segue/v1/callers", {"name": "x", "allowance": {"dollars_per_day": -1}}, headers=admin
+        )
+        assert bad.status == 400
+        assert (await world.ask("/segue/v1/callers/eve/revoke", {}, headers=admin)).status == 200
+        world.gateway.accounts._checked = 0.0
+        assert (await ask(world, key=eve)).status == 401
+
+    asyncio.run(story())
