@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws same-wire replies opinions crash power attack fuzz chaos clients bench bench-gateway toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws same-wire replies recordings stories mutants opinions crash power attack fuzz chaos clients bench bench-gateway toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -63,6 +63,15 @@ replies: $(SYNCED) ## every recorded reply on every wire, read by the official c
 same-wire: $(SYNCED) ## every recorded request comes back on its own wire as it came, and is accepted on all others
 	SEGUE_SAME_WIRE=1 $(BIN)/pytest -q -n 2 --timeout 600 tests/laws/test_same_wire.py
 
+recordings: $(SYNCED) ## how often the emulators agree with recorded traffic and captured clients, as a table
+	PYTHONPATH=tests $(BIN)/python -m emulators.agreement
+
+stories: $(SYNCED) ## the acceptance stories over all ordered pairs of models, two of every provider family (minutes)
+	SEGUE_STORIES=1 $(BIN)/pytest -q -n 2 --timeout 600 tests/stories/test_acceptance.py tests/stories/test_handoffs.py
+
+mutants: $(SYNCED) ## 600 small changes of the core, one at a time: does a test notice? (an hour; SAMPLE=, SEED=)
+	nice -n 15 $(BIN)/python -m scripts.mutants --sample $(or $(SAMPLE),600) $(if $(SEED),--seed $(SEED))
+
 opinions: $(SYNCED) ## the chat templates of local servers render what we send; fetches them (77 MB)
 	$(BIN)/uv sync --quiet --locked --inexact --all-extras --group opinions
 	SEGUE_OPINIONS=1 $(BIN)/pytest -q -n 2 tests/opinions
@@ -102,6 +111,7 @@ docs: $(SYNCED)  ## write the generated documents anew
 	$(BIN)/python -m scripts.namespaces --write
 	$(BIN)/python -m scripts.api_reference --write
 	$(BIN)/python -m scripts.emulator_rules --write
+	$(BIN)/python -m scripts.broken_requests --write
 	$(BIN)/python -m scripts.provider_table --write
 
 pictures: $(SYNCED) ## draw the terminal pictures in docs anew

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 from segue.chat.chat import Chat
@@ -17,8 +18,23 @@ from segue.routing.profiles import PolicyName, Profile, build_router
 from segue.routing.retry import RetrySettings
 from strategies.provider_places import PLACES, Place, provider_at
 
-WIRES: tuple[Place, ...] = tuple(place for place in PLACES if place.name != "deepseek")
-"""OpenAI Chat and Responses, Anthropic, Gemini, Mistral, Kimi, Ollama."""
+_MORE = (
+    Place("openai", "/v1", "gpt-4o-mini"),
+    Place("openai", "/v1", "o4-mini"),
+    Place("anthropic", "", "claude-haiku-4-5"),
+    Place("gemini", "/v1beta", "gemini-2.5-flash"),
+    Place("mistral", "/v1", "magistral-medium-latest"),
+    Place("kimi", "/v1", "kimi-k3"),
+    Place("deepseek", "", "deepseek-reasoner"),
+    Place("ollama", "", "llama3.2"),
+)
+"""Another model of every provider, with other rules about reasoning."""
+WIRES: tuple[Place, ...] = (
+    (*PLACES, *_MORE)
+    if os.environ.get("SEGUE_STORIES")
+    else tuple(place for place in PLACES if place.name != "deepseek")
+)
+"""OpenAI Chat and Responses, Anthropic, Gemini, Mistral, Kimi, Ollama; `make stories` adds DeepSeek and more models."""
 NAMES = tuple(f"{place.name}/{place.model}" for place in WIRES)
 PAIRS = [(one, other) for one in NAMES for other in NAMES if one != other]
 

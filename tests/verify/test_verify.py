@@ -19,6 +19,7 @@ from segue.transports.recordings import ReplayingTransport
 from segue.verify import run as verify_run
 from segue.verify.broken_requests import changes_of
 from segue.verify.emulator_provider import emulated_provider
+from segue.verify.known_violations import WIRES, broken_rule, known_violations
 from segue.verify.probes import probes
 from segue.verify.run import Verification, estimate
 from strategies.provider_places import PLACES, Place, provider_at
@@ -105,6 +106,40 @@ def test_with_rules_the_endpoint_is_sent_what_the_emulator_refuses(
     assert len(agreed) >= 5
     # The endpoint is less strict than the emulator asked: what only that refuses is reported.
     assert all(one.provider.verdict == "accepted" for one in report.rules if one.differs)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_every_request_that_is_known_to_break_a_rule_still_breaks_that_rule(wire: str) -> None:
+    known = known_violations(wire)
+    assert known
+    assert {rule: broken_rule(wire, violation) for rule, violation in known.items()} == {
+        rule: rule for rule in known
+    }
+
+
+@pytest.mark.parametrize(("place", "least"), [(PLACES[0], 34), (PLACES[2], 34), (PLACES[3], 25)], ids=str)
+def test_with_rules_every_rule_that_one_request_can_break_is_tried(
+    place: Place, least: int, segue_emulator_server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify_run, "MOST_CHANGES", 1)
+    segue_emulator_server.emulator.strict = True
+    provider = provider_at(segue_emulator_server, place)
+    report = asyncio.run(Verification(provider, place.model).run(rules=True))
+    assert len(report.rules) >= least
+    assert report.findings == ()
+    sent = [entry.rule for entry in segue_emulator_server.emulator.log][-len(report.rules) :]
+    assert sent == [one.emulator.rule for one in report.rules]
+
+
+def test_a_rule_of_another_model_is_not_tried_at_a_provider_that_does_not_have_it(
+    segue_emulator_server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify_run, "MOST_CHANGES", 1)
+    config = ProviderConfig(base_url=segue_emulator_server.url("anthropic"))
+    provider = connect("anthropic-compatible", config, api_key="k", environ={}, keyring=False)
+    report = asyncio.run(Verification(provider, "claude-sonnet-4-6").run(rules=True))
+    assert len(report.rules) >= 25
+    assert all(" with claude" not in one.probe for one in report.rules)
 
 
 def test_nothing_is_sent_before_somebody_agrees(cloud: Cloud, asked: Here) -> None:

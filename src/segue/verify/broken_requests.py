@@ -1,7 +1,6 @@
-"""Requests that the emulator refuses: a request that it accepts, changed in one place, one for each rule that this breaks.
+"""Requests that the emulator refuses, one for each rule: those of its tests, and accepted ones changed in one place.
 
-Nobody has to write them down: every small change is tried against the emulator, which costs nothing, and the first that
-breaks a rule stands for it.
+Every small change is tried against the emulator, which costs nothing, and the first that breaks a rule stands for it.
 """
 
 from __future__ import annotations
@@ -26,6 +25,9 @@ class BrokenRequest(Struct, frozen=True):
     rule: str
     change: str
     body: bytes
+    headers: dict[str, str] = {}
+    own_model: str = ""
+    """The only one that the rule is about, "" if it is about the model that is verified."""
 
 
 def changes_of(body: bytes) -> Iterator[tuple[str, bytes]]:

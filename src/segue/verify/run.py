@@ -18,6 +18,7 @@ from segue.providers.token_estimates import estimate_request, family_of
 from segue.redaction import redact_text
 from segue.verify.broken_requests import MOST_CHANGES, BrokenRequest, changes_of
 from segue.verify.emulator_provider import emulated_model, emulated_provider, has_emulator
+from segue.verify.known_violations import known_violations
 from segue.verify.probes import probes
 from segue.verify.report import Answered, Verified, VerifyReport
 
@@ -159,10 +160,9 @@ class Verification:
         for broken in known.values():
             if self._too_expensive:
                 break
-            body = msgspec.json.decode(broken.body)
-            if body.get("model") == self._emulated_model:
-                body["model"] = self._model
-            answered = await _post(endpoint, path, msgspec.json.encode(body))
+            model = broken.own_model or self._model
+            body = _with_model(broken.body, model)
+            answered = await _post(endpoint, path.replace(self._model, model), body, broken.headers)
             emulated = Answered(verdict="refused", rule=broken.rule)
             result = Verified(probe=f"{broken.rule}: {broken.change}", provider=answered, emulator=emulated)
             results.append(result)
@@ -170,7 +170,7 @@ class Verification:
         return results
 
     async def _broken_requests(self, provider: Provider, emulator: Emulator) -> dict[str, BrokenRequest]:
-        found: dict[str, BrokenRequest] = {}
+        found = await self._known_violations(provider, emulator)
         endpoint, path, _ = provider.endpoint_of(self._emulated_model)
         tried: set[bytes] = set()
         for probe in probes()[:6]:
@@ -192,6 +192,32 @@ class Verification:
         found.pop("", None)
         return found
 
+    async def _known_violations(self, provider: Provider, emulator: Emulator) -> dict[str, BrokenRequest]:
+        """Those that hold for this model, or for another one of the same provider."""
+        found: dict[str, BrokenRequest] = {}
+        endpoint, path, _ = provider.endpoint_of(self._emulated_model)
+        at_home = provider.name == self._provider.name
+        for rule, violation in known_violations(self._dialect).items():
+            others = (violation.model,) if at_home and violation.model else ()
+            for model in dict.fromkeys((self._emulated_model, *others)):
+                body = _with_model(bytes(violation.body), model)
+                place = path.replace(self._emulated_model, model)
+                refused = (await _post(endpoint, place, body, violation.headers)).verdict == "refused"
+                if refused and emulator.log[-1].rule == rule:
+                    own = "" if model == self._emulated_model else model
+                    what = f"with {own}" if own else "as in the tests of the emulator"
+                    found[rule] = BrokenRequest(rule, what, body, violation.headers, own)
+                    break
+        return found
+
+
+def _with_model(body: bytes, model: str) -> bytes:
+    """The request for another model, if it names one."""
+    whole = msgspec.json.decode(body)
+    if "model" in whole:
+        whole["model"] = model
+    return msgspec.json.encode(whole)
+
 
 async def _send(provider: Provider, request: ChatRequest) -> tuple[Answered, Reply | None, tuple[str, ...]]:
     """What came of a request; the reply, None if it failed; and what was repaired."""
@@ -203,9 +229,11 @@ async def _send(provider: Provider, request: ChatRequest) -> tuple[Answered, Rep
     return Answered(verdict="accepted", status=200), reply, repairs
 
 
-async def _post(endpoint: Endpoint, path: str, body: bytes) -> Answered:
+async def _post(
+    endpoint: Endpoint, path: str, body: bytes, headers: dict[str, str] | None = None
+) -> Answered:
     try:
-        async with endpoint.ask("POST", path, body) as answer:
+        async with endpoint.ask("POST", path, body, headers=headers) as answer:
             await answer.read()
             return Answered(verdict="accepted", status=answer.status)
     except SegueError as error:
