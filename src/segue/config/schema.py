@@ -191,6 +191,16 @@ class AccountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 @final
+class TelemetrySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the gateway reports to operators' systems."""
+
+    metrics: bool = False
+    """GET /metrics for Prometheus, with the key of an operator; needs the extra `metrics`."""
+    traces: bool = False
+    """OpenTelemetry spans and metrics, sent where its variables (OTEL_…) say; needs the extra `otel`."""
+
+
+@final
 class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`segue serve`: other programs talk to any model through one address."""
 
@@ -214,6 +224,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tls_key: str = ""
     callers: dict[str, CallerSettings] = {}
     accounts: AccountSettings = AccountSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     limits: GatewayLimits = GatewayLimits()
     memory: MemorySettings = MemorySettings()
 

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from segue.gateway.report import RequestReport
 from segue.terminal_text import safe_json, sanitised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segue.gateway.report import RequestReport
-
 LogForm: TypeAlias = Literal["text", "json", "off"]
+
+
+_LOGGED: Final = tuple(
+    name
+    for name in RequestReport.__struct_fields__
+    if name not in ("began", "trace_parent", "tries", "messages", "answer")
+)
+"""What a line may hold: no content."""
 
 
 def json_line(report: RequestReport, now: float) -> str:
     """What is empty is omitted."""
     fields: dict[str, Any] = {"time": round(now, 3)}
-    for name, value in msgspec.to_builtins(report).items():
+    for name in _LOGGED:
+        value = getattr(report, name)
+        if isinstance(value, msgspec.Struct):
+            value = msgspec.to_builtins(value)
         kept = round(value, 4) if isinstance(value, float) else value
         if kept not in (None, "", 0, {}, False):
             fields[name] = kept

@@ -11,7 +11,7 @@ import logging
 import re
 from contextlib import suppress
 from secrets import token_hex
-from time import monotonic
+from time import monotonic, time
 from traceback import format_tb
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
@@ -22,6 +22,7 @@ from segue.gateway.accounts.register import Accounts
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
 from segue.gateway.client_errors import error_response, for_client, unexpected
 from segue.gateway.client_keys import keys_of
+from segue.gateway.control import METRICS
 from segue.gateway.doors import Doors
 from segue.gateway.exchange import Exchange
 from segue.gateway.members import Members
@@ -73,6 +74,7 @@ class Gateway:
         accounts: Accounts | None = None,
         control: Control | None = None,
         on_report: Callable[[RequestReport], object] | None = None,
+        on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.config = config
         self.settings = config.gateway
@@ -90,6 +92,7 @@ class Gateway:
         self._doors = Doors()
         self._control = control
         self._on_report = on_report
+        self._on_close = on_close
         self._background: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -106,7 +109,10 @@ class Gateway:
     async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         started = monotonic()
         report = RequestReport(
-            request_id=_given_id(scope) or token_hex(8), method=scope.get("method", ""), path=scope["path"]
+            request_id=_given_id(scope) or token_hex(8),
+            method=scope.get("method", ""),
+            path=scope["path"],
+            began=time(),
         )
         writer = ResponseWriter(send, {"x-request-id": report.request_id})
         self.running += 1
@@ -138,6 +144,7 @@ class Gateway:
             head = read_head(scope, self.settings.limits)
             headers = dict(head.headers)
             report.client = headers.get("user-agent", "")
+            report.trace_parent = headers.get("traceparent", "")
             if (early := self._without_body(head)) is not None:
                 await writer.whole(early)
                 return
@@ -199,7 +206,7 @@ class Gateway:
     def _door(self, head: WebRequest) -> Door | None:
         """None for operators' paths."""
         door = self._doors.find(head.method, head.path, head.headers)
-        if door is None and not head.path.startswith(OPERATORS):
+        if door is None and not head.path.startswith((OPERATORS, METRICS)):
             raise InvalidRequestError(
                 f"There is no {head.method} {head.path} here.",
                 code="not_found",
@@ -282,6 +289,7 @@ class Gateway:
         prepared = await self._services.prepare(door, read_fields(request.body), caller)
         turn = await self._services.read(door, request, prepared, caller)
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
+        report.restored, report.messages = len(turn.originals.replies), turn.conversation.messages
         switched = await self.memory.switched(turn.conversation_id)
         routes = self.names.router(switched or turn.asked).routes
         async with costs.counted(self.accounts, account, turn, routes, report) as standing:
@@ -334,6 +342,8 @@ class Gateway:
         await self.settle()
         await self.accounts.close()
         await self.memory.close()
+        if self._on_close is not None:
+            await self._on_close()
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:

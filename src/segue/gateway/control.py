@@ -2,6 +2,7 @@
 
 GET  /segue/v1/conversations                    those used last come first
 GET  /segue/v1/conversations/{id}
+GET  /metrics                                   for Prometheus, where it is switched on
 POST /segue/v1/conversations/{id}/switch        {"model": "provider/model"}; an empty name takes it back
 """
 
@@ -15,7 +16,9 @@ import msgspec
 from segue.config.model_names import resolve_model
 from segue.config.resources import require_provider
 from segue.errors import InvalidRequestError, UsageError
+from segue.gateway.accounts.administration import require_operator
 from segue.gateway.client_errors import model_error
+from segue.gateway.telemetry.metrics import CONTENT_TYPE
 from segue.gateway.web import JSON_TYPE, WebRequest, WebResponse
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 CONVERSATIONS: Final = "/segue/v1/conversations"
 _ONE: Final = re.compile(rf"{CONVERSATIONS}/([^/]+)(/switch)?")
+METRICS: Final = "/metrics"
 _MOST: Final = 1000
 
 
@@ -43,12 +47,15 @@ def check_model(name: str, config: Config, providers: KnownProviders) -> None:
 
 
 def open_control(
-    config: Config, providers: KnownProviders, store: GatewayStore
+    config: Config, providers: KnownProviders, store: GatewayStore, metrics: Callable[[], bytes] | None = None
 ) -> Callable[[WebRequest, Account], Awaitable[WebResponse | None]]:
     """Answers an operator's request; None if it has no such path. A caller sees and switches its own conversations."""
 
     async def control(request: WebRequest, account: Account) -> WebResponse | None:
         caller = account.name
+        if request.path == METRICS and metrics is not None and request.method == "GET":
+            require_operator(account)
+            return WebResponse(headers={"content-type": CONTENT_TYPE}, body=metrics())
         if request.path == CONVERSATIONS and request.method == "GET":
             shown = await store.conversations(_limit(request))
             return _json({"conversations": [info for info in shown if info.caller == caller]})

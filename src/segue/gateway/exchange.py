@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING, Final, final
 
 from msgspec import structs
@@ -18,6 +18,7 @@ from segue.errors import InvalidRequestError, ProtocolError, SegueError
 from segue.gateway.attempts import ForwardedAttempt
 from segue.gateway.client_errors import WOULD_LOSE, counts_of, error_response, for_client, strict_error
 from segue.gateway.memory.replies import RememberedReply
+from segue.gateway.report import AttemptReport
 from segue.gateway.turns import plain_turn
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.routing.router import GiveUp, Retry
@@ -136,6 +137,19 @@ class Exchange:
         self._report.route = route.name
         self._held, self._events, self._first_content = [], [], None
         self._started = monotonic()
+        tried = AttemptReport(route=route.name, began=time())
+        self._report.tries.append(tried)
+        try:
+            error = await self._sent(route, routing, turn)
+        except BaseException:
+            tried.error = "cancelled"
+            raise
+        finally:
+            tried.seconds = monotonic() - self._started
+        tried.error = error.code if error is not None else ""
+        return error
+
+    async def _sent(self, route: Route, routing: Routing, turn: ClientTurn) -> SegueError | None:
         try:
             with self._members.slot(route.name):
                 attempt = self._members.attempt(turn, route)
@@ -145,7 +159,7 @@ class Exchange:
             return refused
         if error is None:
             reply = self._folded(attempt)
-            self._report.usage = reply.usage
+            self._report.usage, self._report.answer = reply.usage, reply.message
             routing.answered(reply.usage, self._first_content, seconds=monotonic() - self._started)
             await self._finish(attempt, reply)
             return None
@@ -288,7 +302,9 @@ class Exchange:
                 self._turn.conversation_id,
                 broken,
             )
+            began = monotonic()
             await self._memory.remember(self._turn.caller, self._turn.originals.fingerprint, remembered)
+            self._report.store_seconds += monotonic() - began
         if self._keep is not None and not broken:
             stored_at = attempt.origin.provider if attempt.forwarded else ""
             await self._keep(self._turn, attempt.whole(reply), stored_at)

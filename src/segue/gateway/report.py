@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from segue.conversation.message import Message
 from segue.conversation.usage import Usage
+
+
+class AttemptReport(Struct, kw_only=True):
+    """One request to one route."""
+
+    route: str
+    began: float
+    """Seconds since 1970."""
+    seconds: float = 0.0
+    error: str = ""
 
 
 class RequestReport(Struct, kw_only=True):
@@ -40,3 +51,15 @@ class RequestReport(Struct, kw_only=True):
     client_gone: bool = False
     error: str = ""
     """The code of the error that the client got."""
+    began: float = 0.0
+    """Seconds since 1970."""
+    trace_parent: str = ""
+    """The client's `traceparent` header."""
+    tries: list[AttemptReport] = []
+    restored: int = 0
+    """Replies in the client's history whose originals were put back."""
+    store_seconds: float = 0.0
+    """Remembering the reply."""
+    messages: tuple[Message, ...] = ()
+    """The content: only for traces that were asked to record it, never for the log."""
+    answer: Message | None = None

@@ -109,10 +109,16 @@ def _supervise(settings: GatewaySettings, listener: socket.socket, sets: list[st
             code="config",
             hint='Set gateway.memory.keep = "sqlite", or use --workers 1.',
         )
+    from tempfile import TemporaryDirectory  # noqa: PLC0415
+
+    from segue.gateway.telemetry.metrics import SHARED_FOLDER  # noqa: PLC0415
     from segue.gateway.workers import supervise  # noqa: PLC0415
 
     words = [word for assignment in sets for word in ("--set", assignment)]
-    return supervise(listener, ["serve", *words], count=settings.workers, drain=settings.limits.drain)
+    with TemporaryDirectory(prefix="segue-metrics-") as shared:
+        if settings.telemetry.metrics:
+            os.environ[SHARED_FOLDER] = shared
+        return supervise(listener, ["serve", *words], count=settings.workers, drain=settings.limits.drain)
 
 
 def _serve(config: Config, listener: socket.socket, sets: list[str]) -> None:
@@ -135,12 +141,13 @@ def _open(config: Config) -> GatewayApp:
     import aiohttp  # noqa: F401, PLC0415 - loaded now, so that the first request need not wait for it
 
     from segue.config.resources import open_providers  # noqa: PLC0415
-    from segue.gateway.access_log import log_writer  # noqa: PLC0415
     from segue.gateway.accounts.files import open_accounts  # noqa: PLC0415
     from segue.gateway.app import Gateway  # noqa: PLC0415
     from segue.gateway.control import open_control  # noqa: PLC0415
     from segue.gateway.memory.files import open_memory  # noqa: PLC0415
+    from segue.gateway.telemetry.reporters import Reporters  # noqa: PLC0415
 
+    reporters = Reporters(config.gateway)
     providers = open_providers(config)
     memory = open_memory(config)
     return Gateway(
@@ -148,8 +155,9 @@ def _open(config: Config) -> GatewayApp:
         providers,
         memory,
         accounts=open_accounts(config.gateway),
-        control=open_control(config, providers, memory.store),
-        on_report=log_writer(config.gateway.log),
+        control=open_control(config, providers, memory.store, reporters.metrics),
+        on_report=reporters.record,
+        on_close=reporters.close,
     )
 
 

@@ -167,13 +167,7 @@ class Administration:
         one = _ONE.fullmatch(request.path)
         if one is None and request.path not in (CALLERS, USAGE):
             return None
-        if not account.admin:
-            raise InvalidRequestError(
-                "Only operators may do this.",
-                code="operators_only",
-                status=403,
-                hint="Use a key made with: segue gateway keys create NAME --admin",
-            )
+        require_operator(account)
         try:
             return await self._perform(request, one)
         except UsageError as error:
@@ -210,6 +204,16 @@ class Administration:
             case _:
                 return None
         return _json({"name": name})
+
+
+def require_operator(account: Account) -> None:
+    if not account.admin:
+        raise InvalidRequestError(
+            "Only operators may do this.",
+            code="operators_only",
+            status=403,
+            hint="Use a key made with: segue gateway keys create NAME --admin",
+        )
 
 
 def _decoded(request: WebRequest, kind: type[_T]) -> _T:

@@ -1,0 +1,120 @@
+"""Counts of all requests for Prometheus, as `GET /metrics` shows them. Several workers are counted together.
+
+Labels have few values: routes, callers, wires and kinds, never a name that a client could make up.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, final
+
+from segue.errors import UsageError
+from segue.providers.models.prices import cost_of
+
+if TYPE_CHECKING:
+    from segue.gateway.report import RequestReport
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+SHARED_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable that names the folder in which several workers count together."""
+_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
+_MOST_CODES: Final = 100
+_TOKENS: Final = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
+
+
+@final
+class GatewayMetrics:
+    """The counters of one process."""
+
+    def __init__(self) -> None:
+        try:
+            from prometheus_client import CollectorRegistry, Counter, Histogram  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise UsageError(
+                "The metrics of the gateway need prometheus-client.",
+                code="missing_extra",
+                hint='Install it: pip install "segue-llm[metrics]". Or set gateway.telemetry.metrics = "off".',
+            ) from error
+        registry = self._registry = CollectorRegistry()
+        self._codes: set[str] = set()
+
+        def counter(name: str, purpose: str, *labels: str) -> Counter:
+            return Counter(f"segue_{name}", purpose, labels, registry=registry)
+
+        def seconds(name: str, purpose: str, *labels: str) -> Histogram:
+            return Histogram(f"segue_{name}_seconds", purpose, labels, registry=registry, buckets=_SECONDS)
+
+        self._requests = counter("requests", "Requests", "wire", "operation", "route", "caller", "status")
+        self._errors = counter("errors", "Errors that clients got, by code", "code", "route")
+        self._tokens = counter("tokens", "Tokens that providers counted", "kind", "route", "caller")
+        self._cost = counter("cost_dollars", "Cost, as far as prices are known", "route", "caller")
+        self._duration = seconds("request", "Whole requests", "route", "caller")
+        self._first = seconds(
+            "first_token", "Until the provider sent something of the reply", "route", "caller"
+        )
+        self._store = seconds("store", "Remembering a reply")
+        self._repairs = counter("repairs", "What was changed to make requests valid", "kind")
+        self._losses = counter("losses", "What a provider did not get", "kind")
+        self._restored = counter(
+            "restored_replies", "Replies of clients' histories whose originals were put back"
+        )
+        self._faults = counter(
+            "stream_faults", "Streams that failed, before or after the first content", "phase"
+        )
+        self._failovers = counter("failovers", "Requests that went on to another route")
+        self._gone = counter("client_disconnects", "Clients that left before the end")
+        self._forwarded = counter("forwarded", "Requests whose bytes went through unchanged")
+
+    def record(self, report: RequestReport) -> None:
+        route, caller = report.route, report.caller
+        self._requests.labels(report.wire, report.operation, route, caller, str(report.status)).inc()
+        if report.error:
+            self._errors.labels(self._known_code(report.error), route).inc()
+        if not report.operation:
+            return
+        self._measure(report)
+        for kind in _TOKENS:
+            if count := getattr(report.usage, kind):
+                self._tokens.labels(kind.removesuffix("_tokens"), route, caller).inc(count)
+        provider, _, model = route.partition("/")
+        if dollars := cost_of(report.usage, provider, model):
+            self._cost.labels(route, caller).inc(dollars)
+        for kind, number in report.repairs.items():
+            self._repairs.labels(kind).inc(number)
+        for kind, number in report.losses.items():
+            self._losses.labels(kind).inc(number)
+        if report.stream and report.error:
+            self._faults.labels("before" if report.first_content is None else "after").inc()
+        for counter, number in (
+            (self._restored, report.restored),
+            (self._failovers, report.failovers),
+            (self._gone, int(report.client_gone)),
+            (self._forwarded, int(report.forwarded)),
+        ):
+            if number:
+                counter.inc(number)
+
+    def _known_code(self, code: str) -> str:
+        """A provider could make up as many codes as it likes."""
+        if len(self._codes) < _MOST_CODES:
+            self._codes.add(code)
+        return code if code in self._codes else "other"
+
+    def _measure(self, report: RequestReport) -> None:
+        self._duration.labels(report.route, report.caller).observe(report.seconds)
+        if report.first_content is not None:
+            self._first.labels(report.route, report.caller).observe(report.first_content)
+        if report.store_seconds:
+            self._store.observe(report.store_seconds)
+
+    def text(self) -> bytes:
+        """In the form that Prometheus reads."""
+        from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415
+
+        registry = self._registry
+        if os.environ.get(SHARED_FOLDER):
+            from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415
+
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)

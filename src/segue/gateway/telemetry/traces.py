@@ -1,0 +1,223 @@
+"""Requests as OpenTelemetry spans and metrics, by its conventions for generative AI.
+
+One `chat MODEL` span stands for what a client asked, over all retries; each attempt is a span below it. Spans are made
+after the request from its report, so that tracing costs a reply nothing. Content is recorded only if
+OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, final
+
+import msgspec
+
+from segue.conversation.blocks import Media, Reasoning, Text, ToolCall, ToolResult
+from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+    from segue.conversation.blocks import Block
+    from segue.conversation.message import Message
+    from segue.gateway.report import RequestReport
+
+CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_ON_SPANS: Final = ("SPAN_ONLY", "SPAN_AND_EVENT", "EVENT_ONLY", "TRUE")
+_OPERATIONS: Final = {"chat": "chat", "generate": "text_completion", "embed": "embeddings"}
+_TOKEN_BOUNDS: Final = [4**power for power in range(14)]
+_SECOND_BOUNDS: Final = [0.01 * 2**power for power in range(14)]
+_NANO: Final = 1_000_000_000
+
+
+@final
+class GatewayTraces:
+    """Makes spans and measurements of reports."""
+
+    def __init__(
+        self, tracers: TracerProvider, meters: MeterProvider | None = None, *, content: bool = False
+    ) -> None:
+        from opentelemetry.metrics import NoOpMeterProvider  # noqa: PLC0415 - an extra
+
+        self._content = content
+        self._tracers = tracers
+        self._meters = meters
+        self._tracer = tracers.get_tracer("segue.gateway")
+        meter = (meters or NoOpMeterProvider()).get_meter("segue.gateway")
+        self._tokens = meter.create_histogram(
+            "gen_ai.client.token.usage", "{token}", explicit_bucket_boundaries_advisory=_TOKEN_BOUNDS
+        )
+        self._seconds = meter.create_histogram(
+            "gen_ai.client.operation.duration", "s", explicit_bucket_boundaries_advisory=_SECOND_BOUNDS
+        )
+
+    def record(self, report: RequestReport) -> None:
+        from opentelemetry.trace import SpanKind, set_span_in_context  # noqa: PLC0415 - an extra
+        from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415
+            TraceContextTextMapPropagator,
+        )
+
+        operation = _OPERATIONS.get(report.operation)
+        if operation is None:
+            return
+        above = TraceContextTextMapPropagator().extract({"traceparent": report.trace_parent})
+        facts = _facts(report, operation)
+        span = self._tracer.start_span(
+            f"{operation} {report.asked}",
+            above,
+            SpanKind.CLIENT,
+            {**facts, **_request_facts(report), **(_content(report) if self._content else {})},
+            start_time=_nanoseconds(report.began),
+        )
+        inside = set_span_in_context(span, above)
+        for attempt in report.tries:
+            child = self._tracer.start_span(
+                f"attempt {attempt.route}",
+                inside,
+                SpanKind.CLIENT,
+                {"gen_ai.operation.name": operation, **_route_facts(attempt.route)},
+                start_time=_nanoseconds(attempt.began),
+            )
+            _mark(child, attempt.error)
+            child.end(_nanoseconds(attempt.began + attempt.seconds))
+        _mark(span, report.error)
+        span.end(_nanoseconds(report.began + report.seconds))
+        self._measure(report, facts)
+
+    def _measure(self, report: RequestReport, facts: dict[str, Any]) -> None:
+        failed = {"error.type": report.error} if report.error else {}
+        self._seconds.record(report.seconds, {**facts, **failed})
+        for kind, count in (("input", report.usage.input_tokens), ("output", report.usage.output_tokens)):
+            if count is not None:
+                self._tokens.record(count, {**facts, "gen_ai.token.type": kind})
+
+    def close(self) -> None:
+        """Send what waits."""
+        for provider in (self._tracers, self._meters):
+            shutdown = getattr(provider, "shutdown", None)
+            if shutdown is not None:
+                shutdown()
+
+
+def open_traces() -> GatewayTraces:
+    """As OpenTelemetry's own variables say: where to send them, under which name, with which headers."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415
+            OTLPMetricExporter,
+        )
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+        from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+    except ImportError as error:
+        raise UsageError(
+            "Traces of the gateway need the OpenTelemetry SDK.",
+            code="missing_extra",
+            hint='Install it: pip install "segue-llm[otel]". Or set gateway.telemetry.traces = false.',
+        ) from error
+    named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get(
+        "OTEL_RESOURCE_ATTRIBUTES", ""
+    )
+    resource = Resource.create({} if named else {"service.name": "segue-gateway"})
+    tracers = TracerProvider(resource=resource)
+    tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    meters = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource)
+    return GatewayTraces(tracers, meters, content=os.environ.get(CONTENT, "").upper() in _ON_SPANS)
+
+
+@cache
+def _provider_names() -> dict[str, str]:
+    return tomllib.loads(files(__package__).joinpath("provider_names.toml").read_text("utf-8"))
+
+
+def _route_facts(route: str) -> dict[str, str]:
+    provider, _, model = route.partition("/")
+    named = _provider_names().get(provider, provider)
+    return {"gen_ai.provider.name": named, "gen_ai.response.model": model} if route else {}
+
+
+def _facts(report: RequestReport, operation: str) -> dict[str, Any]:
+    """What every span and measurement of a request has."""
+    return {
+        "gen_ai.operation.name": operation,
+        "gen_ai.request.model": report.asked,
+        **_route_facts(report.route),
+    }
+
+
+def _request_facts(report: RequestReport) -> dict[str, Any]:
+    usage = report.usage
+    known: dict[str, Any] = {
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+        "gen_ai.conversation.id": report.conversation or None,
+        "session.id": report.conversation or None,
+        "user.id": report.caller or None,
+        "http.response.status_code": report.status or None,
+        "segue.request_id": report.request_id,
+        "segue.wire": report.wire,
+        "segue.forwarded": report.forwarded,
+        "segue.failovers": report.failovers,
+        "segue.repairs": [f"{kind}={count}" for kind, count in report.repairs.items()] or None,
+        "segue.losses": [f"{kind}={count}" for kind, count in report.losses.items()] or None,
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _mark(span: Any, error: str) -> None:
+    if error:
+        from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415
+
+        span.set_attribute("error.type", error)
+        span.set_status(Status(StatusCode.ERROR, error))
+
+
+def _content(report: RequestReport) -> dict[str, str]:
+    answer = [report.answer] if report.answer is not None else []
+    return {
+        "gen_ai.input.messages": _messages(report.messages),
+        "gen_ai.output.messages": _messages(answer),
+    }
+
+
+def _messages(messages: Sequence[Message]) -> str:
+    return msgspec.json.encode(
+        [
+            {"role": "assistant" if message.speaker == "model" else "user", "parts": _parts(message)}
+            for message in messages
+        ]
+    ).decode()
+
+
+def _parts(message: Message) -> list[dict[str, Any]]:
+    return [part for block in message.blocks if (part := _part(block)) is not None]
+
+
+def _part(block: Block) -> dict[str, Any] | None:
+    match block:
+        case Text():
+            return {"type": "text", "content": block.text}
+        case Reasoning():
+            return {"type": "reasoning", "content": block.text}
+        case ToolCall():
+            return {"type": "tool_call", "id": block.id, "name": block.name, "arguments": block.arguments}
+        case ToolResult():
+            response = block.output if block.error is None else block.error
+            return {"type": "tool_call_response", "id": block.call_id, "response": response}
+        case Media():
+            return {"type": "blob", "mime_type": block.mime, "modality": block.kind}
+        case _:
+            return None
+
+
+def _nanoseconds(seconds: float) -> int:
+    return int(seconds * _NANO)
