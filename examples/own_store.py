@@ -38,8 +38,9 @@ class AuditedStore:
         owner: Owner,
         *,
         more: Sequence[EncodedEntry[Entry]] = (),
+        times: Sequence[float] = (),
     ) -> Lease:
-        lease = await self.store.create(session, started, owner, more=more)
+        lease = await self.store.create(session, started, owner, more=more, times=times)
         self.audit += [f"{session}: {type(encoded.entry).__name__}" for encoded in (started, *more)]
         return lease
 

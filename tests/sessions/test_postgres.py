@@ -92,7 +92,7 @@ def test_a_session_that_was_created_before_the_connection_broke_is_ours(url: str
 
         def create_and_break(connection: DatabaseConnection) -> Lease:
             nonlocal broken
-            store._create(connection, lease, STARTED, [ENCODED])
+            store._create(connection, lease, [STARTED, ENCODED])
             if not broken:
                 broken = True
                 raise psycopg.OperationalError("the connection is lost")

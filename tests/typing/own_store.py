@@ -38,8 +38,9 @@ class Counting:
         owner: Owner,
         *,
         more: Sequence[EncodedEntry[Entry]] = (),
+        times: Sequence[float] = (),
     ) -> Lease:
-        return await self.store.create(session, started, owner, more=more)
+        return await self.store.create(session, started, owner, more=more, times=times)
 
     async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:
         return await self.store.claim(session, owner, take_over=take_over)

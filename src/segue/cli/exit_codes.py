@@ -10,7 +10,8 @@ class Exit(IntEnum):
 
     OK = 0
     FINDINGS = 1
-    """`segue doctor` found something, a request of `segue demo` was refused, or a provider is not healthy."""
+    """`segue doctor` found something, a request of `segue demo` was refused, a provider is not healthy, or a session was not
+    copied."""
     USAGE = 2
     """Wrong arguments, or a file that does not exist."""
     NO_KEY = 41

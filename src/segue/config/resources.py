@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -10,6 +11,7 @@ from msgspec import structs
 from segue.config.paths import keys_file, sessions_directory
 from segue.config.validation import suggestion
 from segue.errors import UsageError
+from segue.postgres.address import is_database_url
 from segue.providers.addresses import find_address
 from segue.providers.config import read_provider_config
 from segue.providers.registry import default_registry
@@ -87,6 +89,27 @@ def open_store(config: Config) -> Store:
 
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             return SQLiteStore(directory / "sessions.db")
+
+
+def open_store_at(place: str, config: Config) -> Store:
+    """A store by what people call it: `sqlite`, `jsonl` and `store` are those of the settings; else a URL, a SQLite file, or
+    a folder of JSON lines."""
+    from segue.sessions.stores.jsonl import JsonlStore  # noqa: PLC0415
+    from segue.sessions.stores.sqlite import SQLiteStore  # noqa: PLC0415
+
+    directory = sessions_directory(config.sessions.directory)
+    if place == "store" and not config.store:
+        raise UsageError(
+            "The settings name no store.", code="no_store", path="store", hint="Set store, or name a URL."
+        )
+    if place == "store" or is_database_url(place):
+        named = config.store if place == "store" else place
+        return _open_postgres(structs.replace(config, store=named))
+    if place == "jsonl" or (place != "sqlite" and (Path(place).is_dir() or place.endswith("/"))):
+        return JsonlStore(directory if place == "jsonl" else Path(place))
+    file = directory / "sessions.db" if place == "sqlite" else Path(place)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return SQLiteStore(file)
 
 
 def _open_postgres(config: Config) -> Store:

@@ -90,6 +90,16 @@ def listing_change(entries: Iterable[Entry]) -> ListingChange:
     )
 
 
+def last_use(entries: Iterable[Entry], times: Iterable[float]) -> float:
+    """When a session was used last, by the times of its entries. The first one always counts."""
+    used = [at for entry, at in zip(entries, times, strict=True) if _is_use(listing_change((entry,)))]
+    return max(used)
+
+
+def _is_use(change: ListingChange) -> bool:
+    return bool(change.turns or change.model or change.title is not None)
+
+
 def update_info(info: SessionInfo, change: ListingChange, *, entries: int, updated: float) -> SessionInfo:
     """The line of the list after some more entries."""
     return structs.replace(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 WIDE = 100
 """Columns from which the number of turns is shown too."""
 
+STORE = "sqlite, jsonl or store (those of the settings), a file of SQLite, a folder of JSON lines, or postgresql://…"
 DESCRIPTION = "Manages saved sessions. ID is the id of a session, the start of its id, or its title."
 
 
@@ -55,7 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (show, export, rename):
         action.add_argument("session", metavar="ID")
     rename.add_argument("title", metavar="TITLE")
-    for action in (listing, show, export, taken, remove, rename):
+    copy = actions.add_parser("copy", help="copy sessions into another store, with their ids and times")
+    copy.add_argument("source", metavar="FROM", help=STORE)
+    copy.add_argument("target", metavar="TO", help="the same")
+    copy.add_argument("sessions", metavar="ID", nargs="*", help="only these; default: all")
+    for action in (listing, show, export, taken, remove, rename, copy):
         add_set(action)
 
 
@@ -65,9 +70,13 @@ def complete(words: list[str]) -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     from segue.cli.settings import read_settings  # noqa: PLC0415 - `--help` needs none of it
-    from segue.config.resources import open_store  # noqa: PLC0415
+    from segue.config.resources import open_store, open_store_at  # noqa: PLC0415
 
-    store = open_store(read_settings(arguments.sets).config)
+    config = read_settings(arguments.sets).config
+    if arguments.action == "copy":
+        source, target = (open_store_at(place, config) for place in (arguments.source, arguments.target))
+        return asyncio.run(_copy(source, target, arguments))
+    store = open_store(config)
     act = {
         "list": _list,
         "show": _show,
@@ -84,6 +93,29 @@ def run(arguments: argparse.Namespace) -> int:
             await store.close()
 
     return asyncio.run(do())
+
+
+async def _copy(source: Store, target: Store, arguments: argparse.Namespace) -> int:
+    from collections import Counter  # noqa: PLC0415
+
+    from segue.sessions.transfer import copy_sessions  # noqa: PLC0415
+
+    counts: Counter[str] = Counter()
+    try:
+        names = [(await find_session(source, name)).id for name in arguments.sessions]
+        async for copied in copy_sessions(source, target, names):
+            counts[copied.outcome] += 1
+            counts["entries"] += copied.entries if copied.outcome == "copied" else 0
+            if copied.problem:
+                print_status(f"{copied.id} was not copied: {copied.problem}")
+    finally:
+        await source.close()
+        await target.close()
+    print_status(
+        f"Copied {counts['copied']} sessions with {counts['entries']} entries; {counts['known']} were there already, "
+        f"{counts['failed']} were not copied."
+    )
+    return Exit.FINDINGS if counts["failed"] else Exit.OK
 
 
 async def find_session(store: Store, name: str) -> SessionInfo:

@@ -64,9 +64,10 @@ class JsonlStore:
         owner: Owner,
         *,
         more: Sequence[EncodedEntry[Entry]] = (),
+        times: Sequence[float] = (),
     ) -> Lease:
         check_session_id(session)
-        return await self._run(self._create, session, (started, *more), owner)
+        return await self._run(self._create, session, (started, *more), owner, times)
 
     async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:
         return await self._run(self._claim, session, owner, take_over=take_over)
@@ -109,7 +110,9 @@ class JsonlStore:
 
     # Everything below runs in a worker's thread; the searcher's changes nothing.
 
-    def _create(self, session: str, entries: Sequence[EncodedEntry[Entry]], owner: Owner) -> Lease:
+    def _create(
+        self, session: str, entries: Sequence[EncodedEntry[Entry]], owner: Owner, times: Sequence[float]
+    ) -> Lease:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with lock(self._lock_file(session)) as lock_file:
             if self._file(session).exists() and read_lines(self._file(session)).lines:
@@ -117,7 +120,7 @@ class JsonlStore:
             lease = self._grant(lock_file, session, owner, epoch=1)
             self._ends[session] = (0, 0)
             try:
-                self._write(lease, entries, lock_file.clock())
+                self._write(lease, entries, [*times] or [lock_file.clock()] * len(entries))
             except BaseException:
                 self._file(session).unlink(missing_ok=True)
                 self._lock_file(session).unlink()
@@ -153,15 +156,15 @@ class JsonlStore:
 
     def _append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
         with self._held(lease) as (lock_file, _):
-            return self._write(lease, entries, lock_file.clock())
+            return self._write(lease, entries, [lock_file.clock()] * len(entries))
 
-    def _write(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]], at: float) -> int:
+    def _write(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]], times: Sequence[float]) -> int:
         """Add lines behind what is known to be whole. Called under the lock, by its holder."""
         file = self._file(lease.session)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             last, size = self._end(lease.session, descriptor)
-            data = encode_lines(entries, first=last + 1, at=at, epoch=lease.epoch)
+            data = encode_lines(entries, first=last + 1, times=times, epoch=lease.epoch)
             _write_all(descriptor, data, size)
         finally:
             os.close(descriptor)

@@ -64,9 +64,11 @@ _LINE_START: Final = re.compile(rb'(?=\{"seq":)')
 _TAIL: Final = 65_536
 
 
-def encode_lines(entries: Sequence[EncodedEntry[Entry]], *, first: int, at: float, epoch: int) -> bytes:
+def encode_lines(
+    entries: Sequence[EncodedEntry[Entry]], *, first: int, times: Sequence[float], epoch: int
+) -> bytes:
     lines = []
-    for index, encoded in enumerate(entries):
+    for index, (encoded, at) in enumerate(zip(entries, times, strict=True)):
         more = len(entries) - index - 1
         together = b'"more":%d,' % more if more else b""
         moment = f"{at:.6f}".encode()

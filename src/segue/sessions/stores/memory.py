@@ -31,12 +31,12 @@ class _StoredSession:
         self.epoch = 0
         self.claim: Claim | None = None
 
-    def write(self, entries: Sequence[EncodedEntry[Entry]], now: float) -> int:
-        bodies = [(now, bytes(encoded.body)) for encoded in entries]
+    def write(self, entries: Sequence[EncodedEntry[Entry]], times: Sequence[float]) -> int:
+        bodies = [(at, bytes(encoded.body)) for at, encoded in zip(times, entries, strict=True)]
         change = listing_change(encoded.entry for encoded in entries)
         self.bodies += bodies
         self.said += change.texts
-        self.info = update_info(self.info, change, entries=len(self.bodies), updated=now)
+        self.info = update_info(self.info, change, entries=len(self.bodies), updated=times[-1])
         return len(self.bodies)
 
     def mentions(self, text: str) -> bool:
@@ -62,16 +62,18 @@ class MemoryStore:
         owner: Owner,
         *,
         more: Sequence[EncodedEntry[Entry]] = (),
+        times: Sequence[float] = (),
     ) -> Lease:
         check_session_id(session)
         with self._lock:
             if session in self._sessions:
                 raise errors.session_exists(session)
             now = self._clock()
-            first = started.entry
-            info = SessionInfo(id=session, directory=first.directory, created=now, parent=first.parent)
+            first, entries = started.entry, (started, *more)
+            at = [*times] or [now] * len(entries)
+            info = SessionInfo(id=session, directory=first.directory, created=at[0], parent=first.parent)
             stored = _StoredSession(info)
-            stored.write((started, *more), now)
+            stored.write(entries, at)
             self._sessions[session] = stored
             return self._grant(stored, owner, now)
 
@@ -96,7 +98,7 @@ class MemoryStore:
 
     async def append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
         with self._lock:
-            return self._leased(lease).write(entries, self._clock())
+            return self._leased(lease).write(entries, [self._clock()] * len(entries))
 
     async def read(self, session: str, *, after: int = 0) -> list[Record]:
         with self._lock:

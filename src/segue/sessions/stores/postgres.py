@@ -19,7 +19,7 @@ from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionStarted
 from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
 from segue.sessions.leases.owners import Owner
-from segue.sessions.listing import fold_text, listing_change
+from segue.sessions.listing import fold_text, last_use, listing_change
 from segue.sessions.stores.postgres_rows import MICROSECONDS, body_digest, read_records, salvage_records
 from segue.sessions.stores.store import SessionInfo, check_session_id, intact
 
@@ -67,11 +67,14 @@ class PostgresStore:
         owner: Owner,
         *,
         more: Sequence[EncodedEntry[Entry]] = (),
+        times: Sequence[float] = (),
     ) -> Lease:
         check_session_id(session)
         await self._drop_old()
         lease = Lease(session, owner, 1)
-        return await self._database.run(lambda connection: self._create(connection, lease, started, more))
+        return await self._database.run(
+            lambda connection: self._create(connection, lease, (started, *more), times)
+        )
 
     async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:
         return await self._database.run(
@@ -153,20 +156,29 @@ class PostgresStore:
         self,
         connection: DatabaseConnection,
         lease: Lease,
-        started: EncodedEntry[SessionStarted],
-        more: Sequence[EncodedEntry[Entry]],
+        entries: Sequence[EncodedEntry[Entry]],
+        times: Sequence[float] = (),
     ) -> Lease:
-        first, owner = started.entry, lease.owner
+        first, owner = entries[0].entry, lease.owner
+        assert isinstance(first, SessionStarted)  # noqa: S101 - `create` takes no other
         link = first.parent or Link("")
+        moments = [round(at * MICROSECONDS) for at in times]
+        used = (
+            round(last_use((encoded.entry for encoded in entries), times) * MICROSECONDS) if times else None
+        )
         with connection.transaction():
             ((created,),) = connection.fetch(
-                "SELECT {schema}.create_session(%s, %s, %s, %s, %s::int8, %s, %s::int8, %s, %s, %s::int8)",
+                "SELECT {schema}.create_session(%s, %s, %s, %s, %s::int8, %s, %s::int8, %s, %s, %s::int8, %s::int8)",
                 *(lease.session, _storable(first.directory), _storable(link.session), _storable(link.call)),
                 *(link.seq, owner.host, owner.pid, owner.token, owner.born, self._lease),
+                moments[0] if moments else None,
             )
             if created:
-                for batch in _batches((started, *more)):
-                    _append(connection, lease, self._values(batch))
+                done = 0
+                for batch in _batches(entries):
+                    written = moments[done : done + len(batch)]
+                    _append(connection, lease, self._values(batch, written, used))
+                    done += len(batch)
             elif not connection.retried or not _is_held(connection, lease):
                 raise errors.session_exists(lease.session)
         return lease
@@ -183,7 +195,9 @@ class PostgresStore:
             )
         return Lease(session, owner, epoch)
 
-    def _values(self, entries: Sequence[EncodedEntry[Entry]]) -> tuple[Any, ...]:
+    def _values(
+        self, entries: Sequence[EncodedEntry[Entry]], moments: Sequence[int] = (), used: int | None = None
+    ) -> tuple[Any, ...]:
         """What `append_entries` takes after the lease, but for whether it is asked again."""
         change = listing_change(encoded.entry for encoded in entries)
         title = None if change.title is None else _storable(change.title)
@@ -204,6 +218,8 @@ class PostgresStore:
             change.replies,
             change.failures,
             text_array([_storable(text) for text in change.texts]),
+            number_array(moments) if moments else None,
+            used,
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from itertools import repeat
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
@@ -16,7 +17,7 @@ from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionStarted
 from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
 from segue.sessions.leases.owners import Owner
-from segue.sessions.listing import ListingChange, fold_text, listing_change
+from segue.sessions.listing import ListingChange, fold_text, last_use, listing_change
 from segue.sessions.stores.sqlite_connection import open_database, writing
 from segue.sessions.stores.sqlite_rows import (
     SEQ_BITS,
@@ -72,9 +73,10 @@ class SQLiteStore:
         owner: Owner,
         *,
         more: Sequence[EncodedEntry[Entry]] = (),
+        times: Sequence[float] = (),
     ) -> Lease:
         check_session_id(session)
-        return await self._run(self._create, session, started, owner, more)
+        return await self._run(self._create, session, started, owner, more, times)
 
     async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:
         return await self._run(self._claim, session, owner, take_over=take_over)
@@ -156,6 +158,7 @@ class SQLiteStore:
         started: EncodedEntry[SessionStarted],
         owner: Owner,
         more: Sequence[EncodedEntry[Entry]],
+        times: Sequence[float],
     ) -> Lease:
         first = started.entry
         link = first.parent or Link("")
@@ -169,7 +172,13 @@ class SQLiteStore:
             except sqlite3.IntegrityError as error:
                 raise errors.session_exists(session) from error
             lease = self._grant(connection, session, owner)
-            self._write(connection, lease, (started, *more))
+            entries = (started, *more)
+            self._write(connection, lease, entries, times)
+            if times:
+                used = last_use((encoded.entry for encoded in entries), times)
+                connection.execute(
+                    "UPDATE sessions SET created = ?, updated = ? WHERE id = ?", (times[0], used, session)
+                )
         return lease
 
     def _claim(self, session: str, owner: Owner, *, take_over: bool) -> Lease:
@@ -209,7 +218,11 @@ class SQLiteStore:
             return self._write(connection, lease, entries)
 
     def _write(
-        self, connection: sqlite3.Connection, lease: Lease, entries: Sequence[EncodedEntry[Entry]]
+        self,
+        connection: sqlite3.Connection,
+        lease: Lease,
+        entries: Sequence[EncodedEntry[Entry]],
+        times: Sequence[float] = (),
     ) -> int:
         # The fence. The transaction has the only right to write, so what is read here stays true until its end.
         row = connection.execute(
@@ -226,12 +239,12 @@ class SQLiteStore:
             [
                 (
                     place,
-                    at,
+                    moment,
                     lease.epoch,
                     encoded.body.decode(),
-                    checksum(place, at, lease.epoch, encoded.body),
+                    checksum(place, moment, lease.epoch, encoded.body),
                 )
-                for place, encoded in enumerate(entries, first)
+                for place, (encoded, moment) in enumerate(zip(entries, times or repeat(at)), first)  # noqa: B905
             ],
         )
         change = listing_change(encoded.entry for encoded in entries)

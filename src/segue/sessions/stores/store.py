@@ -56,9 +56,10 @@ class Store(Protocol):
         owner: Owner,
         *,
         more: Sequence[EncodedEntry[Entry]] = (),
+        times: Sequence[float] = (),
     ) -> Lease:
         """A new session, claimed for its creator; its first entries are `started` and `more`, all of them or no session.
-        Refuses an id that is taken."""
+        Refuses an id that is taken. `times`: when they were written first, one for each, of a session from elsewhere."""
         ...
 
     async def claim(self, session: str, owner: Owner, *, take_over: bool = False) -> Lease:

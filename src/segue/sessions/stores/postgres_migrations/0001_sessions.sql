@@ -82,11 +82,12 @@ SELECT {schema}.add_session_partition({schema}.week_of({schema}.clock()) + ahead
 -- A new session with epoch 1; false if the id is taken by another. The same owner may ask again.
 CREATE FUNCTION {schema}.create_session(
     new_id text, new_directory text, new_parent text, new_call text, new_seq int8,
-    owner_host text, owner_pid int8, owner_token text, owner_born text, lease int8
+    owner_host text, owner_pid int8, owner_token text, owner_born text, lease int8, began int8
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     now_at int8 := {schema}.clock();
-    week int8 := {schema}.week_of(now_at);
+    created_at int8 := coalesce(began, now_at);
+    week int8 := {schema}.week_of(created_at);
 BEGIN
     PERFORM {schema}.add_session_partition(week);
     INSERT INTO {schema}.sessions (
@@ -94,7 +95,7 @@ BEGIN
         held_since, held_until
     ) VALUES (
         (week << 40) + nextval('{schema}.session_numbers'), new_id, new_directory, new_parent, new_call, new_seq,
-        now_at, now_at, 1, owner_token, owner_host, owner_pid, owner_born, now_at, now_at + lease
+        created_at, created_at, 1, owner_token, owner_host, owner_pid, owner_born, now_at, now_at + lease
     ) ON CONFLICT (id) DO NOTHING;
     RETURN FOUND;
 END $$;
@@ -104,7 +105,8 @@ END $$;
 CREATE FUNCTION {schema}.append_entries(
     of_session text, of_epoch int8, of_token text, write_id int8, is_retried boolean, bodies bytea[], digests int8[],
     listed boolean, lease int8, new_title text, new_folded_title text, new_model text, more_turns int8,
-    words text, folded_words text, more_replies int8, more_failures int8, texts text[]
+    words text, folded_words text, more_replies int8, more_failures int8, texts text[],
+    times int8[], used_at int8  -- of a session from elsewhere; NULL: now
 ) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE
     of_number int8;
@@ -122,13 +124,13 @@ BEGIN
     now_at := {schema}.clock();
     UPDATE {schema}.sessions SET
         last_seq = last_seq + cardinality(bodies),
-        last_at = greatest(last_at, now_at),
+        last_at = greatest(last_at, coalesce(times[cardinality(times)], now_at)),
         turns = turns + more_turns, replies = replies + more_replies, failures = failures + more_failures,
         title = coalesce(new_title, title), folded_title = coalesce(new_folded_title, folded_title),
         model = coalesce(nullif(new_model, ''), model),
         first_words = coalesce(nullif(first_words, ''), words),
         folded_first_words = coalesce(nullif(folded_first_words, ''), folded_words),
-        updated = CASE WHEN listed THEN greatest(updated, now_at) ELSE updated END,
+        updated = CASE WHEN listed THEN greatest(updated, coalesce(used_at, now_at)) ELSE updated END,
         held_until = CASE WHEN listed THEN now_at + lease ELSE held_until END
     WHERE id = of_session AND epoch = of_epoch AND token = of_token
     RETURNING number, last_seq, last_at INTO of_number, until, now_at;
@@ -136,10 +138,10 @@ BEGIN
         RETURN NULL;
     END IF;
     INSERT INTO {schema}.entries (number, seq, at, epoch, write, body, checksum)
-    SELECT of_number, seq, now_at, of_epoch, write_id, body,
-        substr(sha256(convert_to(concat_ws(' ', of_number, seq, now_at, of_epoch, digest), 'UTF8')), 1, 8)
+    SELECT of_number, seq, at, of_epoch, write_id, body,
+        substr(sha256(convert_to(concat_ws(' ', of_number, seq, at, of_epoch, digest), 'UTF8')), 1, 8)
     FROM (
-        SELECT until - cardinality(bodies) + place AS seq, body, digest
+        SELECT until - cardinality(bodies) + place AS seq, body, digest, coalesce(times[place], now_at) AS at
         FROM unnest(bodies, digests) WITH ORDINALITY AS given (body, digest, place)
     ) AS numbered;
     IF cardinality(texts) > 0 THEN
