@@ -1,36 +1,42 @@
-"""An answer that follows a JSON schema, read into a type of our own. Run: python examples/structured_output.py"""
+"""Answers as values of our own types, and a file in a message. Run: python examples/structured_output.py"""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-from segue import Chat, Options, ScriptedProvider
+from segue import Chat, ScriptedProvider
+from segue.errors import ProtocolError
 from segue.providers import says
-
-SCHEMA = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "population": {"type": "integer"}},
-    "required": ["city", "population"],
-    "additionalProperties": False,
-}
 
 
 @dataclass(frozen=True)
 class City:
-    """What the schema describes."""
+    """A pydantic model, a TypedDict, a msgspec Struct or a JSON Schema would do as well."""
 
-    city: str
+    name: str
     population: int
 
 
-# The schema goes to the provider in its own words; one that holds its models to schemas guarantees the shape.
-provider = ScriptedProvider([says('{"city": "Oslo", "population": 717710}')])
-options = Options(response_schema=SCHEMA)
+provider = ScriptedProvider(
+    [
+        says('{"name": "Oslo", "population": 717710}'),
+        says("Rome, about three million."),
+        says('{"name": "Rome", "population": 2746984}'),
+        says("No idea."),
+        says("Really none."),
+    ]
+)
 
-with Chat("scripted/any", options=options, providers={"scripted": provider}).blocking() as chat:
-    answer = chat.send("The capital of Norway?")
-    print(City(**json.loads(answer.text)))
+with Chat("scripted/any", providers={"scripted": provider}).blocking() as chat:
+    print(chat.send("The capital of Norway?", output=City).output)
+    # A provider that takes schemas holds its model to them. Any other answer is checked, and asked for once more.
+    print(chat.send("And of this country?", b"\x89PNG\r\n\x1a\n...", output=City).output)
+    try:
+        chat.send("And of Atlantis?", output=City)
+    except ProtocolError as error:
+        print(error.message, "It was:", error.answer.text)
 
 # Prints:
-# City(city='Oslo', population=717710)
+# City(name='Oslo', population=717710)
+# City(name='Rome', population=2746984)
+# The answer is not JSON: JSON is malformed: invalid character (byte 0). It was: Really none.

@@ -6,12 +6,14 @@ from segue.namespace import public_names
 
 __version__ = "0.1.0"
 _HOMES = {
+    "segue.chat.attachments": "attachment",
     "segue.chat.blocking": "BlockingChat",
     "segue.chat.budget": "Budget",
     "segue.chat.chat": "Chat",
     "segue.chat.compaction.trigger": "CompactionSettings",
     "segue.chat.subagent": "subagent_tool",
     "segue.chat.turn": "Answer",
+    "segue.chat.turn_settings": "TurnOptions",
     "segue.conversation.blocks": "Block Code Media Origin Reasoning Seal Text ToolCall ToolResult",
     "segue.conversation.document": "decode_document encode_document",
     "segue.conversation.interaction": "Interaction Ledger",

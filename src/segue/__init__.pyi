@@ -1,11 +1,13 @@
 # Written by python -m scripts.namespaces --write
 
+from segue.chat.attachments import attachment
 from segue.chat.blocking import BlockingChat
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.subagent import subagent_tool
 from segue.chat.turn import Answer
+from segue.chat.turn_settings import TurnOptions
 from segue.conversation.blocks import Block, Code, Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.document import decode_document, encode_document
 from segue.conversation.interaction import Interaction, Ledger
@@ -72,8 +74,10 @@ __all__ = [
     "ToolResult",
     "ToolSpec",
     "Transcript",
+    "TurnOptions",
     "Usage",
     "adopt",
+    "attachment",
     "convert",
     "decode_document",
     "default_registry",

@@ -10,7 +10,7 @@ import asyncio
 import threading
 from contextlib import aclosing, suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, final, overload
 
 from segue.events import Finish
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from segue.chat.event_stream import EventStream
     from segue.chat.lifecycle import Model
     from segue.chat.turn import Answer
-    from segue.conversation.blocks import Block
+    from segue.chat.turn_settings import TurnOptions
+    from segue.chat.user_message import Content
     from segue.conversation.options import Options
     from segue.events import ChatEvent, Compaction, Switch
     from segue.tools.definition import Tool
@@ -69,18 +70,49 @@ class BlockingChat:
             self._thread.join()
             self._loop.close()
 
-    def send(self, *content: str | Block, raises: bool = True) -> Answer:
-        return self._wait(self.chat.send(*content, raises=raises))
+    @overload
+    def send(
+        self, *content: Content, output: None = None, raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[None]: ...
+    @overload
+    def send(
+        self, *content: Content, output: type[T], raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[T]: ...
+    @overload
+    def send(
+        self, *content: Content, output: dict[str, Any], raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[Any]: ...
+    def send(
+        self, *content: Content, output: Any = None, raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[Any]:
+        return self._wait(self.chat.send(*content, output=output, raises=raises, **turn))
 
-    def stream(self, *content: str | Block) -> Iterator[ChatEvent]:
+    def stream(
+        self, *content: Content, output: Any = None, **turn: Unpack[TurnOptions]
+    ) -> Iterator[ChatEvent]:
         """The events of the turn while it runs. Whoever stops iterating cancels it."""
-        return self._events(self.chat.stream(*content))
+        return self._events(self.chat.stream(*content, output=output, **turn))
 
-    def resume(self, *, raises: bool = True) -> Answer:
-        return self._wait(self.chat.resume(raises=raises))
+    @overload
+    def resume(
+        self, *, output: None = None, raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[None]: ...
+    @overload
+    def resume(self, *, output: type[T], raises: bool = True, **turn: Unpack[TurnOptions]) -> Answer[T]: ...
+    @overload
+    def resume(
+        self, *, output: dict[str, Any], raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[Any]: ...
+    def resume(self, *, output: Any = None, raises: bool = True, **turn: Unpack[TurnOptions]) -> Answer[Any]:
+        return self._wait(self.chat.resume(output=output, raises=raises, **turn))
 
-    def stream_resumed(self) -> Iterator[ChatEvent]:
-        return self._events(self.chat.stream_resumed())
+    def stream_resumed(self, *, output: Any = None, **turn: Unpack[TurnOptions]) -> Iterator[ChatEvent]:
+        return self._events(self.chat.stream_resumed(output=output, **turn))
+
+    @property
+    def answer(self) -> Answer[Any] | None:
+        """Of the last turn."""
+        return self.chat.answer
 
     def _events(self, stream: EventStream) -> Iterator[ChatEvent]:
         events: SimpleQueue[ChatEvent | None] = SimpleQueue()

@@ -12,7 +12,7 @@ usable.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from msgspec import structs
 
@@ -22,12 +22,12 @@ from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.event_stream import EventStream
 from segue.chat.lifecycle import ChatSession, ChatSettings, Model
 from segue.chat.turn import Turn, can_resume
-from segue.conversation.blocks import Text
+from segue.chat.turn_settings import TurnOptions, TurnSettings
+from segue.chat.user_message import Content, user_message
 from segue.conversation.json_safe import encodable
-from segue.conversation.message import Message, user
 from segue.conversation.options import Options
 from segue.errors import SegueError, UsageError
-from segue.events import ChatEvent, Finish, Switch, Warned
+from segue.events import Finish, Switch, Warned
 from segue.limits import MAX_EXCHANGES
 from segue.routing.member_facts import provider_of
 from segue.routing.route import parse_route
@@ -41,11 +41,10 @@ if TYPE_CHECKING:
     from segue.chat.blocking import BlockingChat
     from segue.chat.compaction import Strategy
     from segue.chat.turn import Answer
-    from segue.conversation.blocks import Block
     from segue.conversation.interaction import Ledger
-    from segue.conversation.message import Conversation
+    from segue.conversation.message import Conversation, Message
     from segue.conversation.usage import Usage
-    from segue.events import Compaction
+    from segue.events import Compaction, Emit
     from segue.providers.adapter import Providers, RequestSent
     from segue.routing.router import Router
     from segue.sessions.entries import Link
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
     from segue.tools.definition import Approves, Tool
 
 __all__ = ["Chat", "Model"]
+
+T = TypeVar("T")
 
 
 class Chat:
@@ -195,38 +196,71 @@ class Chat:
 
     # Turns
 
-    async def send(self, *content: str | Block, raises: bool = True) -> Answer:
+    @overload
+    async def send(
+        self, *content: Content, output: None = None, raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[None]: ...
+    @overload
+    async def send(
+        self, *content: Content, output: type[T], raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[T]: ...
+    @overload
+    async def send(
+        self, *content: Content, output: dict[str, Any], raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[Any]: ...
+    async def send(
+        self, *content: Content, output: Any = None, raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[Any]:
         """Send a message and wait for the end of the turn. Raises why it failed; the error has the `answer` so far.
 
-        `raises=False`: return the answer of a failed turn too, with its `error`.
+        `output`: the type that the answer must have, or a JSON Schema; its value is `answer.output`. `raises=False`: return
+        the answer of a failed turn too, with its `error`. What else is given holds for this turn only.
         """
-        return await self._answer(_user_message(content), raises=raises)
+        return await self._answer(user_message(content), output, turn, raises=raises)
 
-    def stream(self, *content: str | Block) -> EventStream:
+    def stream(self, *content: Content, output: Any = None, **turn: Unpack[TurnOptions]) -> EventStream:
         """Send a message and receive the events of the turn while it runs; the last one is `Finish`.
 
-        Whoever stops iterating cancels the turn.
+        Whoever stops iterating cancels the turn. An error is an event; `answer` has the rest.
         """
-        return EventStream(lambda emit: self._begin(_user_message(content), emit))
+        message = user_message(content)
+        return EventStream(lambda emit: self._begin(message, output, turn, emit))
 
-    async def resume(self, *, raises: bool = True) -> Answer:
+    @overload
+    async def resume(
+        self, *, output: None = None, raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[None]: ...
+    @overload
+    async def resume(
+        self, *, output: type[T], raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[T]: ...
+    @overload
+    async def resume(
+        self, *, output: dict[str, Any], raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[Any]: ...
+    async def resume(
+        self, *, output: Any = None, raises: bool = True, **turn: Unpack[TurnOptions]
+    ) -> Answer[Any]:
         """Resume the last turn where it stopped: by a crash, an error, a limit, or because it was cancelled.
 
         Calls that ran are not run again; of those that a crash cut short the model reads that their effect is unknown.
-        It raises as `send` does.
+        It takes and raises what `send` does.
         """
-        return await self._answer(None, raises=raises)
+        return await self._answer(None, output, turn, raises=raises)
 
-    def stream_resumed(self) -> EventStream:
+    def stream_resumed(self, *, output: Any = None, **turn: Unpack[TurnOptions]) -> EventStream:
         """`resume` with the events of the turn while it runs."""
-        return EventStream(lambda emit: self._begin(None, emit))
+        return EventStream(lambda emit: self._begin(None, output, turn, emit))
 
-    async def _answer(self, message: Message | None, *, raises: bool) -> Answer:
-        turn = await self._begin(message, lambda _event: None)
-        await turn.wait()
-        return turn.answer.or_raise() if raises else turn.answer
+    async def _answer(
+        self, message: Message | None, output: Any, turn: TurnOptions, *, raises: bool
+    ) -> Answer[Any]:
+        running = await self._begin(message, output, turn, lambda _event: None)
+        await running.wait()
+        answer = running.answer
+        return answer if not raises else answer.or_raise() if output is None else answer.with_output()
 
-    async def _begin(self, message: Message | None, emit: Callable[[ChatEvent], None]) -> Turn:
+    async def _begin(self, message: Message | None, output: Any, options: TurnOptions, emit: Emit) -> Turn:
         session = await self._idle("send a message")
         if message is None and not can_resume(session.journal.state):
             raise UsageError(
@@ -234,19 +268,35 @@ class Chat:
                 code="nothing_to_resume",
                 hint="Send a message instead.",
             )
-        self._turn = Turn(session, emit)
-        self._turn.start(self._run(self._turn, message))
-        return self._turn
+        settings = session.turn_settings(output, options)
+        self._turn = turn = Turn(session, emit)
+        try:
+            await self._switch_for_turn(settings.router, emit)
+        except BaseException:
+            self._turn = None
+            raise
+        session.turn = settings
+        turn.start(self._run(turn, message))
+        return turn
+
+    async def _switch_for_turn(self, router: Router | None, emit: Emit) -> None:
+        """Another router for the turn that begins; the one it takes the place of follows it."""
+        own = self.router
+        if router is not None and router.name != own.name:
+            emit(await self._switch_to(router))
+            self._next_router = self._next_router or own
 
     async def _run(self, turn: Turn, message: Message | None) -> None:
         try:
             await turn.run(message)
+            self._session.turn = TurnSettings()
             if self._next_router is not None:
                 turn.emit(await self._switch_to(self._next_router))
         except Exception as caught:  # of the switch: the turn is over and its answer stands
             error = caught if isinstance(caught, SegueError) else unexpected(caught)
             turn.emit(Warned(f"The switch failed. {error}", error.code))
         finally:
+            self._session.turn = TurnSettings()
             # Whoever receives the end may begin the next turn at once.
             self.answer, self._turn = turn.answer, None
             turn.emit(Finish(turn.answer.finish, turn.answer.usage, turn.answer.cost))
@@ -264,9 +314,7 @@ class Chat:
         Of several switches asked for during a turn the last one holds.
         """
         await self.open()
-        router = self._session.router_for(model)
-        for route in router.routes[:1]:
-            provider_of(route, self._session.providers)
+        router = self._session.checked_router(model)
         if self._turn is not None:
             self._next_router = router
             return None
@@ -346,12 +394,3 @@ class Chat:
                 hint="Wait for its end, or cancel it first.",
             )
         return self._session.require_open()
-
-
-def _user_message(content: tuple[str | Block, ...]) -> Message:
-    blocks = [Text(encodable(block)) if isinstance(block, str) else block for block in content]
-    if not any(type(block) is not Text or block.text.strip() for block in blocks):
-        raise UsageError(
-            "The message is empty.", code="empty_prompt", hint="Give a text, an image or a document."
-        )
-    return user(*blocks)

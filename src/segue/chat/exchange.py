@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from segue.chat.attempt import Attempt
+from segue.chat.output_type import (
+    ANSWER_CORRECTED,
+    OutputMismatch,
+    correction_of,
+    instructions_for,
+    takes_schema,
+)
 from segue.conversation.blocks import Reasoning, Text, ToolCall
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
@@ -70,6 +77,10 @@ class Exchanges:
         """Whether the last reply was shown in part, or has calls that were closed."""
         self._shrunk = False
         self._corrections = 0
+        self._described = False
+        """Whether the model has read the schema of the answer in words."""
+        self._answered_wrong = False
+        """Whether it was asked to correct an answer that does not have the type."""
 
     def report_route(self, previous: str, cause: SegueError | None = None) -> None:
         """Report who answers, where the router chose another member than before, and who could not.
@@ -96,6 +107,7 @@ class Exchanges:
                         continue
                     raise (self.error or error) from error
             self._asked = True
+            await self._describe_output(route)
             request = structs.replace(session.request(route), session=session.journal.session)
             attempt = Attempt(self._emit, self._abort, self._report_repairs)
             reply = await attempt.run(provider_of(route, session.providers), request)
@@ -107,7 +119,11 @@ class Exchanges:
                 continue
             kept = await self._keep(reply, attempt, request)
             self._torn = shown or bool(kept.message.blocks)
-            if reply.finish != "stop" or attempt.misread is None or not await self._correct(attempt.misread):
+            if reply.finish != "stop":
+                return kept
+            if attempt.misread is not None and await self._correct(attempt.misread):
+                continue
+            if kept.message.calls or not await self._correct_output(kept.message):
                 return kept
 
     def _advise(self, error: InvalidRequestError, attempt: Attempt) -> None:
@@ -125,14 +141,40 @@ class Exchanges:
         """Where a turn that has failed can be continued: elsewhere, and only if its last reply left nothing behind."""
         return None if self._torn or self._abort.is_set() else self.routing.continuation()
 
+    async def _describe_output(self, route: Route) -> None:
+        """Words for a model whose provider does not take the schema of the answer. Written once, so prefixes stay."""
+        output, session = self._session.turn.output, self._session
+        if output is None or self._described:
+            return
+        if not takes_schema(provider_of(route, session.providers), session.request(route)):
+            self._described = True
+            await self._add_note(instructions_for(output))
+
+    async def _correct_output(self, message: Message) -> bool:
+        """Ask once more for an answer that does not have the type that it must have."""
+        output = self._session.turn.output
+        if output is None or self._answered_wrong:
+            return False
+        try:
+            output.read(message.text)
+        except OutputMismatch as mismatch:
+            self._answered_wrong = True
+            self._emit(Warned(f"The answer {mismatch}. It is asked for once more.", ANSWER_CORRECTED))
+            await self._add_note(correction_of(output, mismatch))
+            return True
+        return False
+
+    async def _add_note(self, text: str) -> None:
+        # An instruction: compaction must not take it for the user's prompt.
+        note = Message("user", (Text(text),), instruction=True)
+        await self._session.journal.append(NoteAdded(note))
+
     async def _correct(self, misread: ParsedReply) -> bool:
         """Ask a model that writes its calls as text to use the right format; not for ever."""
         if self._corrections >= MAX_CORRECTIONS:
             return False
         self._corrections += 1
-        # An instruction: compaction must not take it for the user's prompt.
-        note = Message("user", (Text(correction(misread)),), instruction=True)
-        await self._session.journal.append(NoteAdded(note))
+        await self._add_note(correction(misread))
         return True
 
     async def _try_again(self, error: SegueError, *, shown: bool) -> bool:

@@ -14,6 +14,8 @@ from msgspec import Struct, structs
 
 from segue.chat.budget import Budget
 from segue.chat.compaction.trigger import CompactionSettings, Compactor
+from segue.chat.output_type import output_type
+from segue.chat.turn_settings import TurnOptions, TurnSettings
 from segue.conversation.options import Options
 from segue.errors import JournalError, SegueError, UsageError
 from segue.providers.adapter import ChatRequest, Providers
@@ -92,14 +94,29 @@ class ChatSession:
         """Routes that refused a request because it offered tools: theirs are written as text."""
         self.skipped: dict[str, str] = {}
         """Members of the router that the last turn could not go to, each with the code of the reason."""
+        self.turn = TurnSettings()
+        """Of the turn that runs."""
         self._opening = asyncio.Lock()
         self._resources = AsyncExitStack()
         self.equip(tools)
 
+    @property
+    def tools(self) -> ToolSet:
+        """Those of the turn that runs, where it has its own."""
+        return self._tools if self.turn.tools is None else self.turn.tools
+
+    @property
+    def budget(self) -> Budget:
+        budget, max_turns = self.settings.budget, self.turn.max_turns
+        return budget if max_turns is None else structs.replace(budget, max_turns=max_turns)
+
     def equip(self, tools: Iterable[Tool | Callable[..., Any]]) -> None:
         """Offer these tools from now on."""
+        self._tools = self.tool_set(tools)
+
+    def tool_set(self, tools: Iterable[Tool | Callable[..., Any]]) -> ToolSet:
         offered = [as_tool(tool) for tool in tools]
-        self.tools = ToolSet(offered, self.settings.approval or own_functions_only(offered))
+        return ToolSet(offered, self.settings.approval or own_functions_only(offered))
 
     async def open(self) -> None:
         """Begin the session, or resume it where it was left."""
@@ -155,6 +172,26 @@ class ChatSession:
         route = parse_route(model) if isinstance(model, str) else model
         return SingleRouter(route, self.facts) if isinstance(route, Route) else route
 
+    def checked_router(self, model: Model) -> Router:
+        """Raises where its first member names no provider."""
+        router = self.router_for(model)
+        for route in router.routes[:1]:
+            provider_of(route, self.providers)
+        return router
+
+    def turn_settings(self, output: Any, options: TurnOptions) -> TurnSettings:
+        """What a caller gives for one turn, checked before it begins."""
+        max_turns = options.get("max_turns")
+        if max_turns is not None:
+            Budget(max_turns=max_turns)  # raises where it allows none
+        return TurnSettings(
+            output=None if output is None else output_type(output),
+            router=self.checked_router(options["model"]) if "model" in options else None,
+            tools=self.tool_set(options["tools"]) if "tools" in options else None,
+            options=options.get("options", Options()),
+            max_turns=max_turns,
+        )
+
     def use(self, router: Router) -> None:
         """Turns go to this router from now on."""
         self.model = self.router = router
@@ -175,7 +212,7 @@ class ChatSession:
             conversation=state.conversation,
             ledger=state.ledger,
             tools=self.tools.specs,
-            options=route.options_over(state.options),
+            options=self.turn.options_over(route.options_over(state.options)),
             context=route.context,
             policy=self.settings.policy,
         )

@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, final
 
 from msgspec import Struct
 
 from segue.chat.attempt import unexpected
 from segue.chat.budget import OVER_BUDGET
 from segue.chat.exchange import Exchanges
+from segue.chat.output_type import OutputMismatch
 from segue.conversation.blocks import Reason, Text, ToolCall, ToolResult
 from segue.conversation.events import FinishReason, Reply
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
-from segue.errors import SegueError
+from segue.errors import ProtocolError, SegueError
 from segue.events import Compaction, Error, ToolCallResult, TurnComplete, Warned
 from segue.limits import MAX_EXCHANGES
 from segue.providers.models.prices import Bill
@@ -38,10 +39,18 @@ from segue.sessions.recovery import closing_entries
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from typing_extensions import TypeVar
+
     from segue.chat.lifecycle import ChatSession
     from segue.events import ChatEvent, Emit
     from segue.routing.router import Routing
     from segue.sessions.state import State
+
+    OutputT_co = TypeVar("OutputT_co", default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    OutputT_co = TypeVar("OutputT_co", covariant=True)
 
 _CONTINUE = Message(
     "user", (Text("Your reply was cut off here. Go on where it stopped; repeat nothing."),), instruction=True
@@ -117,10 +126,12 @@ async def drive(intents: Intents, perform: Callable[[Intent], Awaitable[Outcome]
 
 
 @final
-class Answer(Struct, frozen=True, kw_only=True):
+class Answer(Struct, Generic[OutputT_co], frozen=True, kw_only=True):
     """What came of a turn. A turn that failed has an `error`, and as `text` what came before it."""
 
     text: str = ""
+    output: OutputT_co = None  # type: ignore[assignment]  # without a type it is None
+    """The answer as a value of the type that was asked for."""
     message: Message | None = None
     """The last reply."""
     finish: TurnFinish = "complete"
@@ -137,12 +148,24 @@ class Answer(Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return self.text
 
-    def or_raise(self) -> Answer:
+    def or_raise(self) -> Answer[OutputT_co]:
         """The answer itself, or its error as an exception, which has this answer."""
         if self.error is not None:
             self.error.answer = self
             raise self.error
         return self
+
+    def with_output(self) -> Answer[OutputT_co]:
+        """The same where an answer of a type was asked for: a turn that ended without one raises too."""
+        if self.error is None and self.finish != "complete":
+            error = ProtocolError(
+                f"The turn ended without the answer that was asked for: {self.finish}.",
+                code="no_output",
+                hint="Its text so far is in error.answer.",
+            )
+            error.answer = self
+            raise error
+        return self.or_raise()
 
 
 def can_resume(state: State) -> bool:
@@ -168,6 +191,7 @@ class Turn:
         self._bill = Bill()
         self._exchanges: Exchanges | None = None
         self._number = 0
+        self._output: Any = None
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
 
@@ -223,11 +247,27 @@ class Turn:
         try:
             finish = await self._take(message, routing, cause)
             error = None if self._exchanges is None else self._exchanges.error
+            if error is None and finish == "complete":
+                self._output = self._read_output()
         except SegueError as caught:
-            error = caught
+            finish, error = "error", caught
         except Exception as caught:  # whatever happens in a turn, the chat stays usable
             error = unexpected(caught)
         return await self._end(finish, error)
+
+    def _read_output(self) -> Any:
+        """The answer as a value of the type that it must have. Raises ProtocolError `bad_answer`."""
+        output, exchanges = self._session.turn.output, self._exchanges
+        if output is None or exchanges is None:
+            return None
+        try:
+            return output.read(exchanges.latest.message.text)
+        except OutputMismatch as mismatch:
+            raise ProtocolError(
+                f"The answer {mismatch}.",
+                code="bad_answer",
+                hint="Ask again, or use a model that supports structured output.",
+            ) from mismatch
 
     def _continuation(self) -> Routing | None:
         if not self._session.settings.continue_turns or self._exchanges is None:
@@ -270,7 +310,7 @@ class Turn:
         )
         self._exchanges = exchanges
         exchanges.report_route(previous, cause)
-        finish = await drive(take_turn(session.settings.budget.max_turns, done=self._number), self._perform)
+        finish = await drive(take_turn(session.budget.max_turns, done=self._number), self._perform)
         if exchanges.error is None:
             session.compactor.summariser = exchanges.routing.route
         return finish
@@ -316,7 +356,7 @@ class Turn:
     def _complete(self, exchanges: Exchanges) -> None:
         latest = exchanges.latest
         self.emit(TurnComplete(self._number, exchanges.routing.route.name, latest.usage, latest.cost))
-        spent = self._session.settings.budget.exceeded(self._bill)
+        spent = self._session.budget.exceeded(self._bill)
         if spent and latest.message.calls:  # a turn that ends anyway needs no stopping
             self.emit(Warned(spent, OVER_BUDGET))
             self.abort.set()
@@ -343,6 +383,7 @@ class Turn:
         message = exchanges.latest.message
         return Answer(
             text=message.text,
+            output=self._output,
             message=message,
             finish=finish,
             usage=usage,

@@ -50,9 +50,7 @@ if TYPE_CHECKING:
 class Runtime:
     """Settings and flags of one run, and everything opened for it."""
 
-    def __init__(
-        self, arguments: argparse.Namespace, *, response_schema: dict[str, object] | None = None
-    ) -> None:
+    def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
         settings = load_settings(sets=arguments.sets, bare=arguments.bare)
         config = self.config = settings.config
@@ -68,7 +66,7 @@ class Runtime:
         )
         self.mcp = open_servers(config.mcp, self.directory, bare=arguments.bare)
         self.approval = self._approval(arguments)
-        self.options = Options(effort=arguments.effort or config.effort, response_schema=response_schema)
+        self.options = Options(effort=arguments.effort or config.effort)
         self.budget = Budget(max_turns=arguments.max_turns or config.limits.max_turns)
         instructions = find_instructions(
             self.directory,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias, final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.conversation.extra import Extra
 from segue.conversation.tools import ToolChoice
+from segue.errors import UsageError
 
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -37,3 +38,27 @@ class Options(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Fields of the target's own, sent as they are. Whoever sets them knows the target."""
     own: Extra | None = None
     """What the request these were read from has of its wire's own; that wire gets it back, no other does."""
+
+    def __post_init__(self) -> None:
+        schema: Any = self.response_schema
+        if schema is not None and not isinstance(schema, dict):
+            raise UsageError(
+                f"response_schema is a JSON Schema, not {getattr(schema, '__name__', schema)!s}.",
+                code="bad_schema",
+                path="response_schema",
+                hint="Give a dict. For a type, write send(…, output=Type).",
+            )
+
+    def over(self, defaults: Options) -> Options:
+        """These, and the defaults wherever nothing is set."""
+        if self == _UNSET:
+            return defaults
+        own = {
+            field: value
+            for field in self.__struct_fields__
+            if (value := getattr(self, field)) != getattr(_UNSET, field)
+        }
+        return structs.replace(defaults, **own)
+
+
+_UNSET = Options()

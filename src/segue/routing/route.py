@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from segue.conversation.options import Options
 from segue.errors import UsageError
-
-_UNSET = Options()
 
 
 @final
@@ -28,14 +26,7 @@ class Route(Struct, frozen=True, kw_only=True):
 
     def options_over(self, defaults: Options) -> Options:
         """Its own options, and the defaults wherever it sets none."""
-        if self.options == _UNSET:
-            return defaults
-        own = {
-            field: value
-            for field in Options.__struct_fields__
-            if (value := getattr(self.options, field)) != getattr(_UNSET, field)
-        }
-        return structs.replace(defaults, **own)
+        return self.options.over(defaults)
 
 
 def parse_route(name: str, options: Options = Options()) -> Route:  # noqa: B008 - a frozen value

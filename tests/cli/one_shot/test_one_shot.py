@@ -334,11 +334,24 @@ def test_an_answer_in_a_shape_is_checked(cloud: Cloud, asked: Here) -> None:
     file = cloud.home.project / "shape.json"
     file.write_text(SHAPE)
     cloud.reply('{"n": "many"}')
+    cloud.reply('{"n": "more"}')
     told = asked("count", "--schema", "shape.json")
     assert told.code == Exit.INPUT
     assert "does not match the schema" in told.err
     assert asked("count", "--schema", "{nonsense").code == Exit.USAGE
     assert asked("count", "--schema", "gone.json").code == Exit.USAGE
+
+
+def test_a_wrong_shape_is_asked_for_once_more_and_only_the_right_one_is_the_answer(
+    cloud: Cloud, asked: Here
+) -> None:
+    cloud.reply("Seven.")
+    cloud.reply('{"n": 7}')
+    told = asked("count", "--schema", SHAPE)
+    assert (told.code, told.out.strip()) == (Exit.OK, '{"n": 7}')
+    assert "asked for once more" in told.err
+    cloud.reply("Free words.")
+    assert asked("and in words?", "-c").out.strip() == "Free words."  # the schema is not part of the session
 
 
 def test_the_last_message_goes_to_a_file_too(cloud: Cloud, asked: Here) -> None:

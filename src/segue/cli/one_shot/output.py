@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 
 import msgspec
 
+from segue.chat.output_type import ANSWER_CORRECTED
 from segue.cli.display.status_lines import event_line
 from segue.cli.display.terminal import Colours, print_status
 from segue.cli.display.turn_summary import summary_line
@@ -60,7 +61,7 @@ def make_output(arguments: argparse.Namespace, runtime: Runtime) -> TurnOutput:
         case _:
             ui = runtime.config.ui
             return TextOutput(
-                tools=bool(runtime.tools),
+                tools=bool(runtime.tools) or bool(arguments.schema),
                 markdown=ui.markdown and not arguments.plain,
                 reasoning=ui.reasoning and not arguments.hide_reasoning,
                 quiet=arguments.quiet,
@@ -142,6 +143,8 @@ class JsonLinesOutput:
             case Retrying(_, error):
                 _write_line(json_output.ErrorEvent(severity="warning", error=json_output.error_info(error)))
             case Warned(message, code):
+                if _asks_again(event):
+                    self._write_message()
                 _write_warning(code or "warning", message)
             case Compaction():
                 _write_warning("compacted", event_line(event))
@@ -191,8 +194,8 @@ def _write_line(value: json_output.OutputEvent) -> None:
 class TextOutput:
     """For people and pipes: the answer on stdout, everything else on stderr.
 
-    With tools, text before a call is not part of the answer: in a pipe it is held back until it is known whether a call
-    follows, and then goes to stderr.
+    With tools, text before a call is not part of the answer, nor is one that does not match the schema: in a pipe it is
+    held back until it is known what follows, and then goes to stderr.
     """
 
     def __init__(
@@ -231,7 +234,7 @@ class TextOutput:
                     sys.stderr.write(self._paint("dim", shown))
                     sys.stderr.flush()
             case _:
-                if type(event) is ToolCallStart:
+                if type(event) is ToolCallStart or _asks_again(event):
                     self._drop_held()
                 self._print_line(event)
 
@@ -286,6 +289,11 @@ class TextOutput:
             sys.stdout.write("\n")
             sys.stdout.flush()
         self._open_line = False
+
+
+def _asks_again(event: ChatEvent) -> bool:
+    """Whether the text so far is an answer that the model was asked to correct."""
+    return type(event) is Warned and event.code == ANSWER_CORRECTED
 
 
 def _markdown() -> MarkdownStream | None:

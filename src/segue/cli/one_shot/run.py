@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,7 +16,7 @@ from segue.cli.display.turn_summary import dollars
 from segue.cli.error_report import report_error
 from segue.cli.exit_codes import Exit
 from segue.cli.one_shot import json_output
-from segue.cli.one_shot.answer_schema import read_answer, read_schema
+from segue.cli.one_shot.answer_schema import read_schema
 from segue.cli.one_shot.interrupts import Stop
 from segue.cli.one_shot.output import JsonOutput, make_output
 from segue.cli.one_shot.prompts import read_prompts
@@ -67,7 +67,7 @@ class _OneShot:
             return await in_thread(lambda: next(prompts, None), "segue-stdin")
 
         prompt = await next_prompt()
-        runtime = Runtime(self._arguments, response_schema=self._schema)
+        runtime = Runtime(self._arguments)
         self._ignored = runtime.ignored
         output = make_output(self._arguments, runtime)
         report = (lambda _line: None) if self._arguments.quiet else print_status
@@ -101,7 +101,7 @@ class _OneShot:
         self._started = time.monotonic()
         self._session, self._model, self._repairs = chat.id, chat.model, 0
         output.prompt(prompt)
-        async for event in chat.stream(prompt):
+        async for event in chat.stream(prompt, output=self._schema):
             self._watch(event, stop, max_cost)
             output.handle(event)
         answer = chat.answer
@@ -115,15 +115,9 @@ class _OneShot:
                 f"{answer.model} withheld its answer, or the rest of it.",
                 hint="Rephrase the prompt, or use another model: -m provider/model",
             )
-        value: Any = None
-        if error is None and self._schema is not None and answer.finish == "complete":
-            try:
-                value = read_answer(answer.text, self._schema)
-            except SegueError as caught:
-                error = caught
         if self._arguments.output_last_message:
             Path(self._arguments.output_last_message).write_text(answer.text, "utf-8", "replace")
-        output.end(self._result(answer, _subtype(answer, error), error, value))
+        output.end(self._result(answer, _subtype(answer, error), error))
         if error is not None:
             return report_error(error, model=answer.model)
         if answer.finish == "max_turns":
@@ -163,7 +157,7 @@ class _OneShot:
         return report_error(error)
 
     def _result(
-        self, answer: Answer, subtype: json_output.Subtype, error: SegueError | None, value: Any = None
+        self, answer: Answer, subtype: json_output.Subtype, error: SegueError | None
     ) -> json_output.ResultEvent:
         return json_output.ResultEvent(
             subtype=subtype,
@@ -178,7 +172,7 @@ class _OneShot:
             model=answer.model or self._model,
             repairs=self._repairs,
             incomplete=answer.incomplete,
-            structured_output=value,
+            structured_output=answer.output,
             error=None if error is None else json_output.error_info(error),
             ignored=self._ignored,
         )

@@ -1,0 +1,122 @@
+"""Files, bytes and addresses as blocks of a message: media as media, anything else as text."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from mimetypes import guess_type
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from segue.conversation.blocks import Media, Text
+from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import Block, MediaKind
+
+LARGEST: Final = 20_000_000
+"""Bytes. No provider accepts more."""
+_SIGNATURES: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+)
+_RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+
+
+def attachment(source: str | Path | bytes, *, name: str = "", mime: str = "") -> Block:
+    """A block for `send`: of a path, of bytes, or of an address, which the provider fetches.
+
+    `name`: what the model reads; by default the name of the file. `mime`: where neither name nor content tell it. Raises
+    UsageError for what is missing, too large, or neither text nor media.
+    """
+    if isinstance(source, bytes):
+        return of_bytes(source, name=name, mime=mime)
+    if isinstance(source, str) and is_url(source):
+        return _of_url(source, name, mime)
+    return of_file(Path(source), name=name, mime=mime)
+
+
+def is_url(source: str) -> bool:
+    return source.lower().startswith(("http://", "https://"))
+
+
+def of_file(path: Path, *, name: str = "", mime: str = "") -> Block:
+    shown = name or str(path)
+    try:
+        size = path.stat().st_size
+        _check_size(size, shown)
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{shown} cannot be attached: {error.strerror or error}.",
+            code="attachment_missing",
+            hint="Give the path of a file that you can read.",
+        ) from error
+    return of_bytes(content, name=shown, mime=mime)
+
+
+def of_bytes(content: bytes, *, name: str = "", mime: str = "") -> Block:
+    """Media by its first bytes or its name; else text, in a frame that names the file."""
+    shown = name or "the attachment"
+    _check_size(len(content), shown)
+    known = mime or mime_of(content) or guess_type(name)[0] or ""
+    kind = media_kind(known)
+    if kind is not None:
+        return Media(kind, known, b64encode(content).decode(), name=Path(name).name)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise UsageError(
+            f"{shown} is not text, an image, a PDF or audio.",
+            code="attachment_unreadable",
+            hint="Convert it first, or do not attach it.",
+        )
+    return Text(f'<file path="{name}">\n{text}\n</file>' if name else text)
+
+
+def mime_of(content: bytes) -> str:
+    """The type of media that begins like this; empty if it is none that we know."""
+    if content[:4] == b"RIFF":
+        return _RIFF.get(content[8:12], "")
+    return next((mime for start, mime in _SIGNATURES if content.startswith(start)), "")
+
+
+def media_kind(mime: str) -> MediaKind | None:
+    """How a file of this type is sent; None: as text."""
+    if mime == "image/svg+xml":
+        return None
+    if mime.startswith("image/"):
+        return "image"
+    if mime.startswith("audio/"):
+        return "audio"
+    return "document" if mime == "application/pdf" else None
+
+
+def _of_url(url: str, name: str, mime: str) -> Block:
+    path = urlsplit(url).path
+    known = mime or guess_type(path)[0] or ""
+    kind = media_kind(known)
+    if kind is None:
+        raise UsageError(
+            f"{url} does not end like an image, a PDF or a sound.",
+            code="attachment_unreadable",
+            hint='Name its type: mime="image/png". Or fetch it and attach the content.',
+        )
+    return Media(kind, known, url=url, name=name or Path(path).name)
+
+
+def _check_size(size: int, name: str) -> None:
+    if size > LARGEST:
+        raise UsageError(
+            f"{name} is too large to attach: {size / 1e6:.0f} MB.",
+            code="attachment_too_large",
+            hint=f"The limit is {LARGEST / 1e6:.0f} MB. Attach a part of it, or give the model a tool to read it.",
+        )

@@ -1,0 +1,208 @@
+"""The type that an answer must have: its JSON Schema, and the checked value of an answer.
+
+A type is a pydantic model, a dataclass, a TypedDict, a Struct or anything else that msgspec or pydantic can describe;
+a JSON Schema stands for itself. Nothing of pydantic is imported unless a type of it is given.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, final
+
+import msgspec
+from msgspec import Struct
+
+from segue.errors import SegueError, UsageError
+
+if TYPE_CHECKING:
+    from segue.providers.adapter import ChatRequest, ProviderAdapter
+
+ANSWER_CORRECTED = "answer_corrected"
+"""The code of the warning that an answer did not have the type, and is asked for once more."""
+_ANSWER = "answer"
+"""The one property of the object that a type which is no object is put into: providers want an object."""
+
+
+class OutputMismatch(ValueError):  # noqa: N818 - it is asked about, and never reaches a user
+    """Why a text does not have the type."""
+
+
+@final
+class OutputType(Struct, frozen=True):
+    """What an answer must be."""
+
+    schema: dict[str, Any]
+    """Sent to the provider."""
+    read: Callable[[str], Any]
+    """The value of a text. Raises OutputMismatch."""
+
+
+def output_type(source: Any) -> OutputType:
+    """Raises UsageError for what has no JSON Schema."""
+    if isinstance(source, dict):
+        return _from_schema(source)
+    try:
+        if hasattr(source, "__pydantic_core_schema__"):
+            return _from_pydantic(source)
+        return _from_msgspec(source)
+    except (TypeError, ValueError, RecursionError, NameError) as error:
+        raise UsageError(
+            f"{getattr(source, '__name__', source)!s} cannot be the type of an answer: {str(error).splitlines()[0]}",
+            code="bad_output_type",
+            path="output",
+            hint="Give a pydantic model, dataclass, TypedDict, msgspec Struct or a JSON Schema.",
+        ) from error
+
+
+def takes_schema(provider: ProviderAdapter, request: ChatRequest) -> bool:
+    """Whether the schema reaches the model: found by making the request that it would get."""
+    preview = provider.capabilities.preview
+    if preview is None:
+        return False
+    try:
+        repairs = preview(request).repairs
+    except SegueError:  # the request itself will fail, with a remedy of its own
+        return True
+    return not any(
+        repair.kind == "option_not_sent" and repair.path.endswith("response_schema") for repair in repairs
+    )
+
+
+def instructions_for(output: OutputType) -> str:
+    return f"Answer with JSON that follows this schema, and with nothing else: {_json(output.schema)}"
+
+
+def correction_of(output: OutputType, mismatch: OutputMismatch) -> str:
+    return (
+        f"Your answer {mismatch}. Answer again with JSON that follows this schema, and with nothing else: "
+        f"{_json(output.schema)}"
+    )
+
+
+def _json(schema: dict[str, Any]) -> str:
+    return msgspec.json.encode(schema).decode()
+
+
+def _from_schema(schema: dict[str, Any]) -> OutputType:
+    import jsonschema_rs  # noqa: PLC0415 - slow to load
+
+    try:
+        validator = jsonschema_rs.validator_for(schema)
+    except (ValueError, jsonschema_rs.ValidationError) as error:
+        raise UsageError(
+            f"This is not a JSON Schema: {str(error).splitlines()[0]}",
+            code="bad_schema",
+            path="output",
+            hint="Correct it, or give a type instead.",
+        ) from error
+
+    def read(text: str) -> Any:
+        value = _decoded(text)
+        fault = next(iter(validator.iter_errors(value)), None)
+        if fault is not None:
+            raise OutputMismatch(f"does not match the schema: {str(fault).splitlines()[0]}")
+        return value
+
+    return OutputType(schema, read)
+
+
+def _from_pydantic(source: Any) -> OutputType:
+    import pydantic  # noqa: PLC0415 - whoever gave the type has it
+
+    try:
+        adapter = pydantic.TypeAdapter(source)
+        schema = adapter.json_schema()
+    except pydantic.PydanticUserError as error:
+        raise TypeError(error.message) from error
+
+    def convert(value: Any) -> Any:
+        try:
+            return adapter.validate_json(msgspec.json.encode(value))
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            place = ".".join(str(step) for step in first["loc"])
+            raise OutputMismatch(f"does not match its type: {place}: {first['msg']}") from error
+
+    return _wrapped(schema, convert)
+
+
+def _from_msgspec(source: Any) -> OutputType:
+    try:
+        (root,), components = msgspec.json.schema_components([source], ref_template="#/$defs/{name}")
+    except TypeError:
+        if "pydantic" in sys.modules:  # a list of models, say
+            return _from_pydantic(source)
+        raise
+    if "$ref" in root:
+        name = root["$ref"].removeprefix("#/$defs/")
+        root = components[name] if _mentions(components, name) else components.pop(name)
+
+    def convert(value: Any) -> Any:
+        try:
+            return msgspec.convert(value, source)
+        except msgspec.ValidationError as error:
+            raise OutputMismatch(f"does not match its type: {error}") from error
+
+    return _wrapped({**root, **({"$defs": components} if components else {})}, convert)
+
+
+def _mentions(components: dict[str, Any], name: str) -> bool:
+    return f'"#/$defs/{name}"'.encode() in msgspec.json.encode(components)
+
+
+def _wrapped(schema: dict[str, Any], convert: Callable[[Any], Any]) -> OutputType:
+    closed = _closed(schema)
+    if closed.get("type") == "object":
+        return OutputType(closed, lambda text: convert(_decoded(text)))
+    definitions = closed.pop("$defs", None)
+    whole = {
+        "type": "object",
+        "properties": {_ANSWER: closed},
+        "required": [_ANSWER],
+        "additionalProperties": False,
+        **({"$defs": definitions} if definitions else {}),
+    }
+
+    def read(text: str) -> Any:
+        value = _decoded(text)
+        held = isinstance(value, dict) and value.keys() == {_ANSWER}
+        return convert(value[_ANSWER] if held else value)
+
+    return OutputType(whole, read)
+
+
+def _closed(schema: Any) -> Any:
+    """Every object with all its properties required and no others: what providers hold their models to."""
+    if isinstance(schema, list):
+        return [_closed(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    written = {
+        key: {name: _closed(inner) for name, inner in value.items()}
+        if key in ("properties", "$defs") and isinstance(value, dict)
+        else value
+        if key in ("enum", "const", "examples", "required")
+        else _closed(value)
+        for key, value in schema.items()
+        if key not in ("default", "discriminator")
+    }
+    if isinstance(written.get("properties"), dict):
+        written["required"] = list(written["properties"])
+        written.setdefault("additionalProperties", False)
+    return written
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(_without_fence(text))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        raise OutputMismatch(f"is not JSON: {error}") from error
+
+
+def _without_fence(text: str) -> str:
+    """Models that cannot be forced to answer in JSON often put it into a Markdown fence."""
+    lines = text.strip().splitlines()
+    if len(lines) >= 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
+        return "\n".join(lines[1:-1])
+    return text

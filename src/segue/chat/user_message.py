@@ -1,0 +1,31 @@
+"""The message of a turn from what its caller gives: texts, blocks, paths and bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeAlias
+
+from segue.chat.attachments import attachment
+from segue.conversation.blocks import Block, Text
+from segue.conversation.json_safe import encodable
+from segue.conversation.message import Message, user
+from segue.errors import UsageError
+
+Content: TypeAlias = str | Path | bytes | Block
+"""A text, a file by its path, the content of one, or a block."""
+
+
+def user_message(content: tuple[Content, ...]) -> Message:
+    """Raises UsageError where there is nothing to send, or a file cannot be attached."""
+    blocks = [_block(part) for part in content]
+    if not any(type(block) is not Text or block.text.strip() for block in blocks):
+        raise UsageError(
+            "The message is empty.", code="empty_prompt", hint="Give a text, an image or a document."
+        )
+    return user(*blocks)
+
+
+def _block(part: Content) -> Block:
+    if isinstance(part, str):
+        return Text(encodable(part))
+    return attachment(part) if isinstance(part, (Path, bytes)) else part

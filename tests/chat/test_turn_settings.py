@@ -1,0 +1,124 @@
+"""What is given for one turn holds for that turn, and everything is as before afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from segue import Budget, Chat, Options, Route, ScriptedProvider
+from segue.chat.turn_settings import TurnOptions
+from segue.errors import UsageError
+from segue.events import Switch
+from segue.providers import calls, says
+
+
+def weather(city: str) -> str:
+    """The weather of a city."""
+    return f"rain in {city}"
+
+
+def search(word: str) -> str:
+    """Search for a word."""
+    return word
+
+
+class Pair:
+    """A chat with model a, and a model b beside it."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.a = ScriptedProvider(answer=lambda _: says("a"), name="a")
+        self.b = ScriptedProvider(answer=lambda _: says("b"), name="b")
+        self.chat = Chat("a/m", providers={"a": self.a, "b": self.b}, **settings)
+
+
+def test_another_model_answers_one_turn_and_the_chat_s_own_the_next() -> None:
+    async def main() -> None:
+        pair = Pair()
+        async with pair.chat as chat:
+            assert str(await chat.send("1", model="b/m")) == "b"
+            assert (chat.model, chat.journal.state.model) == ("a/m", "a/m")  # also if it is resumed from here
+            assert str(await chat.send("2")) == "a"
+            events = [event async for event in chat.stream("3", model=Route(provider="b", model="n"))]
+            switches = [(event.previous, event.model) for event in events if type(event) is Switch]
+            assert switches == [("a/m", "b/n"), ("b/n", "a/m")]
+
+    asyncio.run(main())
+
+
+def test_a_switch_during_such_a_turn_wins_over_the_way_back() -> None:
+    async def main() -> None:
+        pair = Pair()
+        async with pair.chat as chat:
+            async for event in chat.stream("1", model="b/m"):
+                if event.type == "text":
+                    await chat.switch("b/other")
+            assert chat.model == "b/other"
+
+    asyncio.run(main())
+
+
+def test_a_model_that_nobody_offers_is_refused_and_the_chat_stays_as_it_was() -> None:
+    async def main() -> None:
+        pair = Pair()
+        async with pair.chat as chat:
+            for name in ("nobody/m", "nonsense"):
+                with pytest.raises(UsageError):
+                    await chat.send("1", model=name)
+            assert (chat.model, chat.busy, len(chat.conversation.messages)) == ("a/m", False, 0)
+            assert str(await chat.send("2")) == "a"
+
+    asyncio.run(main())
+
+
+def test_other_tools_are_offered_in_one_turn() -> None:
+    async def main() -> None:
+        pair = Pair(tools=[weather])
+        async with pair.chat as chat:
+            pair.a.add(calls(("search", {"word": "x"})), says("found"))
+            assert str(await chat.send("1", tools=[search])) == "found"
+            await chat.send("2", tools=[])
+            await chat.send("3")
+            offered = [[tool.name for tool in request.tools] for request in pair.a.requests]
+            assert offered == [["search"], ["search"], [], ["weather"]]
+
+    asyncio.run(main())
+
+
+def test_options_of_a_turn_lie_over_those_of_the_chat_and_of_the_route() -> None:
+    async def main() -> None:
+        route = Route(provider="a", model="m", options=Options(top_p=0.5))
+        a = ScriptedProvider(answer=lambda _: says("a"), name="a")
+        chat = Chat(route, providers={"a": a}, options=Options(temperature=0.1, seed=1))
+        async with chat:
+            await chat.send("1", options=Options(temperature=0.9, top_p=0.7))
+            await chat.send("2")
+            used = [request.options for request in a.requests]
+            assert [(one.temperature, one.top_p, one.seed) for one in used] == [(0.9, 0.7, 1), (0.1, 0.5, 1)]
+
+    asyncio.run(main())
+
+
+def test_a_turn_may_be_shorter_or_longer_than_the_chat_allows() -> None:
+    async def main() -> None:
+        pair = Pair(tools=[weather], budget=Budget(max_turns=1, max_cost=5))
+        async with pair.chat as chat:
+            script = calls(("weather", {"city": "Oslo"}))
+            pair.a.add(script, says("rain"), script, says("never"))
+            assert (await chat.send("1", max_turns=2)).finish == "complete"
+            assert (await chat.send("2")).finish == "max_turns"
+            with pytest.raises(UsageError, match="0 exchanges"):
+                await chat.send("3", max_turns=0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("turn", [{"model": "b/m"}, {"tools": [weather]}, {"max_turns": 3}])
+def test_resuming_and_blocking_take_the_same(turn: TurnOptions) -> None:
+    pair = Pair()
+    pair.a.add([UsageError("no")])
+    with pair.chat.blocking() as chat:
+        chat.send("1", raises=False)
+        assert chat.resume(**turn).text in "ab"
+        assert [event.type for event in chat.stream("2", **turn)][-1] == "finish"
