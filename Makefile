@@ -74,7 +74,7 @@ mutants: $(SYNCED) ## 600 small changes of the core, one at a time: does a test 
 
 opinions: $(SYNCED) ## the chat templates of local servers render what we send; fetches them (77 MB)
 	$(BIN)/uv sync --quiet --locked --inexact --all-extras --group opinions
-	SEGUE_OPINIONS=1 $(BIN)/pytest -q -n 2 tests/opinions
+	SEGUE_SECOND_OPINIONS=1 $(BIN)/pytest -q -n 2 tests/opinions
 
 crash: $(SYNCED) ## kill chats and bare writers at 200 random moments per store, and resume each
 	$(BIN)/python -m scripts.crash --kills 200

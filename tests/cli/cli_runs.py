@@ -147,11 +147,12 @@ class Here:
         for name in names:
             self._monkeypatch.delenv(name, raising=False)
 
-    def __call__(self, *words: str, stdin: str = "") -> Result:
+    def __call__(self, *words: str, stdin: str | bytes = "") -> Result:
         out, err = io.BytesIO(), io.BytesIO()
         streams = [io.TextIOWrapper(raw, "utf-8", write_through=True) for raw in (out, err)]
         with self._monkeypatch.context() as patch:
-            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"))
+            piped = stdin.encode() if isinstance(stdin, str) else stdin
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped), "utf-8"))
             patch.setattr(sys, "stdout", streams[0])
             patch.setattr(sys, "stderr", streams[1])
             code = main([*words, *self._words])

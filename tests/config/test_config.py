@@ -260,7 +260,7 @@ def test_segue_config_names_the_users_file(
 def test_a_misspelt_variable_is_a_fault_and_a_foreign_one_is_not(
     segue: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SEGUE_OPINIONS", "1")
+    monkeypatch.setenv("SEGUE_SECOND_OPINIONS", "1")
     assert segue("config", "check").code == Exit.OK
     monkeypatch.setenv("SEGUE_MODLE", "a/b")
     told = segue("config", "check")

@@ -29,8 +29,8 @@ from strategies.histories import conversations
 
 pytestmark = [
     pytest.mark.skipif(
-        os.environ.get("SEGUE_OPINIONS") != "1",
-        reason="fetches a server and a model; asked for by SEGUE_OPINIONS=1, as `make opinions` does",
+        os.environ.get("SEGUE_SECOND_OPINIONS") != "1",
+        reason="fetches a server and a model; asked for by SEGUE_SECOND_OPINIONS=1, as `make opinions` does",
     ),
     pytest.mark.timeout(1800),
 ]

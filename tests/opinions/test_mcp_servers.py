@@ -26,8 +26,8 @@ from tools.tool_runs import perform
 
 pytestmark = [
     pytest.mark.skipif(
-        os.environ.get("SEGUE_OPINIONS") != "1",
-        reason="fetches servers from the package indexes; asked for by SEGUE_OPINIONS=1, as `make opinions` does",
+        os.environ.get("SEGUE_SECOND_OPINIONS") != "1",
+        reason="fetches servers from the package indexes; asked for by SEGUE_SECOND_OPINIONS=1, as `make opinions` does",
     ),
     pytest.mark.timeout(600),
 ]

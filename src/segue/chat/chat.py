@@ -29,7 +29,6 @@ from segue.conversation.options import Options
 from segue.errors import SegueError, UsageError
 from segue.events import Finish, Switch, Warned
 from segue.limits import MAX_EXCHANGES
-from segue.routing.member_facts import provider_of
 from segue.routing.route import parse_route
 from segue.sessions.entries import SettingsChanged, Switched
 from segue.sessions.export import as_document
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from segue.chat.blocking import BlockingChat
     from segue.chat.compaction import Strategy
     from segue.chat.turn import Answer
+    from segue.conversation.blocks import Media
     from segue.conversation.interaction import Ledger
     from segue.conversation.message import Conversation, Message
     from segue.conversation.usage import Usage
@@ -183,16 +183,13 @@ class Chat:
 
     def preview(self, model: str = "") -> RequestSent:
         """The same with the repairs that it took."""
+        return self._session.require_open().preview(parse_route(model) if model else self.router.routes[0])
+
+    def unseen(self, *content: Content, model: str = "") -> tuple[Media, ...]:
+        """Media of such a message that a model would read described in words, because it cannot take them."""
         session = self._session.require_open()
         route = parse_route(model) if model else session.router.routes[0]
-        preview = provider_of(route, session.providers).capabilities.preview
-        if preview is None:
-            raise UsageError(
-                f'Provider "{route.provider}" cannot show what it would send.',
-                code="no_preview",
-                hint="Choose one that speaks over a wire.",
-            )
-        return preview(session.request(route))
+        return session.unseen(route, user_message(content))
 
     # Turns
 

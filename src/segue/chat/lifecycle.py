@@ -16,9 +16,11 @@ from segue.chat.budget import Budget
 from segue.chat.compaction.trigger import CompactionSettings, Compactor
 from segue.chat.output_type import output_type
 from segue.chat.turn_settings import TurnOptions, TurnSettings
+from segue.conversation.blocks import Media
+from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.errors import JournalError, SegueError, UsageError
-from segue.providers.adapter import ChatRequest, Providers
+from segue.providers.adapter import ChatRequest, Providers, RequestSent
 from segue.providers.text_requests import as_text_request
 from segue.providers.token_estimates import Estimator
 from segue.routing.member_facts import facts_from, provider_of
@@ -219,6 +221,31 @@ class ChatSession:
         if self.supports_tools(route):
             return request
         return as_text_request(request, offer_of(request.tools, request.options), REACT)
+
+    def preview(self, route: Route) -> RequestSent:
+        """The request that a route would get now. Raises where its provider cannot show it."""
+        preview = provider_of(route, self.providers).capabilities.preview
+        if preview is None:
+            raise UsageError(
+                f'Provider "{route.provider}" cannot show what it would send.',
+                code="no_preview",
+                hint="Choose one that speaks over a wire.",
+            )
+        return preview(self.request(route))
+
+    def unseen(self, route: Route, message: Message) -> tuple[Media, ...]:
+        """Media of a message that a model cannot take, each found by making the request that it would get."""
+        preview = provider_of(route, self.providers).capabilities.preview
+        if preview is None:
+            return ()
+        request, lost = self.request(route), []
+        for block in message.blocks:
+            if type(block) is not Media:
+                continue
+            alone = structs.replace(request, conversation=Conversation((Message("user", (block,)),)))
+            if any(repair.kind == "media_described" for repair in preview(alone).repairs):
+                lost.append(block)
+        return tuple(lost)
 
     def losses(self, route: Route) -> tuple[Repair, ...]:
         """What a model cannot be sent, found by making the request that it would get."""

@@ -37,6 +37,15 @@ def parser() -> argparse.ArgumentParser:
         metavar="PROMPT",
         help="what to ask; never starts an interactive chat",
     )
+    made.add_argument(
+        "-a",
+        "--attach",
+        dest="attachments",
+        action="append",
+        default=[],
+        metavar="FILE|URL|-",
+        help="attach an image, a PDF, a sound or a text; - is stdin. In a prompt: @FILE",
+    )
     _add_model(made.add_argument_group("model"))
     _add_session(made.add_argument_group("session"))
     _add_tools(made.add_argument_group("tools and limits"))
@@ -63,6 +72,17 @@ def _add_model(group: Any) -> None:
         help="models to use if the first one fails, also between the tool calls of a turn",
     )
     group.add_argument("--effort", choices=EFFORTS, help="reasoning effort")
+    group.add_argument("--temperature", type=float, metavar="T", help="0: always the likeliest word")
+    group.add_argument("--max-tokens", type=_count, metavar="N", help="limit of the length of a reply")
+    group.add_argument(
+        "-o",
+        "--option",
+        dest="options",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the model: temperature, top_p, seed, … (docs/cli.md)",
+    )
 
 
 def _add_session(group: Any) -> None:
@@ -164,13 +184,18 @@ def parse(words: list[str]) -> argparse.Namespace:
         made.error("--no-session cannot be used with -c or -r")
     if arguments.input_format == "stream-json" and (arguments.words or arguments.prompt):
         made.error("--input-format stream-json reads prompts only from stdin")
+    if arguments.attachments and arguments.input_format == "stream-json":
+        made.error("-a cannot be used with --input-format stream-json")
     if arguments.fork and not arguments.last and arguments.resume is None:
         made.error("--fork needs -c or -r: which session?")
     return arguments
 
 
 def has_prompt(arguments: argparse.Namespace) -> bool:
-    return bool(arguments.words or arguments.prompt) or arguments.input_format == "stream-json"
+    return (
+        bool(arguments.words or arguments.prompt or arguments.attachments)
+        or arguments.input_format == "stream-json"
+    )
 
 
 def _count(text: str) -> int:

@@ -18,9 +18,10 @@ from segue.cli.display.status_lines import switch_line
 from segue.cli.instructions import find_instructions, system_prompt
 from segue.cli.mcp_file import open_servers, untrusted_mcp_file
 from segue.cli.model_discovery import DiscoveredModel, default_model_of, discover_model
+from segue.cli.model_options import given_options
 from segue.cli.tool_loader import is_function, load_tools
 from segue.config.layers import load_settings
-from segue.config.model_names import ModelChoice, resolve_model
+from segue.config.model_names import ModelChoice, resolve_model, with_options
 from segue.config.resources import (
     configured_providers,
     open_providers,
@@ -66,7 +67,9 @@ class Runtime:
         )
         self.mcp = open_servers(config.mcp, self.directory, bare=arguments.bare)
         self.approval = self._approval(arguments)
-        self.options = Options(effort=arguments.effort or config.effort)
+        self.given = given_options(arguments)
+        """Options of the flags and of /set: they count more than what the settings have for a model."""
+        self.options = self.given.over(Options(effort=config.effort))
         self.budget = Budget(max_turns=arguments.max_turns or config.limits.max_turns)
         instructions = find_instructions(
             self.directory,
@@ -150,9 +153,10 @@ class Runtime:
     def _open(self, chosen: ModelChoice) -> Model:
         for route in chosen.routes:
             require_provider(route.provider, self.providers)
+        routes = tuple(with_options(route, self.config) for route in chosen.routes)
         if not chosen.profile:
-            return chosen.routes[0]
-        return open_router(chosen.profile, chosen.routes, chosen.settings, self.providers)
+            return routes[0]
+        return open_router(chosen.profile, routes, chosen.settings, self.providers)
 
     # Chats
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.config.schema import ProfileSettings
 from segue.config.validation import suggestion
@@ -44,6 +45,14 @@ def resolve_model(name: str, config: Config, *, provider: str = "") -> ModelChoi
         routes = tuple(parse_route(_without_aliases(member, config)) for member in profile.members)
         return ModelChoice(routes, name, profile)
     return ModelChoice((_route(name, config),))
+
+
+def with_options(route: Route, config: Config) -> Route:
+    """The route with what the settings have for its model."""
+    for pattern, options in config.options.items():
+        if fnmatchcase(route.name, pattern):
+            route = structs.replace(route, options=options.as_options().over(route.options))
+    return route
 
 
 def _without_aliases(name: str, config: Config) -> str:

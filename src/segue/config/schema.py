@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias, final
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
+from segue.conversation.options import Effort, Options
 from segue.limits import COMPACT_AT, MAX_EXCHANGES
 from segue.routing.retry import RetrySettings
 
@@ -17,6 +18,29 @@ Count: TypeAlias = Annotated[int, Meta(ge=1)]
 Dollars: TypeAlias = Annotated[float, Meta(gt=0)]
 Share: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
 Port: TypeAlias = Annotated[int, Meta(ge=0, le=65535)]
+
+
+@final
+class OptionSettings(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How replies are made: the options that people set. Only what is set is sent."""
+
+    temperature: Annotated[float, Meta(ge=0)] | None = None
+    max_tokens: Count | None = None
+    """Length of a reply."""
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    top_k: Count | None = None
+    repeat_penalty: float | None = None
+    seed: int | None = None
+    stop: list[str] = []
+    """Texts at which a reply ends."""
+    effort: Effort | None = None
+    thinking_budget: Annotated[int, Meta(ge=0)] | None = None
+    """Tokens that the model may think."""
+    extra: dict[str, Any] | None = None
+    """Fields of the provider's own, sent as they are."""
+
+    def as_options(self) -> Options:
+        return Options(**{**structs.asdict(self), "stop": tuple(self.stop)})
 
 
 @final
@@ -237,7 +261,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """provider/model, an alias, or the name of a profile."""
     system: str = ""
     """The system prompt."""
-    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    effort: Effort | None = None
+    options: dict[str, OptionSettings] = {}
+    """By model: provider/model, with * for anything. Where several match, the later one counts."""
     continue_turns: bool = True
     """Whether the next model of a profile or of --fallback continues a turn that fails after tools have run."""
     store: str = ""

@@ -36,6 +36,7 @@ BEFORE_TRUST: Final[Mapping[SettingPath, Verdict]] = {
     # What the user wrote, or what it may cost, would be replaced.
     ("system",): "ignored",
     ("effort",): "ignored",
+    ("options",): "ignored",
     ("limits",): "ignored",
     ("providers", "*", "timeouts"): "ignored",
 }

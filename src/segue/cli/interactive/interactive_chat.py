@@ -8,8 +8,8 @@ import time
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from segue.cli.attachments import with_attachments
 from segue.cli.interactive.approval_prompt import question_about
-from segue.cli.interactive.attachments import with_attachments
 from segue.cli.interactive.key_question import CANCELLED
 from segue.cli.interactive.key_watch import KeyWatch
 from segue.cli.interactive.pager import show_in_pager
@@ -75,7 +75,7 @@ class InteractiveChat:
         outputs, self.command_outputs = self.command_outputs, []
         try:
             async with self.watched("waiting") as view:
-                async for event in self.chat.stream(*map(Text, outputs), *blocks):
+                async for event in self.chat.stream(*map(Text, outputs), *blocks, options=self.runtime.given):
                     view.show(event)
             self.last_reasoning = view.reasoning or self.last_reasoning
         except SegueError as error:

@@ -4,53 +4,83 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from segue.chat.attachments import mime_of, of_bytes
+from segue.cli.attachments import read_attachment, with_attachments
 from segue.cli.display.terminal import print_status
+from segue.conversation.blocks import Text
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from segue.conversation.blocks import Block
+
 HINT_SECONDS: Final = 3.0
 """After this time a user whose stdin is open by mistake learns what is read."""
 
 
-def read_prompts(arguments: argparse.Namespace) -> Iterator[str]:
-    """One prompt, or one for each line of stdin."""
+def read_prompts(arguments: argparse.Namespace) -> Iterator[tuple[Block, ...]]:
+    """One prompt with its attachments, or one for each line of stdin."""
     if arguments.input_format == "stream-json":
-        yield from _messages()
+        for text in _messages():
+            yield (Text(text),)
     else:
         yield _prompt(arguments)
 
 
-def _prompt(arguments: argparse.Namespace) -> str:
+def text_of(prompt: tuple[Block, ...]) -> str:
+    """What the user wrote; attachments are not part of it."""
+    return next((block.text for block in prompt if type(block) is Text), "")
+
+
+def _prompt(arguments: argparse.Namespace) -> tuple[Block, ...]:
     words = [*arguments.words, *([arguments.prompt] if arguments.prompt else [])]
-    piped = "" if sys.stdin is None or sys.stdin.isatty() else _read_stdin()
+    stdin = cache(_read_stdin)
+    attached = [read_attachment(source, stdin) for source in arguments.attachments]
+    # Only what was typed mentions files: piped text is not the user's own.
+    mentioned = with_attachments(" ".join(words), Path.cwd())[1:]
+    piped = "" if "-" in arguments.attachments else _piped(stdin(), attached)
     if "-" in words:
         prompt = " ".join(piped.strip() if word == "-" else word for word in words)
     elif words and piped.strip():
         prompt = f"{' '.join(words)}\n\n<stdin>\n{piped.strip()}\n</stdin>"
     else:
         prompt = " ".join(words) or piped
-    if not prompt.strip():
+    if not prompt.strip() and not attached:
         raise UsageError(
             "The prompt is empty.", code="no_prompt", hint='Write a prompt: segue "…", or pipe one in.'
         )
-    return prompt
+    return (*((Text(prompt),) if prompt.strip() else ()), *attached, *mentioned)
 
 
-def _read_stdin() -> str:
+def _piped(content: bytes, attached: list[Block]) -> str:
+    """Piped text. Media is attached instead, and anything else is refused, since no model can read it."""
+    if mime_of(content):
+        attached.append(of_bytes(content, name="stdin"))
+        return ""
+    text = content.decode("utf-8", "replace")
+    if "\0" in text or text.count("\ufffd") > len(text) // 10:
+        of_bytes(content, name="stdin")  # raises why it cannot be sent
+    return text
+
+
+def _read_stdin() -> bytes:
+    if sys.stdin is None or sys.stdin.isatty():
+        return b""
     hint = threading.Timer(
         HINT_SECONDS, print_status, ["Reading stdin to its end. If nothing is piped in, add: </dev/null"]
     )
     hint.daemon = True
     hint.start()
     try:
-        return sys.stdin.buffer.read().decode("utf-8", "replace")
+        return sys.stdin.buffer.read()
     finally:
         hint.cancel()
 

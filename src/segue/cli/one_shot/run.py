@@ -11,6 +11,7 @@ import msgspec
 
 from segue import __version__
 from segue.chat.turn import Answer
+from segue.cli.attachments import check_media
 from segue.cli.display.terminal import print_status
 from segue.cli.display.turn_summary import dollars
 from segue.cli.error_report import report_error
@@ -19,8 +20,9 @@ from segue.cli.one_shot import json_output
 from segue.cli.one_shot.answer_schema import read_schema
 from segue.cli.one_shot.interrupts import Stop
 from segue.cli.one_shot.output import JsonOutput, make_output
-from segue.cli.one_shot.prompts import read_prompts
+from segue.cli.one_shot.prompts import read_prompts, text_of
 from segue.cli.runtime import Runtime, lossy_switch_error
+from segue.conversation.options import Options
 from segue.errors import ContentPolicyError, SegueError, UsageError
 from segue.events import Repaired, Switch, TurnComplete
 from segue.tools.threads import in_thread
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from segue.chat.chat import Chat
     from segue.cli.one_shot.output import TurnOutput
+    from segue.conversation.blocks import Block
     from segue.events import ChatEvent
 
 
@@ -46,6 +49,7 @@ class _OneShot:
         self._repairs = 0
         self._cost = 0.0
         self._ignored: list[str] = []
+        self._options = Options()
 
     async def run(self) -> Exit:
         stop = Stop()
@@ -62,13 +66,13 @@ class _OneShot:
     async def _answer_all(self, stop: Stop) -> Exit:
         prompts = read_prompts(self._arguments)
 
-        async def next_prompt() -> str | None:
+        async def next_prompt() -> tuple[Block, ...] | None:
             # In a thread: stdin may be silent for long, and Ctrl-C must not wait for it.
             return await in_thread(lambda: next(prompts, None), "segue-stdin")
 
         prompt = await next_prompt()
         runtime = Runtime(self._arguments)
-        self._ignored = runtime.ignored
+        self._ignored, self._options = runtime.ignored, runtime.given
         output = make_output(self._arguments, runtime)
         report = (lambda _line: None) if self._arguments.quiet else print_status
         try:
@@ -96,12 +100,13 @@ class _OneShot:
             await runtime.close()
 
     async def _run_turn(
-        self, chat: Chat, prompt: str, output: TurnOutput, stop: Stop, max_cost: float | None
+        self, chat: Chat, prompt: tuple[Block, ...], output: TurnOutput, stop: Stop, max_cost: float | None
     ) -> Exit:
         self._started = time.monotonic()
         self._session, self._model, self._repairs = chat.id, chat.model, 0
-        output.prompt(prompt)
-        async for event in chat.stream(prompt, output=self._schema):
+        check_media(chat, prompt)
+        output.prompt(text_of(prompt))
+        async for event in chat.stream(*prompt, output=self._schema, options=self._options):
             self._watch(event, stop, max_cost)
             output.handle(event)
         answer = chat.answer

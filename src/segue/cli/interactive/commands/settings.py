@@ -41,7 +41,9 @@ async def change_setting(interactive: InteractiveChat, words: list[str]) -> None
         await interactive.chat.change(system=value)
         return
     check_known(name, ("system", *SETTABLE), "setting", "unknown_setting")
-    await interactive.chat.change(options=structs.replace(options, **{name: _parse(name, value)}))
+    changed = {name: _parse(name, value)}
+    await interactive.chat.change(options=structs.replace(options, **changed))
+    interactive.runtime.given = structs.replace(interactive.runtime.given, **changed)
 
 
 def _parse(name: str, text: str) -> object:
