@@ -30,11 +30,14 @@ class Terminal:
         rows: int = 40,
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
+        answers: bool = False,
     ) -> None:
+        """`answers`: it reports where its cursor is, as real terminals do, while somebody waits for its output."""
         self._screen = HistoryScreen(columns, rows, history=HISTORY, ratio=0.001)
         self._stream = pyte.ByteStream(self._screen)
-        # The screen here does not answer when it is asked where its cursor is.
-        surroundings = {**(environment or os.environ), "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        surroundings = {**(environment or os.environ), "TERM": "xterm-256color"}
+        if not answers:
+            surroundings["PROMPT_TOOLKIT_NO_CPR"] = "1"
         self._child: pexpect.spawn[bytes] = pexpect.spawn(
             command[0],
             list(command[1:]),
@@ -44,6 +47,8 @@ class Terminal:
             timeout=5,
         )
         self._child.delaybeforesend = None
+        if answers:
+            self._screen.write_process_input = self.type  # type: ignore[method-assign,assignment]
         self.raw = b""
         """Everything that was written, byte for byte."""
 

@@ -214,14 +214,16 @@ def test_a_chat(cloud: Cloud) -> None:
     home.project.mkdir()
     environment = home.full()
     environment.pop("NO_COLOR")
+    environment["PAGER"] = "cat"  # a real one uses sequences of its own
     command = (sys.executable, "-m", "segue", *WORDS)
     with Terminal(command, environment=environment, directory=home.project) as segue:
-        segue.wait_for(">")
+        segue.wait_for("›")
         hostile_turn(cloud)
         segue.type("read it\r")
         segue.wait_for(r"Done A\.{20}Z")
         segue.settle()
         segue.type("\x0f")
+        segue.settle()
         segue.type("@A\t")
         segue.settle()
         segue.type("\x03")

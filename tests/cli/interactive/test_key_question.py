@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 from io import StringIO
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from msgspec import Struct
 from prompt_toolkit.input import create_pipe_input
 
 from segue.cli.display.terminal import Colours
-from segue.cli.interactive import key_question
 from segue.cli.interactive.approval_prompt import question_about
 from segue.cli.interactive.key_question import CANCELLED, Choice
 from segue.cli.interactive.key_watch import KeyWatch
@@ -31,12 +31,27 @@ class Asked(Struct):
     interrupts: int
 
 
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same rules at a tenth of the pace."""
-    monkeypatch.setattr(key_question, "READING_SECONDS", 0.04)
-    monkeypatch.setattr(key_question, "TYPING_SECONDS", 0.1)
-    monkeypatch.setattr("segue.cli.interactive.key_watch.PAUSE_SECONDS", 0.05)
+class _InstantSelector(selectors.DefaultSelector):
+    """Nobody waits: where nothing is ready, the clock moves on instead."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if not ready and timeout:
+            self.now += timeout
+        return ready
+
+
+class InstantLoop(asyncio.SelectorEventLoop):
+    """An event loop whose seconds take no time."""
+
+    def __init__(self) -> None:
+        self._instant = _InstantSelector()
+        super().__init__(self._instant)
+
+    def time(self) -> float:
+        return self._instant.now
 
 
 def ask(*keys: str | float, before: str = "") -> Asked:
@@ -60,31 +75,32 @@ def ask(*keys: str | float, before: str = "") -> Asked:
                 for key in keys:
                     if isinstance(key, str):
                         source.send_text(key)
-                        await asyncio.sleep(0.01)
+                        await asyncio.sleep(0.1)
                     else:
                         await asyncio.sleep(key)
-                await asyncio.wait({asking}, timeout=0.12)
+                await asyncio.wait({asking}, timeout=1.2)
                 answer = asking.result() if asking.done() else "open"
                 asking.cancel()
                 return Asked(answer, lines, watch.left_over, len(interrupts))
 
-    return asyncio.run(play())
+    with asyncio.Runner(loop_factory=InstantLoop) as runner:
+        return runner.run(play())
 
 
 def test_a_key_after_the_question_was_read_answers() -> None:
-    assert ask(0.2, "y").answer == "y"
-    assert ask(0.2, "N").answer == "n"
+    assert ask(2.0, "y").answer == "y"
+    assert ask(2.0, "N").answer == "n"
 
 
 def test_always_needs_enter() -> None:
-    assert ask(0.2, "a", 0.1).answer == "open"
-    assert ask(0.2, "a", 0.1, "\r").answer == "a"
-    assert ask(0.2, "a", "\x7f", "\r").answer == "open"
+    assert ask(2.0, "a", 1.0).answer == "open"
+    assert ask(2.0, "a", 1.0, "\r").answer == "a"
+    assert ask(2.0, "a", "\x7f", "\r").answer == "open"
 
 
 @pytest.mark.parametrize("typed", ["y", "a\r", "yes maybe\r", "y\r", "a\ra\r", "n", "\x1b[200~y\x1b[201~"])
 def test_what_was_typed_before_is_text(typed: str) -> None:
-    asked = ask(0.15, before=typed)
+    asked = ask(1.5, before=typed)
     assert asked.answer == "open"
     assert asked.lines or asked.draft
 
@@ -96,28 +112,28 @@ def test_a_key_at_the_moment_of_painting_is_text(typed: str) -> None:
 
 
 def test_nothing_counts_while_the_line_holds_text_or_somebody_types() -> None:
-    assert ask(0.2, "d", 0.2, "y", 0.2, "a", 0.2).answer == "open"
-    asked = ask(0.2, *"do it anyway", "\r", "y")
+    assert ask(2.0, "d", 2.0, "y", 2.0, "a", 2.0).answer == "open"
+    asked = ask(2.0, *"do it anyway", "\r", "y")
     assert (asked.answer, asked.lines, asked.draft) == ("open", ["do it anyway"], "y")
-    assert ask(0.2, "d", "\x15", 0.2, "y").answer == "y"
+    assert ask(2.0, "d", "\x15", 2.0, "y").answer == "y"
 
 
 def test_a_word_that_begins_with_an_answer_is_a_word() -> None:
     for word in ("yes maybe", "always", "no, the other"):
-        asked = ask(0.2, *word, "\r")
+        asked = ask(2.0, *word, "\r")
         assert (asked.answer, asked.lines) == ("open", [word])
 
 
 def test_a_burst_and_a_paste_are_text() -> None:
-    assert ask(0.2, "yes maybe\r").lines == ["yes maybe"]
-    assert ask(0.2, "y\r").answer == "open"
-    assert ask(0.2, "\x1b[200~y\x1b[201~").draft == "y"
+    assert ask(2.0, "yes maybe\r").lines == ["yes maybe"]
+    assert ask(2.0, "y\r").answer == "open"
+    assert ask(2.0, "\x1b[200~y\x1b[201~").draft == "y"
 
 
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 def test_escape_and_ctrl_c_cancel_at_any_time(key: str) -> None:
     assert ask(key).answer == CANCELLED
-    assert ask(0.2, "half a line", key, 0.15).answer == CANCELLED
+    assert ask(2.0, "half a line", key, 1.5).answer == CANCELLED
 
 
 def question(effect: Effect, name: str = "x", **arguments: object) -> list[str]:

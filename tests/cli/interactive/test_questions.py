@@ -44,7 +44,7 @@ def test_keys_typed_ahead_do_not_answer(cloud: Cloud, terminal: Start, typed: st
     for line in lines[: typed.count("\r")]:
         segue.wait_for(f"queued until this turn ends: {line}")
     if not typed.endswith("\r"):
-        segue.wait_for(rf"Your line is not empty[\s\S]*\n> {typed}")
+        segue.wait_for(rf"Your line is not empty[\s\S]*\n› {typed}")
 
 
 def test_a_burst_and_a_paste_do_not_answer(cloud: Cloud, terminal: Start) -> None:
@@ -55,7 +55,7 @@ def test_a_burst_and_a_paste_do_not_answer(cloud: Cloud, terminal: Start) -> Non
     segue.wait_for("queued until this turn ends: y")
     segue.settle(1.2)
     segue.type(PASTE.format("y"))
-    segue.wait_for(r"\n> y")
+    segue.wait_for(r"\n› y")
     segue.type(CTRL_U)
     segue.settle(1.2)
     assert not ran(cloud)
@@ -72,8 +72,7 @@ def test_escape_refuses_and_stops_the_turn_even_with_text_in_the_line(cloud: Clo
     segue = begin(cloud, terminal, typed="half a li")
     segue.wait_for(r"\? Run this command\?")
     segue.type(ESC)
-    segue.wait_for("you refused it and stopped the turn")
-    shown = segue.wait_for(r"interrupted[\s\S]*\n> half a li")
+    shown = segue.wait_for(r"- \$ touch made · you refused it and stopped the turn[\s\S]*\n› half a li")
     assert "denied" not in shown
     assert not ran(cloud)
 
@@ -128,7 +127,7 @@ def test_a_line_typed_ahead_is_no_key_and_a_command_neither(cloud: Cloud, termin
     segue.settle(0.5)
     segue.type("/doctor" + ENTER)
     segue.wait_for("This is no key of mistral; nothing was stored")
-    segue.wait_for(r"> /doctor\n[\s\S]*gemini")
+    segue.wait_for(r"› /doctor\n[\s\S]*gemini")
     segue.settle()
     segue.type("/key mistral" + ENTER)
     segue.wait_for(r"no key of[\s\S]*API key of mistral")
@@ -154,4 +153,4 @@ def test_enter_typed_ahead_picks_no_model(cloud: Cloud, terminal: Start) -> None
     segue.type(ESC)
     segue.settle()
     segue.type("hi" + ENTER)
-    segue.wait_for(r"Hello\.\nopenai/gpt-4\.1")
+    segue.wait_for(r"Hello\.\n\n  \d+ s · ")

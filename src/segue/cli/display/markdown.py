@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import time
 from io import StringIO
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 from rich.console import Console, Group
-from rich.markdown import Markdown
+from rich.markdown import ListItem, Markdown, MarkdownElement
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.syntax import Syntax
+from rich.theme import Theme
 
 from segue.cli.display.markdown_blocks import MarkdownBlock, MarkdownBlockReader
 from segue.cli.display.text_width import LiveLines
@@ -22,7 +24,7 @@ from segue.cli.display.text_width import LiveLines
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rich.console import RenderableType
+    from rich.console import ConsoleOptions, RenderableType, RenderResult
 
 GROWTH = 1 / 16
 """The tail is repainted when it has grown by this part of itself."""
@@ -32,8 +34,43 @@ MOST_COLUMNS = 100
 """Longer lines are hard to read."""
 _THEME = "ansi_dark"
 """Colours of the terminal's own palette, readable on any background."""
+_STYLES = Theme(
+    {
+        "markdown.code": "cyan",
+        "markdown.block_quote": "italic",
+        "markdown.item.bullet": "none",
+        "markdown.item.number": "none",
+        "markdown.list": "none",
+        "markdown.link": "none",
+        "markdown.link_url": "dim",
+        "markdown.hr": "dim",
+        "markdown.table.header": "bold",
+        "markdown.table.border": "dim",
+    }
+)
+"""One accent, no backgrounds: the same on light and dark terminals."""
 _BLANK_ENDS = re.compile(r"\A(?:(?:\x1b\[[\d;]*m|[ ])*\n)+|(?:\n(?:\x1b\[[\d;]*m|[ ])*)+\Z")
 """Empty lines at both ends."""
+
+
+@final
+class _Item(ListItem):
+    """An item of a list; a number keeps its dot."""
+
+    def render_number(
+        self, console: Console, options: ConsoleOptions, number: int, last_number: int
+    ) -> RenderResult:
+        numeral = f"{number}. ".rjust(len(str(last_number)) + 2)
+        lines = console.render_lines(self.elements, options.update(width=options.max_width - len(numeral)))
+        for place, line in enumerate(lines):
+            yield Segment(numeral if place == 0 else " " * len(numeral))
+            yield from line
+            yield Segment.line()
+
+
+@final
+class _Page(Markdown):
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "list_item_open": _Item}
 
 
 @final
@@ -45,6 +82,7 @@ class MarkdownStream:
         write: Callable[[str], object],
         *,
         size: Callable[[], tuple[int, int]],
+        style: bool = True,
         colour: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -57,8 +95,9 @@ class MarkdownStream:
             file=StringIO(),
             width=MOST_COLUMNS,
             force_terminal=True,
-            color_system="standard" if colour else None,
+            color_system="standard" if style else None,
             no_color=not colour,
+            theme=_STYLES,
             legacy_windows=False,
             highlight=False,
         )
@@ -118,12 +157,12 @@ class MarkdownStream:
 def _renderable(block: MarkdownBlock) -> RenderableType:
     if block.kind == "heading":
         level, _, words = block.text.partition(" ")
-        return Markdown(
+        return _Page(
             words.rstrip(" #"), style="bold underline" if len(level) == 1 else "bold", hyperlinks=False
         )
     if block.kind != "code":
         # Addresses are written out: a link must not hide its target.
-        return Markdown(block.text, code_theme=_THEME, hyperlinks=False)
+        return _Page(block.text, code_theme=_THEME, hyperlinks=False)
     if not block.code:
         return Group()
     code = Syntax(

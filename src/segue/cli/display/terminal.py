@@ -11,7 +11,9 @@ from segue.terminal_text import sanitised
 if TYPE_CHECKING:
     from typing import TextIO
 
-_CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+_CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_WITHOUT_COLOUR: Final = frozenset({"bold", "dim"})
+"""What NO_COLOR leaves."""
 
 _INDENT: Final = " " * 7
 """Below the first word after `segue:`."""
@@ -19,14 +21,16 @@ _INDENT: Final = " " * 7
 
 @final
 class Colours:
-    """Colours text for a stream; plain if asked, without a terminal, with NO_COLOR, or on a dumb terminal."""
+    """Styles text for a stream; plain if asked, without a terminal or on a dumb one. NO_COLOR leaves bold and dim."""
 
     def __init__(self, stream: TextIO, *, plain: bool = False) -> None:
-        without = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-        self.plain = plain or without or not stream.isatty()
+        self.plain = plain or os.environ.get("TERM") == "dumb" or not stream.isatty()
+        self.colourless = bool(os.environ.get("NO_COLOR"))
 
     def __call__(self, colour: str, text: str) -> str:
-        return text if self.plain or not text else f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
+        if self.plain or not text or (self.colourless and colour not in _WITHOUT_COLOUR):
+            return text
+        return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
 
 
 def columns_of(stream: TextIO) -> int:

@@ -1,4 +1,4 @@
-"""One line after a turn: model, tokens, cost, repairs."""
+"""One line after a turn: time, tokens, cost, repairs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,36 @@ def summary_line(model: str, usage: Usage, *, cost: float | None = None, repairs
     return " · ".join(part for part in parts if part)
 
 
+def turn_line(
+    seconds: float,
+    usage: Usage,
+    *,
+    model: str = "",
+    calls: int = 0,
+    cost: float | None = None,
+    repairs: int = 0,
+) -> str:
+    """`6 s · 2 calls · 905 in, 176 out · $0.0054`; "" if there was no reply."""
+    tokens = ", ".join(part for part in (_read(usage), _written(usage)) if part)
+    if not tokens:
+        return ""
+    called = "" if not calls else "1 call" if calls == 1 else f"{calls} calls"
+    changed = f"{repairs} adjusted · /view" if repairs else ""
+    parts = [model, f"{seconds:.0f} s", called, tokens, "" if cost is None else dollars(cost), changed]
+    return " · ".join(part for part in parts if part)
+
+
 def _tokens(usage: Usage) -> str:
+    return f"{_read(usage)} {_written(usage)}".strip()
+
+
+def _read(usage: Usage) -> str:
     cached = f" ({short(usage.cached_tokens)} cached)" if usage.cached_tokens else ""
-    read = "" if usage.input_tokens is None else f"{short(usage.input_tokens)} in{cached}"
-    written = "" if usage.output_tokens is None else f"{short(usage.output_tokens)} out"
-    return f"{read} {written}".strip()
+    return "" if usage.input_tokens is None else f"{short(usage.input_tokens)} in{cached}"
+
+
+def _written(usage: Usage) -> str:
+    return "" if usage.output_tokens is None else f"{short(usage.output_tokens)} out"
 
 
 def _repairs(count: int) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall
     from segue.tools.definition import Effect, Tool
 
-ROWS_AROUND: Final = 8
+ROWS_AROUND: Final = 9
 """Rows of the screen that a question needs for more than what it is about."""
 _PORTION: Final = 4_000
 _COLOURS: Final = {"+": "green", "-": "red", " ": "dim", "…": "dim"}

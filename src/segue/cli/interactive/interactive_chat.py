@@ -13,7 +13,7 @@ from segue.cli.interactive.approval_prompt import question_about
 from segue.cli.interactive.key_question import CANCELLED
 from segue.cli.interactive.key_watch import KeyWatch
 from segue.cli.interactive.pager import show_in_pager
-from segue.cli.interactive.question_view import QuestionView
+from segue.cli.interactive.question_view import OUTCOMES, QuestionView
 from segue.cli.interactive.turn_view import TurnView, show_error
 from segue.cli.interactive.typed_ahead import take_typed
 from segue.conversation.blocks import Text
@@ -51,7 +51,10 @@ class InteractiveChat:
         self.screen = screen
         self.source = source
         self.show_reasoning = show_reasoning
-        self.last_reasoning = ""
+        self.last_turn: list[str] = []
+        """Reasoning, arguments and outputs of the last turn, for the pager."""
+        self.context_tokens: int | None = None
+        """Tokens of the conversation at the last answer; None if unknown."""
         self.leaving = False
         self.queue: list[str] = []
         """Lines that were typed while a turn ran."""
@@ -73,19 +76,30 @@ class InteractiveChat:
             self.show_error(error)
             return
         outputs, self.command_outputs = self.command_outputs, []
+        self.screen.gap()
         try:
             async with self.watched("waiting") as view:
                 async for event in self.chat.stream(*map(Text, outputs), *blocks, options=self.runtime.given):
                     view.show(event)
-            self.last_reasoning = view.reasoning or self.last_reasoning
+            self._remember(view)
         except SegueError as error:
             self.show_error(error)
+
+    def _remember(self, view: TurnView) -> None:
+        """What the pager and the status line show of the last turn."""
+        self.context_tokens = view.context_tokens or self.context_tokens
+        thoughts = [f"  {line}" for line in view.reasoning.strip().splitlines()]
+        self.last_turn = [*(["reasoning", *thoughts, ""] if thoughts else []), *view.whole]
 
     @asynccontextmanager
     async def watched(self, doing: str) -> AsyncIterator[TurnView]:
         """Show progress while the block runs; Esc or Ctrl-C interrupt it."""
         view = self._view = TurnView(
-            self.screen, model=self.chat.model, doing=doing, show_reasoning=self.show_reasoning
+            self.screen,
+            model=self.chat.model,
+            doing=doing,
+            show_reasoning=self.show_reasoning,
+            workspace=self.runtime.workspace,
         )
         keys = self._keys = KeyWatch(
             self.source,
@@ -124,12 +138,12 @@ class InteractiveChat:
             finally:
                 view.question = None
                 self.screen.live(())
+            view.decide(call.id, OUTCOMES[answer])
+            shown.finish(answer)
             if answer == CANCELLED:
-                shown.finish("stopped")
                 self.interrupt(by_ctrl_c=False)
                 await asyncio.sleep(STOP_SECONDS)  # the turn ends meanwhile, and this with it
                 return "no"
-            shown.finish(answer)
             return _ANSWERS[answer]
 
     async def replace_chat(self, chat: Chat) -> None:

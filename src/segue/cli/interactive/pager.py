@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
+import subprocess
 from typing import TYPE_CHECKING, Final
+
+from segue.terminal_text import styled
+from segue.tools.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,24 +20,31 @@ _DEFAULT: Final = "less"
 
 
 async def show_in_pager(screen: Screen, lines: Sequence[str], released: AbstractContextManager[None]) -> None:
-    """Wait until the user has closed the pager. Without one, the lines are printed.
+    """Wait until the user has closed the pager. `released`: gives the terminal to the pager."""
+    with screen.held(), released:
+        shown = await in_thread(lambda: _run(lines), "segue-pager")
+    if not shown:
+        _print(screen, lines)
 
-    `released`: gives the terminal to the pager.
-    """
+
+def page(screen: Screen, lines: Sequence[str]) -> None:
+    """The same where nothing else uses the terminal."""
+    if not _run(lines):
+        _print(screen, lines)
+
+
+def _run(lines: Sequence[str]) -> bool:
+    """Whether there is a pager that has shown them."""
     command = shlex.split(os.environ.get("PAGER", "")) or [_DEFAULT]
     # A key that was typed for the chat must start no shell and no editor from the pager.
     environment = {**os.environ, "LESSSECURE": "1", "LESS": "-R -c -~"}
-    text = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+    text = "".join(f"{styled(line)}\n" for line in lines).encode("utf-8", "replace")
     try:
-        with screen.held(), released:
-            process = await asyncio.create_subprocess_exec(
-                *command, stdin=asyncio.subprocess.PIPE, env=environment
-            )
-            await process.communicate(text)
+        return subprocess.run(command, input=text, env=environment, check=False).returncode == 0  # noqa: S603 - the user's own pager
     except OSError:
-        code = 1
-    else:
-        code = process.returncode or 0
-    if code:
-        for line in lines:
-            screen.line(line)
+        return False
+
+
+def _print(screen: Screen, lines: Sequence[str]) -> None:
+    for line in lines:
+        screen.line(line)

@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, get_args
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import has_focus
+from prompt_toolkit.filters import Condition, has_focus, to_filter
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.layout.controls import BufferControl
+from prompt_toolkit.lexers import SimpleLexer
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 
+from segue.cli.display.mode_words import MODE_WORDS
+from segue.cli.display.turn_summary import dollars, short
 from segue.cli.interactive.completer import ChatCompleter
 from segue.cli.interactive.interactive_chat import TWICE_SECONDS
+from segue.cli.interactive.pager import page
 from segue.terminal_text import sanitised
 from segue.tools.approval import Mode
 
@@ -30,7 +35,21 @@ if TYPE_CHECKING:
 
     from segue.cli.interactive.interactive_chat import InteractiveChat
 
-_STYLE = Style.from_dict({"bottom-toolbar": "noreverse dim", "prompt": "bold"})
+_STYLE = Style.from_dict(
+    {
+        "bottom-toolbar": "noreverse dim",
+        "prompt": "ansicyan bold",
+        "placeholder": "dim",
+        "completion-menu": "bg:default",
+        "completion-menu.completion": "bg:default fg:default",
+        "completion-menu.completion.current": "bg:default fg:ansicyan bold noreverse",
+        "completion-menu.meta.completion": "bg:default fg:default dim",
+        "completion-menu.meta.completion.current": "bg:default fg:default nodim noreverse",
+        "scrollbar.background": "bg:default",
+        "scrollbar.button": "bg:default",
+    }
+)
+"""One accent and no backgrounds, so it suits light and dark terminals."""
 _EARLY_BYTES = 1 << 20
 LOW = 12
 """Rows below which there are no completions and no toolbar."""
@@ -61,17 +80,28 @@ class PromptReader:
             history.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             history.touch(mode=0o600)
         plain = interactive.screen.plain
+
+        def interactive_text() -> str:
+            return self._session.default_buffer.document.text_before_cursor
+
         self._session: PromptSession[str] = PromptSession(
             history=FileHistory(str(history)) if history is not None else InMemoryHistory(),
             completer=ChatCompleter(interactive),
-            complete_while_typing=not plain,
+            complete_while_typing=Condition(lambda: not plain and _completes(interactive_text())),
             multiline=True,
             key_bindings=_bindings(interactive),
-            color_depth=ColorDepth.MONOCHROME if interactive.screen.paint.plain else None,
+            color_depth=ColorDepth.MONOCHROME
+            if interactive.screen.paint.plain or interactive.screen.paint.colourless
+            else None,
             style=_STYLE,
             enable_suspend=True,
             prompt_continuation="  ",
+            lexer=SimpleLexer("bold"),
+            placeholder=[("class:placeholder", "Ask anything")],
         )
+        for window in self._session.layout.find_all_windows():
+            if isinstance(window.content, BufferControl):
+                window.dont_extend_height = to_filter(True)  # noqa: FBT003 - the status line stands right below
 
     async def read(self) -> str | None:
         """The next line; None if the user leaves. Ctrl-C clears a line; twice on an empty line, it leaves."""
@@ -79,10 +109,11 @@ class PromptReader:
         # A screen of a few rows has room for the input line only.
         room = 0 if self._interactive.screen.plain or self._interactive.screen.height < LOW else 8
         self._session.bottom_toolbar = self._toolbar if room else None
+        self._interactive.screen.typed()
         try:
             with patch_stdout(raw=True):
                 return await self._session.prompt_async(
-                    [("class:prompt", "> ")], default=unsent, reserve_space_for_menu=room
+                    [("class:prompt", "› ")], default=unsent, reserve_space_for_menu=room
                 )
         except EOFError:
             return None
@@ -96,9 +127,27 @@ class PromptReader:
             return ""
 
     def _toolbar(self) -> str:
-        interactive = self._interactive
-        shown = f" {interactive.chat.model} · approval: {interactive.runtime.approval.mode} · {interactive.runtime.directory.name}"
-        return interactive.screen.shortened(shown)
+        return self._interactive.screen.shortened(f"  {status_line(self._interactive)}")
+
+
+def status_line(interactive: InteractiveChat) -> str:
+    """Model, approval mode, share of the context window, cost of the session; unknown parts are not shown."""
+    chat, tokens = interactive.chat, interactive.context_tokens
+    limit = chat.router.context_limit
+    share = f"{tokens / limit:.0%} of {short(limit)}" if tokens and limit else ""
+    mode = interactive.runtime.approval.mode
+    parts = [
+        chat.model.partition("/")[2] or chat.model,
+        MODE_WORDS[mode] if interactive.runtime.tools or mode != "ask" else "no tools",
+        share,
+        dollars(chat.cost) if chat.cost else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _completes(text: str) -> bool:
+    """Whether a list of completions belongs under this text; its rows are kept free only then."""
+    return text.startswith("/") or text.rpartition(" ")[2].startswith("@")
 
 
 def _bindings(interactive: InteractiveChat) -> KeyBindings:
@@ -132,9 +181,26 @@ def _bindings(interactive: InteractiveChat) -> KeyBindings:
         if not event.current_buffer.text:
             event.app.exit(result="/rewind")
 
+    _add_view_keys(keys, interactive)
+    return keys
+
+
+def _add_view_keys(keys: KeyBindings, interactive: InteractiveChat) -> None:
+    """Keys that show something or change the mode, and send nothing."""
+    typing = has_focus(DEFAULT_BUFFER)
+
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:
-        event.app.create_background_task(_finished(run_in_terminal(lambda: _show_reasoning(interactive))))
+        lines = interactive.last_turn or ["The last turn has no reasoning and no calls."]
+        paging = run_in_terminal(lambda: page(interactive.screen, lines), in_executor=True)
+        event.app.create_background_task(_finished(paging))
+
+    @keys.add("?", filter=typing)
+    def _(event: KeyPressEvent) -> None:
+        if event.current_buffer.text:
+            event.current_buffer.insert_text("?")
+        else:
+            event.app.exit(result="/help")
 
     @keys.add("s-tab")
     def _(event: KeyPressEvent) -> None:
@@ -152,15 +218,6 @@ def _bindings(interactive: InteractiveChat) -> KeyBindings:
     @keys.add("c-g", filter=typing)
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.open_in_editor()
-
-    return keys
-
-
-def _show_reasoning(interactive: InteractiveChat) -> None:
-    for line in (
-        interactive.last_reasoning.strip() or "The last answer has no visible reasoning."
-    ).splitlines():
-        interactive.screen.paragraph(f"  {line}", "dim", 2)
 
 
 async def _finished(shown: Awaitable[None]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from segue.cli.display.text_width import width_of, wrapped
 from segue.cli.interactive.approval_prompt import ROWS_AROUND
+from segue.cli.interactive.key_question import CANCELLED
 
 if TYPE_CHECKING:
     from segue.cli.interactive.approval_prompt import ApprovalQuestion
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
     from segue.cli.interactive.key_watch import KeyWatch
     from segue.cli.interactive.screen import Screen
 
-_OUTCOMES: Final = {
-    "y": "you allowed it once",
-    "a": "you allowed it: {always}",
+OUTCOMES: Final = {
+    "y": "you allowed it",
+    "a": "you allowed it always",
     "n": "you refused it",
-    "stopped": "you refused it and stopped the turn",
+    CANCELLED: "you refused it and stopped the turn",
 }
 
 
@@ -48,19 +49,16 @@ class QuestionView:
     def lines(self) -> list[str]:
         """The live lines of the question."""
         middle = ["", *self._body(), ""] if self._fits else []
-        return [*self._title(), *middle, *self._choice_lines()]
+        return ["", *self._title(), *middle, *self._choice_lines()]
 
     def whole(self) -> list[str]:
         """Title and body, for the pager."""
         return [*self._title(), "", *self._body(), ""]
 
     def finish(self, answer: str) -> None:
-        """Leave the question and its answer in the scrollback."""
-        if not self._screen.plain:
-            for line in [*self._title(), *(self._body() if self._fits else [])]:
-                self._screen.line(line)
-        outcome = _OUTCOMES[answer].format(always=self._question.always)
-        self._screen.line(f"  {outcome}", "dim")
+        """A plain terminal keeps the question, and gets the answer. Elsewhere the line of the call has it."""
+        if self._screen.plain:
+            self._screen.line(f"  {OUTCOMES[answer]}", "dim")
 
     def _title(self) -> list[str]:
         paint = self._screen.paint

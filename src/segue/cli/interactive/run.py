@@ -22,6 +22,7 @@ from segue.cli.interactive.prompt import PromptReader, read_typed_early
 from segue.cli.interactive.prompt_output import gated_output
 from segue.cli.interactive.screen import Screen
 from segue.cli.interactive.shell_escape import run_shell_command
+from segue.cli.interactive.start_screen import show_start
 from segue.cli.runtime import Runtime
 from segue.config.paths import history_file
 
@@ -98,7 +99,7 @@ class _InputLoop:
     async def run(self) -> None:
         interactive = self._interactive
         interactive.queue, interactive.unsent = read_typed_early(interactive.source.fileno())
-        self._greet()
+        await self._greet()
         try:
             while not interactive.leaving:
                 line = await self._next_line()
@@ -117,7 +118,7 @@ class _InputLoop:
         if not self._interactive.queue:
             return await self._reader.read()
         line = self._interactive.queue.pop(0)
-        self._interactive.screen.paragraph(f"> {line}", indent=2)
+        self._interactive.screen.paragraph(f"› {line}", "bold", 2)
         return line
 
     async def _run_line(self, line: str) -> None:
@@ -136,14 +137,14 @@ class _InputLoop:
         if self._interactive.chat.busy:
             self._interactive.interrupt(by_ctrl_c=True)
 
-    def _greet(self) -> None:
+    async def _greet(self) -> None:
         screen, chat = self._interactive.screen, self._interactive.chat
         if self._interactive.unsent:
             screen.control("\r\x1b[K")  # the terminal has shown it already; the prompt shows it again
         if chat.conversation.messages:
             show_session(self._interactive)
         else:
-            screen.line(screen.shortened(f"{chat.model} · help: /help · leave: ctrl-d"), "dim")
+            await show_start(self._interactive)
 
 
 def _is_open(descriptor: int) -> bool:

@@ -35,6 +35,8 @@ class Screen:
         self._open_line = False
         """The last line of an answer has not ended."""
         self._waiting: list[str] = []
+        self._after_gap = True
+        """The last line that was printed is empty."""
         self._held: list[str] | None = None
         """What is to be printed when another program gives the terminal back; None while it is ours."""
 
@@ -53,6 +55,16 @@ class Screen:
             self._erase()
             self._put((self.paint(colour, text) if colour else text) + "\n")
 
+    def gap(self) -> None:
+        """One empty line before what comes next, if there is none yet. Plain terminals get none."""
+        if not self.plain and not self._after_gap:
+            self.line()
+            self._after_gap = True
+
+    def typed(self) -> None:
+        """A prompt has written to the terminal meanwhile."""
+        self._after_gap = False
+
     def paragraph(self, text: str, colour: str = "", indent: int = 0) -> None:
         """Print wrapped lines; those after the first are indented."""
         with self._at_once():
@@ -69,7 +81,12 @@ class Screen:
             self._erase()
             if self._renders_markdown:
                 if self._markdown is None:
-                    self._markdown = MarkdownStream(self._put, size=self._room, colour=not self.paint.plain)
+                    self._markdown = MarkdownStream(
+                        self._put,
+                        size=self._room,
+                        style=not self.paint.plain,
+                        colour=not self.paint.colourless,
+                    )
                 self._markdown.feed(shown)
                 self.live(live)
             else:
@@ -100,10 +117,11 @@ class Screen:
         fitting = tuple(lines)[-(self.height - 2) :]
         if fitting == self._live:
             return
+        after_gap = self._after_gap
         with self._at_once():
             self._erase()
             self._put("".join(f"{line}\n" for line in fitting))
-        self._live = fitting
+        self._live, self._after_gap = fitting, after_gap
         self._bottom.remember(fitting)
 
     @contextmanager
@@ -153,6 +171,8 @@ class Screen:
             self._put(written)
 
     def _put(self, text: str) -> None:
+        if type(text) is not ControlSequence and text:
+            self._after_gap = text == "\n" and not self._open_line
         text = styled(text)  # everything on its way to the terminal comes by here
         if self._waiting:
             self._waiting.append(text)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final, assert_never, final
 
-from msgspec import Struct
-
 from segue.chat.budget import OVER_BUDGET
+from segue.cli.display.call_text import call_words
+from segue.cli.display.file_changes import change_of
 from segue.cli.display.status_lines import event_line, switch_line
-from segue.cli.display.text_width import cut, cut_beginning, width_of
-from segue.cli.display.turn_summary import summary_line
+from segue.cli.display.text_width import cut_beginning
+from segue.cli.display.turn_summary import turn_line
 from segue.cli.error_report import error_lines
-from segue.conversation.blocks import ToolCall, ToolResult, status_of
+from segue.cli.interactive.call_view import CallView
 from segue.events import (
     ChatEvent,
     Compaction,
@@ -32,28 +32,20 @@ from segue.events import (
     Warned,
 )
 from segue.terminal_text import sanitised
-from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from segue.cli.interactive.question_view import QuestionView
     from segue.cli.interactive.screen import Screen
+    from segue.conversation.blocks import ToolCall, ToolResult
     from segue.errors import SegueError
 
 LONG_ARGUMENTS: Final = 200
 """Characters from which on the size of arguments is shown while they arrive."""
 FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_MARKS: Final = {"complete": ("✓", "green"), "error": ("✗", "red"), "cancelled": ("⊘", "yellow")}
-
-
-@final
-class _Running(Struct):
-    call: ToolCall
-    since: float
-    progress: str = ""
-    result: ToolResult | None = None
-    ended: float = 0.0
+_CHANGES_FILES: Final = frozenset({"write_file", "edit_file"})
 
 
 @final
@@ -67,13 +59,19 @@ class TurnView:
         model: str = "",
         doing: str = "waiting",
         show_reasoning: bool = False,
+        workspace: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`workspace`: where the built-in tools change files; None if changes are not shown."""
         self._screen = screen
+        self._workspace = workspace
         self._show_reasoning = show_reasoning
         self._clock = clock
-        self._began = clock()
-        self._calls: dict[str, _Running] = {}
+        self._began = self._turn_began = clock()
+        self._calls: dict[str, CallView] = {}
+        self._stopped_calls = False
+        """A line has reported that a call was stopped."""
+        self._call_count = 0
         self._doing = doing
         self._thinking_since: float | None = None
         self._reasoning_shown = 0
@@ -81,7 +79,7 @@ class TurnView:
         self._written: dict[int, int] = {}
         """Characters of the arguments of each call that is being written."""
         self._repairs = 0
-        self._model = model
+        self._model = self._shown_model = model
         self.interrupted = False
         self.question: QuestionView | None = None
         """The question that waits for an answer; None if there is none."""
@@ -89,12 +87,18 @@ class TurnView:
         """What the user types meanwhile; shown as a live line."""
         self.reasoning = ""
         """All reasoning of this turn."""
+        self.whole: list[str] = []
+        """The calls of this turn with everything about them, for the pager."""
+        self.context_tokens: int | None = None
+        """Of the last request and its reply; None if unknown."""
 
     def show(self, event: ChatEvent) -> None:  # noqa: C901, PLR0912 - one case per event, each a line or two
         if self._thinking_since is not None and type(event) is not ReasoningChunk:
             self._end_thinking()
         match event:
             case TextChunk(text):
+                if self._doing != "answering":
+                    self._screen.gap()
                 self._doing = "answering"
                 self._screen.text(text)
             case ReasoningChunk(text):
@@ -104,10 +108,7 @@ class TurnView:
             case ToolCallChunk():
                 self._write_call(event)
             case ToolCallStart(call):
-                self._screen.end_text()
-                self._calls[call.id] = _Running(call, self._clock())
-                if self._screen.plain:
-                    self._screen.line(self._screen.shortened(f"→ {call_text(call)}"))
+                self._start_call(call)
             case ToolProgress(call, message):
                 if call.id in self._calls:
                     self._calls[call.id].progress = sanitised(message)
@@ -128,6 +129,9 @@ class TurnView:
             case TurnComplete():
                 self._model = event.model or self._model
                 self._doing = "waiting"
+                used = event.usage
+                if used.input_tokens is not None:
+                    self.context_tokens = used.input_tokens + (used.output_tokens or 0)
             case Error(error):
                 self._fail(error)
             case Finish():
@@ -140,7 +144,7 @@ class TurnView:
         """Repaint the live lines."""
         now = self._clock()
         frame = FRAMES[int((now - self._began) * 10) % len(FRAMES)]
-        lines = [self._call_line(running, frame, now) for running in self._calls.values()]
+        lines = [self._call_line(call, frame, now) for call in self._calls.values()]
         if self.question is not None:
             lines = self.question.lines()
         elif self._doing and not lines:
@@ -153,7 +157,7 @@ class TurnView:
                 tail = cut_beginning(" ".join(self.reasoning[-400:].split()), self._screen.width - 4)
                 lines.insert(0, self._dim(f"  {tail}"))
         if self.typed:
-            lines.append(self._screen.shortened(f"> {' ⏎ '.join(sanitised(self.typed).splitlines())}"))
+            lines.append(self._screen.shortened(f"› {' ⏎ '.join(sanitised(self.typed).splitlines())}"))
         self._screen.live(lines)
 
     def type(self, typed: str) -> None:
@@ -199,33 +203,45 @@ class TurnView:
         if self._show_reasoning:
             self._print_reasoning(whole=True)
         else:
-            self._screen.line(f"∴ thought for {seconds:.0f}s · show it: ctrl-o", "dim")
+            self._screen.gap()
+            self._screen.line(f"· thought for {seconds:.0f} s", "dim")
+
+    def _start_call(self, call: ToolCall) -> None:
+        self._screen.end_text()
+        change = None
+        if self._workspace is not None and call.name in _CHANGES_FILES and isinstance(call.arguments, dict):
+            change = change_of(call.arguments, self._workspace / str(call.arguments.get("path", "")))
+        self._calls[call.id] = CallView(call, self._clock(), change)
+        self._doing = "waiting"
+        if self._screen.plain:
+            self._screen.line(self._screen.shortened(f"→ {call_words(call, done=False)}"))
+
+    def decide(self, call_id: str, decision: str) -> None:
+        """The user has answered the question about a call. All calls of a batch start after the last answer."""
+        if call_id in self._calls:
+            self._calls[call_id].decision = decision
+        for call in self._calls.values():
+            call.since = self._clock()
 
     def _end_call(self, call: ToolCall, result: ToolResult) -> None:
-        running = self._calls.setdefault(call.id, _Running(call, self._clock()))
-        running.result, running.ended = result, self._clock()
+        ended = self._calls.setdefault(call.id, CallView(call, self._clock()))
+        ended.result, ended.ended = result, self._clock()
         if all(other.result is not None for other in self._calls.values()):
-            # The batch is over: print its lines, in call order.
+            # The batch is over: print its calls, in call order.
+            self._screen.gap()
             for done in self._calls.values():
-                self._screen.line(self._call_line(done, "", done.ended))
+                self._stopped_calls |= done.result is not None and done.result.reason == "cancelled_by_user"
+                for line in done.block(self._screen):
+                    self._screen.line(line)
+                self.whole += done.whole()
+            self._call_count += len(self._calls)
             self._calls.clear()
             self._began = self._clock()
 
-    def _call_line(self, running: _Running, frame: str, now: float) -> str:
-        paint, width = self._screen.paint, self._screen.width - 1
-        seconds = f" {now - running.since:.1f}s"
-        room = width - len(seconds) - 2
-        if running.result is None:
-            mark, colour, outcome = frame, "yellow", f"  {running.progress}" if running.progress else ""
-        else:
-            mark, colour = _MARKS.get(status_of(running.result), ("?", "yellow"))
-            outcome = f" → {result_text(running.result)}"
-        outcome = " ".join(outcome.split())
-        # The shorter one gives its room to the other.
-        head = " ".join(call_text(running.call).split())
-        head = cut(head, max(room // 2, room - width_of(outcome) - 1))
-        rest = f"{seconds} {cut(outcome, room - width_of(head) - 1)}".rstrip()
-        return f"{paint(colour, mark)} {head}{paint('dim', rest)}"
+    def _call_line(self, call: CallView, frame: str, now: float) -> str:
+        return (
+            call.live_line(self._screen, frame, now) if call.result is None else call.block(self._screen)[0]
+        )
 
     def _dim(self, text: str) -> str:
         return self._screen.paint("dim", text)
@@ -244,12 +260,21 @@ class TurnView:
             "length": "cut off: the model reached its output limit",
             "content_filter": "stopped by the provider's content filter",
         }
-        if event.reason in words:
-            self._note("yellow", f"⊘ {words[event.reason]}")
-        line = summary_line(self._model, event.usage, cost=event.cost, repairs=self._repairs)
+        if event.reason in words and not (event.reason == "cancelled" and self._stopped_calls):
+            self._screen.gap()
+            self._note("yellow", f"- {words[event.reason]}")
         self._doing = ""
-        if line != self._model:  # a turn without a reply has no summary
-            self._screen.paragraph(line, "dim", 2)
+        line = turn_line(
+            self._clock() - self._turn_began,
+            event.usage,
+            model="" if self._model == self._shown_model else self._model,
+            calls=self._call_count,
+            cost=event.cost,
+            repairs=self._repairs,
+        )
+        if line:  # a turn without a reply has none
+            self._screen.gap()
+            self._screen.paragraph(f"  {line}", "dim", 2)
         self._screen.live(())
 
     @property
@@ -265,30 +290,8 @@ def show_error(screen: Screen, error: SegueError, *, model: str = "") -> None:
         screen.paragraph(f"  {line}", indent=2)
 
 
-def call_text(call: ToolCall) -> str:
-    """`read_file(path: src/main.py)`: a call for people."""
-    if isinstance(call.arguments, dict):
-        arguments = ", ".join(f"{name}: {_plain(value)}" for name, value in call.arguments.items())
-    else:
-        arguments = call.raw
-    return sanitised(f"{call.name}({arguments})")
-
-
-def result_text(result: ToolResult) -> str:
-    """How a call ended, for people."""
-    if result.reason is not None:
-        return result.reason.replace("_", " ")
-    if result.error is not None:
-        return sanitised(result.error)
-    return sanitised(_plain(result.output)) or ("an image" if result.media else "nothing")
-
-
 def compaction_line(event: Compaction) -> str:
     sizes = ""
     if event.tokens_before is not None and event.tokens_after is not None:
         sizes = f": about {event.tokens_before} → {event.tokens_after} tokens"
     return f"⇊ compacted ({event.strategy}; {event.why}){sizes}"
-
-
-def _plain(value: object) -> str:
-    return value if isinstance(value, str) else json_of(value)

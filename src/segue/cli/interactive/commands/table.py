@@ -33,7 +33,6 @@ class Command(Struct, frozen=True):
 
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    Command("help", "", "list commands and keys", "info:show_help", ("?",), meanwhile=True),
     Command(
         "model",
         "[NAME]",
@@ -91,6 +90,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
         meanwhile=True,
     ),
     Command("key", "PROVIDER", "store an API key (it is not shown)", "settings:store_key"),
+    Command("help", "", "list commands and keys", "info:show_help", ("?",), meanwhile=True),
     Command("quit", "", "leave; the session is saved", "info:leave", ("exit", "q")),
 )
 _BY_NAME: Final = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}

@@ -1,0 +1,87 @@
+"""The first lines of a chat: where one is, which model answers, what it may do, and how to begin."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from segue import __version__
+from segue.cli.display.mode_words import MODE_WORDS
+from segue.cli.display.status_lines import shortened
+
+if TYPE_CHECKING:
+    from segue.cli.interactive.interactive_chat import InteractiveChat
+    from segue.sessions.stores.store import SessionInfo
+
+HINTS: Final = "/ commands · @ file · ! shell · esc interrupts · ? keys · ctrl-d exits"
+_MOST_NAMED: Final = 5
+_REF: Final = "ref: refs/heads/"
+
+
+async def show_start(interactive: InteractiveChat) -> None:
+    screen, runtime = interactive.screen, interactive.runtime
+    screen.line(
+        f"{screen.paint('bold', 'segue')} {screen.paint('dim', f'{__version__} · {_place(runtime.directory)}')}"
+    )
+    screen.line()
+    screen.paragraph(f"  {interactive.chat.model}", indent=2)
+    screen.paragraph(f"  {_powers(interactive)}", "dim", 2)
+    others = [name for name in runtime.configured() if not interactive.chat.model.startswith(f"{name}/")]
+    if others:
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        screen.paragraph(
+            f"  also ready: {', '.join(others[:_MOST_NAMED])}{more} · switch at any time with /model",
+            "dim",
+            2,
+        )
+    if last := await _last_here(interactive):
+        title = shortened(last.title or last.first_words, 40)
+        screen.paragraph(f"  last here: “{title}”, {ago(last.updated)} · /resume", "dim", 2)
+    screen.line()
+    screen.paragraph(f"  {HINTS}", "dim", 2)
+    screen.line()
+
+
+def _powers(interactive: InteractiveChat) -> str:
+    count = len(interactive.runtime.tools)
+    if not count:
+        return "no tools · with tools: segue -T all"
+    return f"{'1 tool' if count == 1 else f'{count} tools'} · {MODE_WORDS[interactive.runtime.approval.mode]}"
+
+
+async def _last_here(interactive: InteractiveChat) -> SessionInfo | None:
+    found = await interactive.runtime.store.find(used=True, limit=50)
+    here = str(interactive.runtime.directory)
+    return next((info for info in found if info.directory == here and info.id != interactive.chat.id), None)
+
+
+def _place(directory: Path) -> str:
+    """`~/project (branch)`."""
+    home, shown = str(Path.home()), str(directory)
+    if shown == home or shown.startswith(f"{home}/"):
+        shown = f"~{shown[len(home) :]}"
+    branch = _branch(directory)
+    return shortened(f"{shown} ({branch})" if branch else shown, 200)
+
+
+def _branch(directory: Path) -> str:
+    """The branch of git, read without running git; "" if there is none."""
+    for folder in (directory, *directory.parents):
+        if (folder / ".git").is_dir():
+            try:
+                head = (folder / ".git" / "HEAD").read_text("utf-8", "replace")[:200].strip()
+            except OSError:
+                return ""
+            return head.removeprefix(_REF) if head.startswith(_REF) else ""
+    return ""
+
+
+def ago(at: float, now: float | None = None) -> str:
+    """`2 minutes ago`."""
+    seconds = max((time.time() if now is None else now) - at, 0)
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return "just now"
