@@ -26,7 +26,7 @@ class Interaction(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def finished(self) -> bool:
-        return self.status != "pending"
+        return self.result is not None and status_of(self.result) != "pending"
 
 
 class Ledger(Mapping[str, Interaction]):
@@ -73,6 +73,11 @@ class Ledger(Mapping[str, Interaction]):
         """End a call that will have no real result."""
         known = self._interactions.get(call_id)
         return self.settle(ToolResult(call_id, known.call.name if known else "", reason=reason))
+
+    def has_end(self, call_id: str) -> bool:
+        """Whether the call is known and finished."""
+        known = self._interactions.get(call_id)
+        return known is not None and known.result is not None and status_of(known.result) != "pending"
 
     def written_since(self, writes: int) -> list[str]:
         """The ids written after the first `writes` writes, oldest first."""

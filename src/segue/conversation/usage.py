@@ -42,3 +42,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             if (count := getattr(other, field)) is not None
         }
         return structs.replace(self, **sums) if sums else self
+
+
+NO_USAGE = Usage()
+"""Of what no model was asked for, or where none was reported."""

@@ -15,7 +15,7 @@ from segue.conversation.events import FinishReason
 from segue.conversation.interaction import Interaction
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
-from segue.conversation.usage import Usage
+from segue.conversation.usage import NO_USAGE, Usage
 
 TurnFinish: TypeAlias = Literal["complete", "length", "content_filter", "max_turns", "cancelled", "error"]
 """How a turn ended. `complete`: the model had nothing more to call."""
@@ -74,7 +74,7 @@ class ModelReplied(Struct, frozen=True, gc=False, omit_defaults=True, tag="model
 
     message: Message
     finish: FinishReason = "stop"
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     cost: float | None = None
     """Dollars, where prices are known."""
     repairs: int = 0
@@ -101,7 +101,7 @@ class CallEnded(Struct, frozen=True, gc=False, omit_defaults=True, tag="call_end
     """A call has its result: real, an error, or the reason why there is none."""
 
     result: ToolResult
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     """Of models that the tool asked."""
     cost: float | None = None
 
@@ -146,7 +146,7 @@ class Compacted(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True,
     strategy: str
     tokens_before: int | None = None
     tokens_after: int | None = None
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     """Of the model that wrote the summary."""
     cost: float | None = None
 

@@ -41,7 +41,7 @@ from segue.sessions.entries import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from segue.conversation.message import Conversation
 
@@ -81,6 +81,14 @@ def decode_entry(body: bytes | str) -> Entry:
         return _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _decode_slowly(body)
+
+
+def decode_entries(bodies: Sequence[bytes]) -> list[Entry]:
+    """All of them; raises JournalError if one cannot be read."""
+    try:
+        return list(map(_DECODER.decode, bodies))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return [decode_entry(body) for body in bodies]
 
 
 def decode_stored(body: bytes, seq: int, at: float, place: Callable[[], str]) -> Record | DamagedEntry:

@@ -35,8 +35,7 @@ def refuse_misfits(state: State, entries: Sequence[Entry]) -> None:
 
 
 class EntryCheck:
-    """What the state would know after some entries, as far as it matters to the next. The state may take in those that
-    were checked, or none of them yet."""
+    """What the state would know after some entries that it has not taken in yet, as far as it matters to the next."""
 
     __slots__ = ("_ended", "_in_turn", "_scheduled", "_started", "_state")
 
@@ -51,7 +50,7 @@ class EntryCheck:
         if self._started is (type(entry) is SessionStarted):
             raise errors.misfit("A session starts once, with its first entry.")
         self._started = True
-        match entry:  # the most frequent first: a replay comes here for every entry
+        match entry:
             case CallBegun(call_id):
                 self._know(call_id)
             case CallEnded(result):

@@ -11,7 +11,7 @@ import os
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from segue.errors import JournalError
 from segue.sessions import errors
@@ -26,6 +26,7 @@ from segue.sessions.stores.jsonl_lines import (
     encode_lines,
     read_end,
     read_lines,
+    read_records,
     report_torn,
     report_unreadable,
 )
@@ -192,6 +193,8 @@ class JsonlStore:
 
     def _read(self, session: str, after: int) -> list[Record | DamagedEntry]:
         with self._locked(session):  # nobody is in the middle of a line
+            if (records := read_records(self._file(session))) is not None:
+                return cast("list[Record | DamagedEntry]", records[after:])
             lines = read_lines(self._file(session))
         if lines.torn:
             report_torn(self._file(session), lines)

@@ -23,9 +23,9 @@ from segue.sessions.stores.sqlite_rows import (
     SEQ_BITS,
     SEQ_MASK,
     checksum,
+    read_records,
     read_rows,
     salvage_rows,
-    stored_record,
 )
 from segue.sessions.stores.store import SessionInfo, check_session_id, intact
 from segue.worker_threads import Worker
@@ -285,12 +285,12 @@ class SQLiteStore:
     def _read(self, session: str, after: int) -> list[Record | DamagedEntry]:
         number = _number(self._connection, session)
         first, end = (number << SEQ_BITS) + after + 1, (number + 1) << SEQ_BITS
-        return [stored_record(row, str(self._path)) for row in read_rows(self._connection, first, end)]
+        return read_records(read_rows(self._connection, first, end), str(self._path))
 
     def _salvage(self, session: str) -> list[Record | DamagedEntry]:
         number = _number(self._connection, session)
         rows = salvage_rows(self._connection, (number << SEQ_BITS) + 1, (number + 1) << SEQ_BITS)
-        return [stored_record(row, str(self._path)) for row in rows]
+        return read_records(rows, str(self._path))
 
     def _find(self, text: str, parent: str, limit: int, *, used: bool) -> list[SessionInfo]:
         shown = "parent = :parent" if parent else "parent_call = ''"

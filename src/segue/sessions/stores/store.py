@@ -7,7 +7,7 @@ inside the very transaction that would have written it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import TYPE_CHECKING, Final, Protocol, cast, final
 
 from msgspec import Struct
 
@@ -116,9 +116,8 @@ def check_session_id(session: str) -> None:
 
 def intact(session: str, items: Iterable[Record | DamagedEntry]) -> list[Record]:
     """Raises JournalError `damaged` at the first entry that cannot be read."""
-    records: list[Record] = []
-    for item in items:
-        if isinstance(item, DamagedEntry):
+    found = list(items)
+    for item in found:
+        if type(item) is DamagedEntry:
             raise errors.damaged_entry(session, item)
-        records.append(item)
-    return records
+    return cast("list[Record]", found)
