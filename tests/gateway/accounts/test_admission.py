@@ -10,13 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from postgres_server import schema_url
 from segue.config.schema import Allowance
 from segue.errors import UsageError
 from segue.gateway.accounts import rate_limit
 from segue.gateway.accounts.account import Account, KeyDigest
 from segue.gateway.accounts.admission import Charge, Refusal, Reserved, Standing, admit, current, settle
-from segue.gateway.accounts.sqlite_store import NAMES_PER_DAY, OTHER, SQLiteAccountStore
-from segue.gateway.accounts.store import RESERVED_SECONDS, AccountStore, Admission, UsageRow
+from segue.gateway.accounts.postgres_store import PostgresAccountStore
+from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
+from segue.gateway.accounts.store import (
+    NAMES_PER_DAY,
+    OTHER,
+    RESERVED_SECONDS,
+    AccountStore,
+    Admission,
+    UsageRow,
+)
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
 
 NOON = 1_794_830_400.0
@@ -32,11 +41,13 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(params=["volatile", "sqlite"])
+@pytest.fixture(params=["volatile", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     clock = Clock()
     if request.param == "volatile":
         opened: Any = VolatileAccountStore(clock=clock)
+    elif request.param == "postgres":
+        opened = PostgresAccountStore(schema_url(tmp_path), clock=clock)
     else:
         opened = SQLiteAccountStore(tmp_path / "accounts.db", clock=clock)
     opened.clock = clock
@@ -199,7 +210,7 @@ def test_usage_adds_up_by_day_caller_name_and_route(store: AccountStore) -> None
 
 def test_names_that_a_client_makes_up_do_not_fill_the_disk(tmp_path: Path) -> None:
     async def story() -> None:
-        store = SQLiteAccountStore(tmp_path / "accounts.db")
+        store: AccountStore = SQLiteAccountStore(tmp_path / "accounts.db")
         rows = [
             UsageRow(day="2026-11-16", caller="ann", asked=f"name-{number}", route="a/b", requests=1)
             for number in range(NAMES_PER_DAY + 20)
@@ -213,9 +224,14 @@ def test_names_that_a_client_makes_up_do_not_fill_the_disk(tmp_path: Path) -> No
     asyncio.run(story())
 
 
-def test_two_gateways_spend_the_same_money_only_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_two_gateways_spend_the_same_money_only_once(kind: str, tmp_path: Path) -> None:
     async def story() -> None:
-        stores = [SQLiteAccountStore(tmp_path / "accounts.db") for _ in range(2)]
+        url = schema_url(tmp_path) if kind == "postgres" else ""
+        stores: list[AccountStore] = [
+            PostgresAccountStore(url) if url else SQLiteAccountStore(tmp_path / "accounts.db")
+            for _ in range(2)
+        ]
         ann = Account(name="ann", allowance=Allowance(dollars_per_day=1.0))
         decided = await asyncio.gather(
             *(stores[number % 2].admit(str(number), ann, Charge(1, 100_000)) for number in range(40))

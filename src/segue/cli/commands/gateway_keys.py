@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Awaitable, Callable
 
-    from segue.config.schema import Allowance, GatewaySettings
+    from segue.config.schema import Allowance
     from segue.gateway.accounts.administration import Administration, CallerInfo
 
 _T = TypeVar("_T")
@@ -202,8 +202,8 @@ def with_administration(sets: list[str], act: Callable[[Administration], Awaitab
     from segue.gateway.accounts.administration import Administration  # noqa: PLC0415
     from segue.gateway.accounts.files import open_account_store  # noqa: PLC0415
 
-    settings: GatewaySettings = load_settings(sets=sets).config.gateway
-    if settings.memory.keep == "memory":
+    config = load_settings(sets=sets).config
+    if config.gateway.memory.keep == "memory":
         raise UsageError(
             'This gateway keeps its accounts only in its process (gateway.memory.keep = "memory").',
             code="nothing_kept",
@@ -211,7 +211,7 @@ def with_administration(sets: list[str], act: Callable[[Administration], Awaitab
         )
 
     async def main() -> _T:
-        store = open_account_store(settings)
+        store = open_account_store(config)
         try:
             return await act(Administration(store))
         finally:

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     sets = [*arguments.sets, *_sets_of(arguments)]
     config = _load(sets)
     settings = config.gateway
-    if not is_loopback(settings.host) and not settings.callers and not _has_accounts(settings):
+    if not is_loopback(settings.host) and not settings.callers and not _has_accounts(config):
         raise UsageError(
             f"The gateway would serve {settings.host} to everybody who can reach it, with your keys.",
             code="caller_key_needed",
@@ -65,14 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
         return _supervise(settings, listener, sets)
 
 
-def _has_accounts(settings: GatewaySettings) -> bool:
+def _has_accounts(config: Config) -> bool:
     """Whether keys were made with `segue gateway keys create`."""
     import asyncio  # noqa: PLC0415
 
     from segue.gateway.accounts.files import open_account_store  # noqa: PLC0415
 
     async def any_account() -> bool:
-        store = open_account_store(settings)
+        store = open_account_store(config)
         try:
             return bool(await store.accounts())
         finally:
@@ -154,7 +154,7 @@ def _open(config: Config) -> GatewayApp:
         config,
         providers,
         memory,
-        accounts=open_accounts(config.gateway),
+        accounts=open_accounts(config),
         control=open_control(config, providers, memory.store, reporters.metrics),
         on_report=reporters.record,
         on_close=reporters.close,

@@ -15,7 +15,16 @@ import msgspec
 from segue.gateway.accounts import admission as rules
 from segue.gateway.accounts.account import Account
 from segue.gateway.accounts.admission import Refusal, Reserved, Standing
-from segue.gateway.accounts.store import PLACE, RESERVED_SECONDS, SUMS, Admission, UsageRow, check_name
+from segue.gateway.accounts.store import (
+    NAMES_PER_DAY,
+    OTHER,
+    PLACE,
+    RESERVED_SECONDS,
+    SUMS,
+    Admission,
+    UsageRow,
+    check_name,
+)
 from segue.gateway.sqlite_file import failures_of, open_database, transaction
 from segue.worker_threads import Worker
 
@@ -30,9 +39,6 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _WHAT: Final = "The file of the gateway's accounts"
 VERSION: Final = 1
-NAMES_PER_DAY: Final = 1000
-"""Of one caller; beyond it names that clients ask for are counted together, so that the table stays small."""
-OTHER: Final = "(other)"
 _EXPIRY_SECONDS: Final = 3600.0
 
 _SCHEMA: Final = (

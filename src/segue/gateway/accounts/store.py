@@ -67,6 +67,11 @@ PLACE = ("day", "caller", "asked", "route")
 SUMS = tuple(name for name in UsageRow.__struct_fields__ if name not in PLACE)
 
 
+NAMES_PER_DAY = 1000
+"""Of one caller; beyond it names that clients ask for are counted together, so that a store stays small."""
+OTHER = "(other)"
+
+
 class AccountStore(Protocol):
     """What a store must do. It drops usage that is too old by itself."""
 
