@@ -101,7 +101,7 @@ class Responder:
         self._started = self._over = self._finished = self._has_content = False
         self._kind: Literal["", "text", "blank", "reasoning"] = ""
         """The block that is open, with the provider's index and the client's."""
-        self._inner = self._outer = self._text = self._thought = -1
+        self._inner = self._outer = self._text = self._thought = self._unchanged = -1
         self._outers: dict[int, int] = {}
         self._pieces: list[str] = []
         """Of a text that is blank so far, or of a thought that gets a capsule."""
@@ -129,8 +129,7 @@ class Responder:
 
     def feed_all(self, events: list[Event]) -> list[Event]:
         """The same for all events of one portion; the very list if there is nothing to change."""
-        first = events[0] if len(events) == 1 else None
-        if type(first) is TextDelta and first.index == self._text == self._outer:
+        if len(events) == 1 and type(only := events[0]) is TextDelta and only.index == self._unchanged:
             return events
         return [sent for event in events for sent in self.feed(event)]
 
@@ -232,6 +231,7 @@ class Responder:
         self._outer = self._outers[index] = self._new()
         if kind == "text":
             self._text = index
+            self._unchanged = index if index == self._outer else -1
         elif self._capsule is None:
             self._thought = index
 
@@ -242,7 +242,7 @@ class Responder:
             payload = self._capsule(Reasoning("".join(self._pieces)))
             events.append(Sealed(self._outer, payload, self._client.capsule))
         self._kind, self._inner = "", -1
-        self._text = self._thought = -1
+        self._text = self._thought = self._unchanged = -1
 
     def _new(self) -> int:
         self._next += 1

@@ -38,6 +38,7 @@ _FIELDS: dict[type[_Delta], tuple[bytes, bytes]] = {
     ReasoningDelta: (b"thinking_delta", b"thinking"),
     ArgumentsDelta: (b"input_json_delta", b"partial_json"),
 }
+_TAIL = b"}}\n\n"
 _decode_more = wire.MORE.decode
 _decode_text = wire.TEXT.decode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -61,16 +62,20 @@ class ReplyDecoder:
         self._over = False
         self._head = b""
         """What stands before the text in a portion that continues the last one; empty if none is expected."""
+        self._around = -1
+        """How much of such a portion is not its text."""
         self._kind: type[_Delta] = TextDelta
         self._index = -1
         self._next_head = b""
 
     def feed(self, portion: bytes) -> list[Event]:
-        rest = portion.removeprefix(self._head)
-        if len(rest) < len(portion):
-            text = rest.removesuffix(b"}}\n\n")
+        # `startswith` takes twice as long as to remove the prefix.
+        text = portion.removeprefix(self._head).removesuffix(_TAIL)
+        if len(portion) - len(text) != self._around:
+            text = _unpadded(portion, self._head)
+        if text:
             try:
-                more = _decode_text(text if len(text) < len(rest) else _unpadded(rest))
+                more = _decode_text(text)
             except _UNREADABLE:
                 pass
             else:
@@ -97,7 +102,7 @@ class ReplyDecoder:
 
         It takes half the time of reading all of the JSON.
         """
-        self._head = b""
+        self._head, self._around = b"", -1
         if type(last) is TextDelta or type(last) is ReasoningDelta or type(last) is ArgumentsDelta:
             index = last.index
             if type(last) is ArgumentsDelta and (index in self._own or index in self._given):
@@ -106,7 +111,7 @@ class ReplyDecoder:
                 self._kind, self._index = type(last), index
                 self._next_head = _HEAD % (index, *_FIELDS[self._kind])
             if self._frames.fresh:
-                self._head = self._next_head
+                self._head, self._around = self._next_head, len(self._next_head) + len(_TAIL)
 
     def _read(self, frames: list[bytes]) -> list[Event]:
         events: list[Event] = []
@@ -224,9 +229,11 @@ class ReplyDecoder:
             events.append(UsageReported(usage))
 
 
-def _unpadded(rest: bytes) -> bytes:
-    """The text of a delta with spaces between its two closing braces; empty if it ends otherwise."""
-    inside, _, end = rest.rpartition(b"}")
+def _unpadded(portion: bytes, head: bytes) -> bytes:
+    """The text of a delta with spaces between its two closing braces; empty if it begins or ends otherwise."""
+    if not head or not portion.startswith(head):
+        return b""
+    inside, _, end = portion[len(head) :].rpartition(b"}")
     delta = inside.rstrip(b" ")
     return delta[:-1] if end == b"\n\n" and delta[-1:] == b"}" else b""
 

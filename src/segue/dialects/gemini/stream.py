@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, final
 
-from segue.conversation.events import TextDelta
 from segue.dialects import sse
 from segue.dialects.gemini.reply import ReplyReader
 from segue.dialects.repeated_chunk import RepeatedChunk
@@ -32,9 +31,9 @@ class ReplyDecoder:
         self._repeated = RepeatedChunk()
 
     def feed(self, data: bytes) -> list[Event]:
-        more = self._repeated.text(data)
-        if more is not None:
-            return [TextDelta(self._repeated.index, more)] if more else []
+        repeated = self._repeated.events(data)
+        if repeated is not None:
+            return repeated
         events: list[Event] = []
         if self._frames is not None:
             # The common portion is one whole frame, and Google ends its lines with CRLF.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from segue.conversation.events import TextDelta
 from segue.dialects import sse
 from segue.dialects.mistral.reply import ReplyReader
 from segue.dialects.repeated_chunk import RepeatedChunk
@@ -26,9 +25,9 @@ class ReplyDecoder:
         self._repeated = RepeatedChunk()
 
     def feed(self, data: bytes) -> list[Event]:
-        more = self._repeated.text(data)
-        if more is not None:
-            return [TextDelta(self._repeated.index, more)] if more else []
+        repeated = self._repeated.events(data)
+        if repeated is not None:
+            return repeated
         events: list[Event] = []
         only = self._frames.sole(data)
         if only is not None and only != _DONE:

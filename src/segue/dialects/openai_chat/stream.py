@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.conversation.events import TextDelta
 from segue.dialects import sse
 from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.openai_chat.errors import error_in_reply
@@ -36,9 +35,9 @@ class ReplyDecoder:
         self._repeated = RepeatedChunk()
 
     def feed(self, data: bytes) -> list[Event]:
-        more = self._repeated.text(data)
-        if more is not None:
-            return [TextDelta(self._repeated.index, more)] if more else []
+        repeated = self._repeated.events(data)
+        if repeated is not None:
+            return repeated
         events: list[Event] = []
         only = self._frames.sole(data)
         if only is not None and self._read_fast(only, events):

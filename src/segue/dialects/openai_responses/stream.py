@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import msgspec
 
-from segue.conversation.events import Failed, TextDelta
+from segue.conversation.events import Failed
 from segue.dialects import sse
 from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.openai_responses import wire
@@ -42,10 +42,9 @@ class ReplyDecoder:
         self._repeated = RepeatedChunk(b'"sequence_number":')
 
     def feed(self, portion: bytes) -> list[Event]:
-        text = self._repeated.text(portion)
-        if text is not None:
-            self._reader.sent[self._repeated.index].append(text)
-            return [TextDelta(self._repeated.index, text)] if text else []
+        repeated = self._repeated.events(portion)
+        if repeated is not None:
+            return repeated
         events: list[Event] = []
         only = self._frames.sole(portion)
         for data in self._frames.data(portion) if only is None else (only,):
@@ -66,6 +65,7 @@ class ReplyDecoder:
             if event is not None:
                 events.append(event)
         self._repeated.learn(portion, events if only is not None else [])
+        self._repeated.texts = self._reader.sent.get(self._repeated.index)
         return events
 
     def close(self) -> list[Event]:

@@ -40,14 +40,15 @@ from segue.transcript.media import describe
 from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from segue.conversation.blocks import Media
     from segue.conversation.events import Event
 
 _Kind: TypeAlias = Literal["text", "reasoning", "call", "custom", "image", "kept"]
 _PREFIXES = {"text": "msg_", "reasoning": "rs_", "call": "fc_", "custom": "ctc_", "image": "ig_", "kept": ""}
-_HEAD = b'event: %b\ndata: {"type":"%b","sequence_number":%%d,"item_id":%b,"output_index":%d%b,"delta":'
+_HEAD = b'event: %b\ndata: {"type":"%b","sequence_number":'
+_MANY = 4096
+_DIGITS = tuple([b"%d" % number for number in range(_MANY)])
+"""The numbers of most events: to write one takes longer than the text of most deltas."""
 _DELTAS: dict[_Kind, tuple[bytes, bytes, bytes]] = {
     "text": (b"response.output_text.delta", b',"content_index":0', b',"logprobs":[]}\n\n'),
     "reasoning": (b"response.reasoning_summary_text.delta", b',"summary_index":0', b"}\n\n"),
@@ -58,7 +59,7 @@ _DELTAS: dict[_Kind, tuple[bytes, bytes, bytes]] = {
 
 
 class _Item:
-    """An output item on the wire. `head`: all of a delta before its text, but for the number of the event."""
+    """An output item on the wire. `head` and `rest`: all of a delta before the number of the event, and before its text."""
 
     __slots__ = (
         "call_id",
@@ -69,6 +70,7 @@ class _Item:
         "media",
         "own",
         "pieces",
+        "rest",
         "sealed",
         "tail",
         "tool",
@@ -84,11 +86,11 @@ class _Item:
         self.sealed = ""
         self.media: Media | None = None
         self.closed = False
-        self.head = self.tail = b""
+        self.head = self.rest = self.tail = b""
         if kind in _DELTAS:
             name, place, self.tail = _DELTAS[kind]
-            own_id = json_text(self.id).replace(b"%", b"%%")
-            self.head = _HEAD % (name, name, own_id, index, place)
+            self.head = _HEAD % (name, name)
+            self.rest = b',"item_id":%b,"output_index":%d%b,"delta":' % (json_text(self.id), index, place)
 
     @property
     def text(self) -> str:
@@ -140,8 +142,8 @@ class ReplyEncoder:
         self._begun = False
         self._usage: Usage | None = None
         self._items: dict[int, _Item] = {}
-        self._growing: dict[int, tuple[bytes, bytes, Callable[[str], None]]] = {}
-        """Around the text of the next delta of an item, and where its text is kept."""
+        self._growing: dict[int, _Item] = {}
+        """Items that only need more text."""
         self._finished: Finished | None = None
         self._over = False
         self._sequence = 0
@@ -151,11 +153,12 @@ class ReplyEncoder:
             # Nearly all events: more of an item that is known.
             growing = self._growing.get(event.index)
             if growing is not None:
-                head, tail, append = growing
-                append(event.text)
+                text = event.text
+                growing.pieces.append(text)
                 number = self._sequence
                 self._sequence = number + 1
-                return head % number + json_text(event.text) + tail
+                digits = _DIGITS[number] if number < _MANY else b"%d" % number
+                return b"".join((growing.head, digits, growing.rest, json_text(text), growing.tail))
         return self._feed(event) if not self._over else b""
 
     def _feed(self, event: Event) -> bytes:
@@ -260,12 +263,12 @@ class ReplyEncoder:
         item.pieces.append(text)
         if item.kind == "custom":
             return opened  # the text is known when its wrapping is whole
-        self._growing[index] = item.head, item.tail, item.pieces.append
+        self._growing[index] = item
         return opened + begun + self._more(item, text)
 
     def _more(self, item: _Item, text: str) -> bytes:
         self._sequence += 1
-        return item.head % (self._sequence - 1) + json_text(text) + item.tail
+        return b"".join((item.head, b"%d" % (self._sequence - 1), item.rest, json_text(text), item.tail))
 
     def _open(self, index: int, kind: _Kind, **fields: Any) -> bytes:
         if index in self._items:
