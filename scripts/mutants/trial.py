@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import suppress
 from functools import _lru_cache_wrapper
 from pathlib import Path
@@ -39,6 +40,8 @@ _KILLED, _SURVIVED, _NOT_EXCHANGED = 10, 11, 12
 _MEMORY = 3 << 30
 _MOST_TESTS_AT_IMPORT = 300
 """Of the quickest, for a mutant that needs its own process."""
+_MOST_OF_FUNCTION = 4
+"""Of a test with many parameters; the quickest."""
 _MOST_FIRST = 20
 """Tests of one module that are tried before the quickest."""
 
@@ -107,7 +110,11 @@ class Trials:
         tests: list[int] = []
         covering = [test for test in self._covering.tests_of(mutant) if self._name(test) in self._items]
         noticed = [test for test in self._noticed.get(mutant.file, ()) if test in set(covering)]
+        of_function: Counter[str] = Counter()
         for test in dict.fromkeys([*noticed, *covering]):
+            of_function[function := self._name(test).partition("[")[0]] += 1
+            if of_function[function] > _MOST_OF_FUNCTION:
+                continue
             seconds += self._covering.seconds[test]
             if tests and seconds > self._budget:
                 break

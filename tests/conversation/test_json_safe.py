@@ -13,7 +13,14 @@ from hypothesis import given
 from msgspec import Struct
 
 from segue.conversation import json_safe as subject
-from segue.conversation.json_safe import encodable, is_encodable, is_json_safe, json_safe
+from segue.conversation.json_safe import (
+    MAX_DEPTH,
+    encodable,
+    is_encodable,
+    is_json_safe,
+    is_too_deep,
+    json_safe,
+)
 from strategies.histories import CYCLE, plain_values, values
 
 
@@ -148,3 +155,18 @@ def test_a_surrogate_counts_as_plain_only_where_escapes_are_written() -> None:
     assert not is_json_safe({1: 1})
     assert not is_json_safe([float("nan")])
     assert not is_json_safe([b"x"])
+
+
+@pytest.mark.parametrize(("depth", "deep"), [(MAX_DEPTH, False), (MAX_DEPTH + 1, True)])
+def test_what_is_nested_deeper_than_the_limit_is_found_however_it_was_read(depth: int, deep: bool) -> None:
+    lists = "[" * depth + "]" * depth
+    objects = '{"a":' * depth + "1" + "}" * depth
+    for text in (lists, objects):
+        assert is_too_deep(text, json.loads(text)) is deep
+        assert is_too_deep(text.encode(), json.loads(text)) is deep
+
+
+def test_what_is_wide_is_not_deep() -> None:
+    text = json.dumps([[{}]] * (2 * MAX_DEPTH))
+    assert not is_too_deep(text, json.loads(text))
+    assert not is_too_deep("[" * (2 * MAX_DEPTH), "a text of brackets")

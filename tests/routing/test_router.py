@@ -381,6 +381,48 @@ def test_when_all_members_rest_the_earliest_return_is_told() -> None:
     assert len(caught.value.failures) == 2
 
 
+def test_every_member_gets_the_same_number_of_tries_and_an_answer_begins_them_anew() -> None:
+    """Pauses count against the limit of their own member only, too."""
+    world = World()
+    retry = RetrySettings(attempts=3, first_pause=1.0, total=3.0)
+    profile = Profile(name="team", members=(A, B), retry=retry)
+    routing = build_router(profile, world.fact, now=world.now, random=lambda: 1.0).open(Need())
+    tries = [Retry(1.0), Retry(2.0)]
+    assert [fail(routing), fail(routing), fail(routing)] == [*tries, GoTo(parse_route(B))]
+    assert [fail(routing), fail(routing)] == tries
+    routing.answered(USAGE)
+    assert [fail(routing), fail(routing), fail(routing)] == [*tries, GiveUp(BUSY)]
+
+
+def test_when_all_fail_for_a_moment_each_is_named_in_one_sentence_and_asking_again_is_possible_now() -> None:
+    routing = World().router(members=(A, B)).open(Need())
+    leave(routing)
+    step = leave(routing, TransportError("The connection broke."))
+    assert isinstance(step, GiveUp)
+    assert isinstance(step.error, RouteBusyError)
+    assert step.error.message == (
+        f'No member of "team" answered: {A}: It is overloaded; {B}: The connection broke.'
+    )
+    assert (step.error.hint, step.error.retry_after) == ("Try again now.", 0.0)
+
+
+def test_a_probe_that_fails_because_of_its_request_lets_the_next_turn_probe() -> None:
+    world = World()
+    router = world.router(members=(A, B), breaker=BreakerSettings(failures=2))
+    leave(router.open(Need()))
+    world.time += 31
+    probe = router.open(Need())
+    assert probe.route.name == A
+    fail(probe, InvalidRequestError("No.", status=400))
+    assert router.open(Need()).route.name == A
+
+
+def test_a_profile_without_a_policy_fails_over() -> None:
+    world = World()
+    router = build_router(Profile(name="team", members=(A, B)), world.fact, now=world.now)
+    assert leave(router.open(Need())) == GoTo(parse_route(B))
+
+
 # Before a turn
 
 
@@ -461,7 +503,7 @@ def test_a_missing_member_is_tolerated_while_another_is_there() -> None:
     routing = router.open(Need())
     assert [held.name for held in routing.skipped] == ["nowhere"]
     assert routing.skipped[0].route is None
-    assert router.statistics()[0].unusable != ""
+    assert '"nowhere" names no provider and model.' in router.statistics()[0].unusable
 
 
 def test_a_router_without_any_member_that_can_be_found_is_refused() -> None:
@@ -488,7 +530,7 @@ def test_weights_of_strangers_and_negative_weights_are_refused() -> None:
     for weights in ({"x/y": 1.0}, {A: -1.0}, {A: float("nan")}):
         with pytest.raises(UsageError) as caught:
             World().router("weighted", weights=weights)
-        assert caught.value.code == "bad_weights"
+        assert (caught.value.code, caught.value.path) == ("bad_weights", "weights")
 
 
 def test_the_policy_for_one_member_takes_one_member() -> None:
@@ -531,7 +573,7 @@ def test_least_latency_forgets_what_it_measured_long_ago() -> None:
     assert [turn(router, seconds=5.0), turn(router, seconds=1.0), turn(router, seconds=1.0)] == [A, B, B]
     world.time += 500
     assert turn(router, seconds=1.0) == B
-    world.time += 101
+    world.time += 100
     assert [turn(router, seconds=0.5), turn(router, seconds=0.5)] == [A, A]
 
 
@@ -539,6 +581,14 @@ def test_only_one_turn_at_a_time_is_spent_on_finding_out() -> None:
     router = World().router("least_latency", (A, B))
     turn(router, seconds=1.0)
     assert [router.open(Need()).route.name for _ in range(3)] == [B, A, A]
+
+
+def test_a_slow_member_that_is_known_is_asked_before_one_that_is_being_found_out() -> None:
+    world = World()
+    world.time = 1.0
+    router = world.router("least_latency", (A, B))
+    turn(router, seconds=30.0)
+    assert [router.open(Need()).route.name for _ in range(2)] == [B, A]
 
 
 def test_newer_latencies_weigh_more_than_older_ones() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -481,3 +482,26 @@ def test_a_single_tool_can_run_outside_of_any_turn() -> None:
         assert late.reason == "timed_out"
 
     asyncio.run(main())
+
+
+def test_what_a_tool_that_was_given_up_raises_later_is_not_reported_as_lost() -> None:
+    lost: list[Any] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
+
+        async def stubborn() -> None:
+            try:
+                await asyncio.sleep(10)
+            except asyncio.CancelledError:
+                raise ValueError("too late") from None
+
+        running = asyncio.ensure_future(stubborn())
+        await asyncio.sleep(0)
+        execution.abandon(running)
+        await asyncio.wait({running})
+        del running
+        gc.collect()
+
+    asyncio.run(main())
+    assert lost == []

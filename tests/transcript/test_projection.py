@@ -36,6 +36,19 @@ def test_projection_is_injective_and_the_same_each_time(
     assert made == projected(grammar, *wanted)
 
 
+@pytest.mark.parametrize(
+    ("grammar", "known"),
+    [
+        (PREFIXED, ["call_c0", "call_d8b84e374b27eee2dfb2cb72", "call_4b0b0be15610a83e0976a770"]),
+        (NINE, ["c00000000", "cAA6yMrd4", "ikFbL2mtv"]),
+        (INDEXED, ["functions.read:0", "functions.read:1", "functions.read:2"]),
+    ],
+)
+def test_a_later_version_gives_the_ids_that_this_one_gives(grammar: IdGrammar, known: list[str]) -> None:
+    """A session that is resumed sends them again: other ones would cost the provider's cache of the prompt."""
+    assert projected(grammar, ("c0", ""), ("x" * 90, ""), ("c0", "")) == known
+
+
 @requirement("REQ-915-010", "REQ-915-015")
 @pytest.mark.parametrize("grammar", GRAMMARS)
 @given(

@@ -357,3 +357,41 @@ def test_replies_of_different_models_are_not_one_reply() -> None:
         assert thought == "own thought"
     history = Conversation((user("a"), own, model(ToolCall("c1", "read"), origin=other)))
     assert batches_of(render(history, None, rules)) == [["c0"], ["c1"]]
+
+
+@every_target
+def test_a_render_that_continues_another_composes_only_what_is_new(rules: Rules) -> None:
+    """Steps before the last stretch are the same objects, with a ledger and without; a fresh render makes its own."""
+    turns = [
+        (
+            user("q"),
+            model(ToolCall(f"c{n}", "read", {})),
+            tool(ToolResult(f"c{n}", "read", "a", complete=True)),
+            model("x"),
+        )
+        for n in range(2)
+    ]
+    first = Conversation((*turns[0], *turns[1], user("more")), "s")
+    longer = first.append(model("y"), user("last"))
+    for ledger in (None, rebuild(first)):
+        before = render(first, ledger, rules)
+        after = render(longer, ledger, rules, previous=before)
+        kept = len(before.steps) - 1
+        assert all(one is other for one, other in zip(before.steps[:kept], after.steps, strict=False))
+        fresh = render(longer, ledger, rules)
+        assert after.steps == fresh.steps
+        assert not any(one is other for one, other in zip(fresh.steps, after.steps, strict=False))
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_the_first_call_of_a_foreign_step_gets_the_seal_that_the_target_wants_and_that_is_reported(
+    answered: bool,
+) -> None:
+    results = [ToolResult(f"c{n}", "read", "a", complete=True) for n in range(2 if answered else 1)]
+    calls = model(ToolCall("c0", "read", {}), ToolCall("c1", "read", {}))
+    shown = said(user("q"), calls, tool(*results), user("more"), rules=TARGETS["gemini"])
+    first, second = calls_of(shown)
+    assert first.seal is not None
+    assert (first.seal.kind, second.seal) == ("thought", None)
+    filled = [repair.call_ids for repair in shown.repairs if repair.kind == "call_seal_filled"]
+    assert filled == [("c0",)]

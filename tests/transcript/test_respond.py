@@ -221,6 +221,13 @@ def test_a_client_of_kimi_gets_the_reasoning_that_its_provider_wants_back() -> N
     assert blocks[0] == Reasoning(" ")
 
 
+def test_a_reply_of_kimi_itself_is_passed_on_as_it_came_also_without_reasoning() -> None:
+    made = responder("kimi", "kimi")
+    blocks = fold(answered(made, called(("functions.read:0", "read", "{}"))), Origin("kimi")).message.blocks
+    assert [type(block) for block in blocks] == [ToolCall]
+    assert made.repairs == []
+
+
 @pytest.mark.parametrize("client", WIRES)
 def test_an_item_that_only_its_own_wire_knows_is_not_sent_elsewhere(client: str) -> None:
     search = '{"type":"web_search_call","id":"ws_1"}'
