@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws same-wire replies recordings stories mutants opinions crash power attack fuzz chaos clients bench bench-gateway toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire replies recordings stories mutants opinions crash power attack fuzz chaos clients bench bench-gateway toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -56,6 +56,10 @@ laws: $(SYNCED)  ## the laws with a hundred times as many examples and a fresh r
 	echo "Random seed $$seed. Repeat this very run with: make laws SEED=$$seed EXAMPLES=$(or $(EXAMPLES),4000)"; \
 	HYPOTHESIS_PROFILE=laws LAW_EXAMPLES=$(or $(EXAMPLES),4000) $(BIN)/pytest -q -n 2 --timeout 3600 \
 		--hypothesis-seed=$$seed --hypothesis-show-statistics tests/laws
+
+gateway-laws: $(SYNCED) ## any client's history through any door, and a machine of turns, faults, switches and restarts (EXAMPLES=)
+	HYPOTHESIS_PROFILE=laws LAW_EXAMPLES=$(or $(EXAMPLES),1000) nice -n 10 $(BIN)/pytest -q -n 2 --timeout 3600 \
+		tests/gateway/test_laws.py tests/gateway/test_machine.py
 
 replies: $(SYNCED) ## every recorded reply on every wire, read by the official clients (minutes)
 	SEGUE_REPLIES=1 $(BIN)/pytest -q -n 2 --timeout 3600 tests/replies

@@ -255,3 +255,56 @@ def test_an_id_that_two_items_share_is_kept_of_the_first_only() -> None:
         {"model": "gpt-5.5", "input": items}, source="openai_responses", to="openai_responses"
     ).request
     assert [item.get("id") for item in sent["input"]] == ["msg_1", None]
+
+
+LONG_NAME = "a" * 90
+
+
+@pytest.mark.parametrize(
+    ("dialect", "field", "call"),
+    [
+        (
+            "openai_chat",
+            "messages",
+            {"id": "call_1", "type": "function", "function": {"name": LONG_NAME, "arguments": ""}},
+        ),
+        ("mistral", "messages", {"id": "abcDEF123", "function": {"name": LONG_NAME, "arguments": {"a": 1}}}),
+        ("gemini", "contents", {"functionCall": {"name": LONG_NAME, "own": 1}}),
+        ("gemini", "contents", {"function_call": {"name": LONG_NAME}}),
+    ],
+)
+def test_a_name_that_was_respelled_for_the_target_stays_so_in_what_the_wire_has_of_its_own(
+    dialect: str, field: str, call: dict[str, Any]
+) -> None:
+    said: dict[str, Any] = {"role": "user", "content": "Hello."}
+    messages: list[Any] = [said, {"role": "assistant", "content": "", "tool_calls": [call]}, said]
+    if field == "contents":
+        said = {"role": "user", "parts": [{"text": "Hello."}]}
+        messages = [said, {"role": "model", "parts": [call]}, said]
+    converted = convert({field: messages}, to=dialect, source=dialect)
+    assert "name_replaced" in [repair.kind for repair in converted.repairs]
+    assert LONG_NAME.encode() not in converted.body
+
+
+def test_a_content_with_calls_follows_no_other_content_of_the_model() -> None:
+    contents = [
+        {"role": "user", "parts": [{"text": "Hello."}]},
+        {"role": "model", "parts": [{"text": "I will look."}]},
+        {"role": "model", "parts": [{"text": "Now."}, {"functionCall": {"name": "look", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"output": "x"}}}]},
+    ]
+    sent = convert({"contents": contents}, to="gemini", source="gemini").request
+    assert [content["role"] for content in sent["contents"]] == ["user", "model", "user"]
+    assert [part.get("text") for part in sent["contents"][1]["parts"]] == ["I will look.", "Now.", None]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "field", "model"),
+    [("mistral", "reasoning_effort", "mistral-large-latest"), ("ollama", "think", "llama3.2")],
+)
+def test_thinking_that_was_asked_of_another_model_is_left_to_what_is_known_of_this_one(
+    dialect: str, field: str, model: str
+) -> None:
+    body = {"model": "another", field: "high", "messages": [{"role": "user", "content": "Hello."}]}
+    assert field not in convert(body, to=dialect, source=dialect, model=model).request
+    assert convert({**body, "model": model}, to=dialect, source=dialect).request[field] == "high"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -111,7 +112,7 @@ class GatewayWorld:
             method=method,
             url=f"http://gateway{path}",
             headers={"content-type": "application/json", **(headers or {})},
-            body=b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body),
+            body=b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode(),
         )
         async with AsgiTransport(app or self.gateway)(request) as answer:
             return GatewayResponse(answer.status, answer.headers, await answer.read())

@@ -189,6 +189,23 @@ def with_parts(extra: Extra | None, dialect: str, content: Any, text: str) -> Ex
     return structs.replace(kept, form={**kept.form, "content": parts_as_came(content, text, [])})
 
 
+def own_call(fields: dict[str, Any], extra: Extra, inner: str, came_as: str = "") -> dict[str, Any]:
+    """A call as it came; the name and the id of the object inside stay those that the target takes. `came_as`: the
+    other spelling of `inner`."""
+    written = extra.written(fields)
+    place = inner if inner in written else came_as
+    came, ours = written.get(place), fields.get(inner)
+    if not isinstance(came, dict) or ours is None or came is ours:
+        return written
+    given = as_fields(ours) if isinstance(ours, Struct) else ours
+    changed = {
+        key: given[key] for key in ("name", "id") if key in came and given.get(key, came[key]) != came[key]
+    }
+    if changed:
+        written[place] = {**came, **changed}
+    return written
+
+
 def own_result(result: Struct, text: str, extra: Extra, read: Callable[[list[Any]], str]) -> dict[str, Any]:
     """A result as it came, if it is still the same."""
     fields = as_fields(result)

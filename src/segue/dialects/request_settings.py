@@ -49,6 +49,12 @@ def own_extra(options: Options, dialect: str) -> dict[str, Any]:
     return dict(ensure_json_safe({**(came.fields if came is not None else {}), **(options.extra or {})}))
 
 
+def came_for_model(options: Options, dialect: str) -> bool:
+    """Whether the request was written on this wire for the very model that gets it: then its own fields suit that model."""
+    came = own(options.own, dialect)
+    return came is None or came.form.get("model", options.model) == options.model
+
+
 def foreign_settings(came: Extra | None, dialect: str) -> list[Repair]:
     """What a request of another wire asked for in that wire's own fields, none of which is sent."""
     if came is None or came.dialect == dialect:

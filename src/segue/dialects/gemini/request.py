@@ -26,7 +26,7 @@ from segue.dialects.gemini.settings import decode_options, encode_settings
 from segue.dialects.gemini.tools import decode_tools
 from segue.dialects.gemini.wire import WITH_ID, WITHOUT_ID, field
 from segue.dialects.gemini.write_parts import stands_beside, write_call, write_part, write_result
-from segue.dialects.own_fields import as_fields, own
+from segue.dialects.own_fields import as_fields, own, own_call
 from segue.dialects.request_fields import items
 from segue.dialects.request_messages import check_target, take_system
 from segue.transcript import fast_paths
@@ -80,17 +80,20 @@ def _encode_contents(transcript: Transcript, after: int, contents: _Contents, *,
                 continue
             contents.begin("model")
             calls: list[AnsweredCall] = []
+            first = step.blocks[0] if step.blocks else None
+            called = any(type(block) is AnsweredCall for block in step.blocks)
             sealed = any(type(block) is AnsweredCall and block.seal is not None for block in step.blocks)
             for block in step.blocks:
                 if type(block) is AnsweredCall:
                     call_id = block.id if _has_id(block.extra, ids=ids) else ""
                     call: Any = write_call(block.name, Raw(block.arguments), call_id, block.seal)
                     # GEM-21: where calls are sealed, the first call of a content is, so another one begins none.
-                    begins = block.extra if not calls or not sealed or block.seal is not None else None
-                    contents.add(_own(call, block.extra), begins)
+                    begins = block is first or (calls and (not sealed or block.seal is not None))
+                    contents.add(_own(call, block.extra), block.extra if begins else None)
                     calls.append(block)
                 else:
-                    contents.add(_encode_block(block), block.extra)
+                    # GEM-02: a content with calls follows no other of the model, but one with calls.
+                    contents.add(_encode_block(block), block.extra if block is first or not called else None)
             if calls:  # GEM-04, GEM-06: all of them in one content, and nothing else in it
                 contents.begin("user")
                 for answered in calls:
@@ -136,13 +139,18 @@ class _Contents:
         self._parts.append(part)
 
 
+_INNER = ("functionCall", "function_call")
+_INNER_RESULT = ("functionResponse", "function_response")
+
+
 def _own(part: Any, extra: Extra | None) -> Any:
     if extra is None or extra is WITH_ID or extra is WITHOUT_ID or extra.dialect != NAME:
         return part
     if not (extra.form or extra.hints or extra.fields or extra.absent):
         return part
     fields = part if isinstance(part, dict) else as_fields(part)
-    written = extra.written(fields)
+    inner, came_as = _INNER if "functionCall" in fields else _INNER_RESULT
+    written = own_call(fields, extra, inner, came_as)
     if "thoughtSignature" in extra.absent and fields.get("thoughtSignature"):
         written["thought_signature"] = fields["thoughtSignature"]
     return written

@@ -17,7 +17,16 @@ from segue.dialects.mistral import wire
 from segue.dialects.mistral.fast import write_fast
 from segue.dialects.mistral.rules import MISTRAL
 from segue.dialects.mistral.settings import decode_options, decode_tools, encode_settings
-from segue.dialects.own_fields import FieldKinds, as_fields, own, own_result, runs, with_container, with_parts
+from segue.dialects.own_fields import (
+    FieldKinds,
+    as_fields,
+    own,
+    own_call,
+    own_result,
+    runs,
+    with_container,
+    with_parts,
+)
 from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
 from segue.dialects.request_messages import (
     begun_blocks,
@@ -125,7 +134,7 @@ def _encode_reply(blocks: tuple[StepBlock, ...], index: int, messages: list[Any]
         if type(block) is AnsweredCall:
             call = wire.RequestCall(block.id, wire.RequestFunction(block.name, block.arguments))
             extra = own(block.extra, NAME)
-            calls.append(call if extra is None else extra.written(as_fields(call)))
+            calls.append(call if extra is None else own_call(as_fields(call), extra, "function"))
             output = completion_text(block.completion, WIRE, index)
             result = wire.Result(block.id, block.name, output)  # MIS-09
             done = own(block.completion.extra, NAME)

@@ -20,7 +20,7 @@ from segue.dialects.request_fields import (
     unknown,
     whole,
 )
-from segue.dialects.request_settings import RequestSettings, own_head, read_own
+from segue.dialects.request_settings import RequestSettings, came_for_model, own_head, read_own
 from segue.dialects.schemas import flavours
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class _Settings(RequestSettings):
             case "switch":
                 if effort != "none":
                     self.body["prompt_mode"] = "reasoning"
-            case "" if own == effort:  # the request itself has it, in this wire's own field
+            case "" if own == effort and came_for_model(self.options, NAME):  # the request itself has it
                 self.body["reasoning_effort"] = own
             case _:
                 self.not_sent("effort", "the model is not known to take it")

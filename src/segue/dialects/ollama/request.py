@@ -16,7 +16,7 @@ from segue.dialects.ollama import wire
 from segue.dialects.ollama.fast import write_fast
 from segue.dialects.ollama.rules import OLLAMA
 from segue.dialects.ollama.settings import decode_options, decode_tools, encode_settings
-from segue.dialects.own_fields import FieldKinds, as_fields, own, runs, with_container
+from segue.dialects.own_fields import FieldKinds, as_fields, own, own_call, runs, with_container
 from segue.dialects.request_fields import items, listed, record, text
 from segue.dialects.request_messages import (
     begun_blocks,
@@ -126,7 +126,7 @@ def _encode_reply(blocks: tuple[StepBlock, ...], index: int, messages: list[Any]
 
 def _with_own(encoded: Struct, extra: Extra | None) -> Any:
     kept = own(extra, NAME)
-    return encoded if kept is None else kept.written(as_fields(encoded))
+    return encoded if kept is None else own_call(as_fields(encoded), kept, "function")
 
 
 # The other way

@@ -11,7 +11,7 @@ from segue.dialects.function_tools import own_function, read_tool
 from segue.dialects.ollama.rules import OLLAMA
 from segue.dialects.own_fields import own
 from segue.dialects.request_fields import flag, listed, number, record, text, texts, whole
-from segue.dialects.request_settings import RequestSettings, own_head, read_own
+from segue.dialects.request_settings import RequestSettings, came_for_model, own_head, read_own
 from segue.dialects.schemas import flavours
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ class _Settings(RequestSettings):
 
     def thinking(self) -> None:
         """OLL-08: a model that cannot think refuses a request for it; all accept `false`."""
+        if not came_for_model(self.options, NAME):
+            self.extra.pop("think", None)
         effort, own = self.options.effort, self.extra.get("think")
         if self.options.thinking_budget is not None:
             self.not_sent("thinking_budget", "the target does not count thoughts")

@@ -19,7 +19,7 @@ from segue.dialects.openai_chat.read_settings import leading_messages, read_opti
 from segue.dialects.openai_chat.reply import read_details
 from segue.dialects.openai_chat.settings import encode_settings
 from segue.dialects.openai_chat.write_media import write_media
-from segue.dialects.own_fields import as_fields, own, own_result, runs
+from segue.dialects.own_fields import as_fields, own, own_call, own_result, runs
 from segue.dialects.request_messages import (
     check_target,
     join_texts,
@@ -258,7 +258,7 @@ def _call(variant: Variant, call: AnsweredCall) -> Any:
     if call.seal is not None:
         encoded.extra_content = wire.sealed(call.seal.payload)
     extra = own(call.extra, variant.name)
-    return encoded if extra is None else extra.written(as_fields(encoded))
+    return encoded if extra is None else own_call(as_fields(encoded), extra, "function")
 
 
 def _encode_results(variant: Variant, calls: list[AnsweredCall], index: int, messages: list[Any]) -> None:
