@@ -11,7 +11,8 @@ from segue.cli.commands import gateway_keys
 from segue.cli.display.table import print_table
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
-from segue.terminal_text import safe_json
+from segue.errors import UsageError
+from segue.terminal_text import safe_json, sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -30,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_set(listing)
     keys = actions.add_parser("keys", help="make, list, change and revoke the keys of callers")
     gateway_keys.add_arguments(keys)
+    taken = actions.add_parser("import", help="translate the configuration of another gateway; print ours")
+    taken.add_argument("kind", choices=("litellm",), help="whose configuration it is")
+    taken.add_argument("file", metavar="FILE", help="config.yaml")
 
 
 def complete(words: list[str]) -> list[str]:
@@ -37,7 +41,46 @@ def complete(words: list[str]) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return gateway_keys.run(arguments) if arguments.action == "keys" else _list(arguments)
+    match arguments.action:
+        case "keys":
+            return gateway_keys.run(arguments)
+        case "import":
+            return _import(arguments.file)
+        case _:
+            return _list(arguments)
+
+
+def _import(path: str) -> int:
+    """The settings on the standard output, and what has no match on the other one."""
+    from segue.interop.litellm import translate  # noqa: PLC0415
+
+    translation = translate(_read_yaml(path))
+    sys.stdout.write(sanitised(translation.toml))
+    for line in translation.missing:
+        print_status(f"Not translated: {line}")
+    print_status("Check it: SEGUE_CONFIG=FILE segue config check")
+    return Exit.OK
+
+
+def _read_yaml(path: str) -> object:
+    from pathlib import Path  # noqa: PLC0415
+
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}.", code="unreadable_file") from error
+    try:
+        import yaml  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise UsageError(
+            "Reading YAML needs PyYAML.",
+            code="missing_extra",
+            hint='Install it: pip install "segue-llm[litellm]"',
+        ) from error
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UsageError(f"{path} is no YAML: {error}", code="not_yaml") from error
 
 
 def _list(arguments: argparse.Namespace) -> int:

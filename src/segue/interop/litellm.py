@@ -1,0 +1,277 @@
+"""A configuration of the LiteLLM proxy as ours: models, routers, fallbacks and keys, and a list of what has no match here."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, final
+
+from msgspec import Struct
+
+from segue.errors import UsageError
+
+_ENVIRON = "os.environ/"
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_KNOWN_PARTS = frozenset(
+    {"model_list", "router_settings", "litellm_settings", "general_settings", "environment_variables"}
+)
+_KNOWN_PARAMETERS = frozenset({"model", "api_key", "api_base", "base_url", "weight", "api_version"})
+
+
+@final
+class LitellmTranslation(Struct, frozen=True):
+    """Settings in TOML, and what could not be translated."""
+
+    toml: str
+    missing: tuple[str, ...]
+
+
+def translate(config: object) -> LitellmTranslation:
+    """Raises UsageError if this is no configuration of LiteLLM."""
+    if not isinstance(config, Mapping) or not isinstance(config.get("model_list"), Sequence):
+        raise UsageError(
+            "This is no configuration of the LiteLLM proxy: it has no model_list.",
+            code="not_litellm",
+            hint="Give the file that `litellm --config` takes.",
+        )
+    return _Translator(config).translated()
+
+
+class _Translator:
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = config
+        self._missing: list[str] = []
+        self._providers: dict[str, dict[str, str]] = {}
+        self._groups: dict[str, list[tuple[str, float]]] = {}
+        """Each name that clients ask for → its routes, each with a weight."""
+        self._options: dict[str, dict[str, Any]] = {}
+        self._tables = _tables()
+
+    def translated(self) -> LitellmTranslation:
+        for index, entry in enumerate(self._config["model_list"]):
+            self._read_model(f"model_list[{index}]", entry)
+        router = _table(self._config, "router_settings")
+        general, settings = _table(self._config, "general_settings"), _table(self._config, "litellm_settings")
+        profiles, aliases = self._profiles(router, settings)
+        gateway = self._gateway(general)
+        for part in self._config:
+            if part not in _KNOWN_PARTS:
+                self._miss(part, "is not known here")
+        if self._config.get("environment_variables"):
+            self._miss("environment_variables", "set them where the gateway is started")
+        tables: list[tuple[str, dict[str, Any]]] = [
+            *((f"providers.{_key(name)}", table) for name, table in self._providers.items()),
+            ("aliases", aliases),
+            *((f"profiles.{_key(name)}", table) for name, table in profiles.items()),
+            *((f"options.{_key(name)}", table) for name, table in self._options.items()),
+            *gateway,
+        ]
+        return LitellmTranslation(_toml(tables), tuple(self._missing))
+
+    def _miss(self, place: str, why: str) -> None:
+        self._missing.append(f"{place}: {why}.")
+
+    # Models
+
+    def _read_model(self, place: str, entry: object) -> None:
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("model_name"), str):
+            self._miss(place, "is no model")
+            return
+        name, given = entry["model_name"], _table(entry, "litellm_params")
+        model = given.get("model")
+        if not isinstance(model, str) or not model:
+            self._miss(place, "names no model")
+            return
+        route = self._route(place, model, given)
+        if route is None:
+            return
+        if "*" in name or "*" in model:
+            self._miss(f"{place} ({name})", "is not needed: every provider/model can be asked for as it is")
+            return
+        weight = given.get("weight", given.get("rpm", 1))
+        self._groups.setdefault(name, []).append(
+            (route, float(weight) if isinstance(weight, int | float) else 1.0)
+        )
+        options = {ours: given[theirs] for theirs, ours in self._tables["options"].items() if theirs in given}
+        if options:
+            self._options[route] = {**self._options.get(route, {}), **options}
+        for parameter in given:
+            if parameter not in _KNOWN_PARAMETERS and parameter not in self._tables["options"]:
+                self._miss(f"{place}.litellm_params.{parameter}", "has no match here")
+
+    def _route(self, place: str, model: str, given: Mapping[str, Any]) -> str | None:
+        prefix, slash, rest = model.partition("/")
+        if not slash:
+            prefix, rest = "openai", model
+        address = next(
+            (given[name] for name in ("api_base", "base_url") if isinstance(given.get(name), str)), ""
+        )
+        ours = self._tables["providers"].get(prefix)
+        settings: dict[str, str] = {}
+        if ours is None:
+            if prefix not in self._tables["compatible"]:
+                self._miss(f"{place} ({model})", f"the provider {prefix} is not known here")
+                return None
+            ours = prefix
+            address = address or self._tables["compatible"][prefix]
+            settings["dialect"] = "openai_compatible"
+        elif address and ours == "openai":
+            # LiteLLM takes every server of this wire under the name of its first one.
+            ours, settings["dialect"] = "openai-compatible", "openai_compatible"
+        if address.startswith(_ENVIRON):
+            self._miss(
+                f"{place}.litellm_params.api_base", f"write the address: {address} is read by LiteLLM only"
+            )
+            address = ""
+        if address:
+            settings["base_url"] = address
+        settings |= self._key_of(place, given.get("api_key"))
+        if isinstance(given.get("api_version"), str):
+            settings["api_version"] = given["api_version"]
+        return f"{self._provider(ours, settings)}/{rest}"
+
+    def _key_of(self, place: str, key: object) -> dict[str, str]:
+        if isinstance(key, str) and key.startswith(_ENVIRON):
+            return {"api_key_env": key.removeprefix(_ENVIRON)}
+        if key:
+            self._miss(
+                f"{place}.litellm_params.api_key",
+                "a key is not copied: store it with `segue keys set`, or in a variable",
+            )
+        return {}
+
+    def _provider(self, ours: str, settings: dict[str, str]) -> str:
+        """A provider with these settings. A second one of the same kind gets a number."""
+        number = 1
+        while True:
+            name = ours if number == 1 else f"{ours}-{number}"
+            known = self._providers.get(name)
+            if known is None:
+                if settings:
+                    if number > 1 and "dialect" not in settings:
+                        settings = {"dialect": _dialect_of(ours), **settings}
+                    self._providers[name] = settings
+                return name
+            if {key: value for key, value in known.items() if key != "dialect"} == {
+                key: value for key, value in settings.items() if key != "dialect"
+            }:
+                return name
+            number += 1
+
+    # Routers
+
+    def _profiles(
+        self, router: Mapping[str, Any], settings: Mapping[str, Any]
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+        strategy = router.get("routing_strategy", "simple-shuffle")
+        policy = self._tables["policies"].get(strategy)
+        if policy is None:
+            self._miss(
+                "router_settings.routing_strategy", f'"{strategy}" has no match here; round_robin is used'
+            )
+            policy = "round_robin"
+        fallbacks = {**_fallbacks(settings), **_fallbacks(router)}
+        retries = router.get("num_retries", settings.get("num_retries"))
+        profiles: dict[str, dict[str, Any]] = {}
+        aliases: dict[str, str] = {}
+        for name, routes in self._groups.items():
+            after = [
+                route
+                for other in fallbacks.get(name, fallbacks.get("*", []))
+                for route, _ in self._groups.get(other, [])
+            ]
+            members = list(dict.fromkeys([*(route for route, _ in routes), *after]))
+            if len(members) == 1:
+                aliases[name] = members[0]
+                continue
+            profile: dict[str, Any] = {"members": members, "policy": "failover" if after else policy}
+            if after and len(routes) > 1:
+                self._miss(
+                    f"fallbacks of {name}", "its own routes are tried in order before them, not balanced"
+                )
+            if not after and policy == "weighted":
+                profile["weights"] = dict(routes)
+            if isinstance(retries, int):
+                profile["retry"] = {"attempts": max(1, retries + 1)}
+            profiles[name] = profile
+        for place, table in (("router_settings", router), ("litellm_settings", settings)):
+            for name in table:
+                if name not in (
+                    "routing_strategy",
+                    "fallbacks",
+                    "context_window_fallbacks",
+                    "num_retries",
+                    "drop_params",
+                ):
+                    self._miss(f"{place}.{name}", "has no match here")
+        return profiles, aliases
+
+    def _gateway(self, general: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        tables: list[tuple[str, dict[str, Any]]] = []
+        master = general.get("master_key")
+        if isinstance(master, str) and master.startswith(_ENVIRON):
+            tables.append(("gateway.callers.admin", {"key_env": master.removeprefix(_ENVIRON)}))
+        elif master:
+            self._miss(
+                "general_settings.master_key", "a key is not copied: segue gateway keys create NAME --admin"
+            )
+        for name in general:
+            if name == "database_url":
+                self._miss(
+                    "general_settings.database_url",
+                    "virtual keys are not copied: segue gateway keys create NAME",
+                )
+            elif name != "master_key":
+                self._miss(f"general_settings.{name}", "has no match here")
+        return tables
+
+
+@cache
+def _tables() -> dict[str, dict[str, str]]:
+    return tomllib.loads(files(__package__).joinpath("litellm.toml").read_text("utf-8"))
+
+
+def _dialect_of(provider: str) -> str:
+    from segue.providers.addresses import addresses  # noqa: PLC0415 - only for a second one of a kind
+
+    return addresses().providers[provider].dialects[0]
+
+
+def _table(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = config.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _fallbacks(settings: Mapping[str, Any]) -> dict[str, list[str]]:
+    """A list of tables with one entry each, as LiteLLM writes them."""
+    found: dict[str, list[str]] = {}
+    for kind in ("context_window_fallbacks", "fallbacks"):
+        for entry in settings.get(kind) or []:
+            if isinstance(entry, Mapping):
+                found |= {name: others for name, others in entry.items() if isinstance(others, list)}
+    return found
+
+
+def _toml(tables: Sequence[tuple[str, dict[str, Any]]]) -> str:
+    sections = [
+        "\n".join([f"[{name}]", *(f"{_key(key)} = {_value(value)}" for key, value in table.items())])
+        for name, table in tables
+        if table
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else json.dumps(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return json.dumps(value)

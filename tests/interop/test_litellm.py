@@ -1,0 +1,100 @@
+"""A configuration of the LiteLLM proxy becomes settings that pass their own check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from segue.config.layers import load_settings
+from segue.config.model_names import reference_faults
+from segue.errors import UsageError
+from segue.interop.litellm import translate
+
+PROXY = """
+model_list:
+  - model_name: gpt-4o
+    litellm_params: {model: openai/gpt-4o, api_key: os.environ/OPENAI_API_KEY, rpm: 300, temperature: 0.2}
+  - model_name: gpt-4o
+    litellm_params: {model: azure/gpt-4o-eu, api_base: "https://eu.openai.azure.com", api_key: os.environ/AZURE_KEY, rpm: 100}
+  - model_name: claude
+    litellm_params: {model: anthropic/claude-sonnet-4-6, api_key: os.environ/ANTHROPIC_API_KEY}
+  - model_name: local
+    litellm_params: {model: openai/llama-3, api_base: "http://127.0.0.1:9000/v1", api_key: "sk-1234567890abcdef"}
+  - model_name: other-local
+    litellm_params: {model: openai/phi, api_base: "http://127.0.0.1:9001/v1"}
+  - model_name: "openai/*"
+    litellm_params: {model: "openai/*"}
+  - model_name: cloud
+    litellm_params: {model: bedrock/anthropic.claude-3, aws_region_name: eu-central-1}
+  - model_name: fireworks
+    litellm_params: {model: fireworks_ai/llama-v4, api_key: os.environ/FIREWORKS_KEY}
+router_settings:
+  routing_strategy: simple-shuffle
+  num_retries: 2
+  redis_host: cache
+litellm_settings:
+  fallbacks: [{claude: [gpt-4o, local]}]
+  drop_params: true
+general_settings:
+  master_key: os.environ/LITELLM_MASTER_KEY
+  database_url: postgresql://x
+"""
+
+
+def test_models_routers_fallbacks_and_keys_are_translated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translation = translate(yaml.safe_load(PROXY))
+    file = tmp_path / "config.toml"
+    file.write_text(translation.toml)
+    monkeypatch.setenv("SEGUE_CONFIG", str(file))
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings()
+    assert reference_faults(settings) == []
+    config = settings.config
+    team = config.profiles["gpt-4o"]
+    assert team.members == ["openai/gpt-4o", "azure-openai/gpt-4o-eu"]
+    assert team.policy == "weighted"
+    assert team.weights == {"openai/gpt-4o": 300.0, "azure-openai/gpt-4o-eu": 100.0}
+    assert team.retry.attempts == 3
+    fallback = config.profiles["claude"]
+    assert fallback.policy == "failover"
+    assert fallback.members == [
+        "anthropic/claude-sonnet-4-6",
+        "openai/gpt-4o",
+        "azure-openai/gpt-4o-eu",
+        "openai-compatible/llama-3",
+    ]
+    assert config.aliases["other-local"] == "openai-compatible-2/phi"
+    assert config.providers["openai-compatible-2"]["base_url"] == "http://127.0.0.1:9001/v1"
+    assert config.providers["openai"]["api_key_env"] == "OPENAI_API_KEY"
+    assert config.providers["fireworks_ai"]["base_url"].startswith("https://api.fireworks.ai")
+    assert config.options["openai/gpt-4o"].temperature == 0.2
+    assert config.gateway.callers["admin"].key_env == "LITELLM_MASTER_KEY"
+    for place in ("bedrock", "redis_host", "database_url", "api_key", "aws_region_name", "rpm"):
+        expected = place in ("bedrock", "redis_host", "database_url", "api_key", "rpm")
+        assert any(place in line for line in translation.missing) is expected, place
+    assert "sk-1234567890abcdef" not in translation.toml + "".join(translation.missing)
+
+
+@pytest.mark.parametrize("config", [None, [], "text", {}, {"model_list": 5}])
+def test_what_is_no_configuration_of_litellm_is_refused(config: object) -> None:
+    with pytest.raises(UsageError, match="model_list"):
+        translate(config)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        None,
+        5,
+        {},
+        {"model_name": 5},
+        {"model_name": "x"},
+        {"model_name": "x", "litellm_params": {"model": 5}},
+    ],
+)
+def test_entries_that_are_no_models_are_reported(entry: object) -> None:
+    assert translate({"model_list": [entry]}).missing
