@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
+import pytest
+import yaml
+
 from segue.cli.command_table import parser_of
+from segue.config.layers import load_settings
+from segue.config.model_names import reference_faults
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 
@@ -25,7 +31,38 @@ def test_the_container_and_the_service_start_the_gateway() -> None:
         parser_of("serve").parse_args(words[2:])
 
 
-def test_a_proxy_passes_streams_on_as_they_come() -> None:
-    text = (DEPLOY / "nginx.conf").read_text()
+@pytest.mark.parametrize("file", ["nginx.conf", "compose/nginx.conf"])
+def test_a_proxy_passes_streams_on_as_they_come(file: str) -> None:
+    text = (DEPLOY / file).read_text()
     assert "proxy_buffering off;" in text
     assert text.count("{") == text.count("}")
+
+
+def test_the_parts_of_the_compose_file_fit_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compose = yaml.safe_load((DEPLOY / "compose/compose.yaml").read_text())
+    services = compose["services"]
+    assert set(services) == {"gateway", "postgres", "nginx", "prometheus", "grafana"}
+    own = {"config.toml", "nginx.conf", "prometheus.yml", "grafana/provisioning"}
+    mounted = {
+        volume.split(":")[0].removeprefix("./")
+        for service in services.values()
+        for volume in service.get("volumes", [])
+        if volume.startswith("./")
+    }
+    assert mounted == {*own, "prometheus.key"}, "all but the key are here"
+    assert all((DEPLOY / "compose" / name).exists() for name in own)
+    dockerfile = (DEPLOY / "Dockerfile").read_text()
+    extras = services["gateway"]["build"]["args"]["EXTRAS"].split(",")
+    assert "ARG EXTRAS" in dockerfile
+    known = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(extras) <= set(known)
+    for file in DEPLOY.rglob("*.y*ml"):
+        assert yaml.safe_load(file.read_text()), file
+    monkeypatch.setenv("SEGUE_CONFIG", str(DEPLOY / "compose/config.toml"))
+    monkeypatch.setenv("SEGUE_STORE", services["gateway"]["environment"]["SEGUE_STORE"])
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings()
+    assert reference_faults(settings) == []
+    assert settings.config.store.startswith("postgresql://")
+    variable = settings.config.gateway.memory.key_env
+    assert variable in (DEPLOY / "compose/compose.yaml").read_text()
