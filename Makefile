@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire replies recordings stories mutants opinions crash power attack fuzz chaos clients bench bench-gateway toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire replies recordings stories mutants opinions crash crash-database nodes power attack fuzz chaos clients bench bench-gateway toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -88,6 +88,12 @@ chaos: $(SYNCED) ## kill the gateway at 100 random moments of an agent's work; e
 
 clients: $(SYNCED) ## real agents and frameworks through the gateway (fetches 1.5 GB once into ~/.cache/segue-clients)
 	$(BIN)/python -m scripts.clients --write
+
+crash-database: $(SYNCED) ## kill PostgreSQL itself at 200 random moments while four sessions are written
+	$(BIN)/python -m scripts.database_crash --kills 200
+
+nodes: $(SYNCED) ## 10,000 requests of 100 conversations spread over four gateways on one PostgreSQL, which are killed
+	$(BIN)/python -m scripts.nodes --nodes 4 --requests 10000 --conversations 100
 
 power: $(SYNCED) ## 200 power cuts per store: what was not synced is forgotten at random (needs gcc and Linux)
 	PYTHONPATH=tests $(BIN)/python -m sessions.power_loss 200

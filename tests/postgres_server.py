@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
@@ -80,10 +80,20 @@ class PostgresServer:
         self._run("initdb", *words, "--no-instructions")
 
     def start(self) -> None:
+        deadline = time.monotonic() + 60
+        self._process = self._launched()
+        while not self.is_ready():
+            if time.monotonic() > deadline:
+                raise RuntimeError((self._folder / "log").read_text("utf-8", "replace")[-2000:])
+            if self._process.poll() is not None:
+                self._process = self._launched()  # a process of the one that was killed was still ending
+            time.sleep(0.05)
+
+    def _launched(self) -> subprocess.Popen[bytes]:
         words = [word for setting in self._settings for word in ("-c", setting)]
         words += ["-c", "listen_addresses=", "-c", f"unix_socket_directories={self._folder}"]
         with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - the wheel's own program
+            return subprocess.Popen(  # noqa: S603 - the wheel's own program
                 [self._binaries / "postgres", "-D", self.data, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -91,11 +101,6 @@ class PostgresServer:
                 start_new_session=True,
                 **_account(),
             )
-        deadline = time.monotonic() + 30
-        while not self.is_ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError((self._folder / "log").read_text("utf-8", "replace")[-2000:])
-            time.sleep(0.02)
 
     def is_ready(self) -> bool:
         try:
@@ -117,12 +122,13 @@ class PostgresServer:
 
     def _end(self, number: int) -> None:
         process, self._process = self._process, None
-        if process is None:
+        if process is None or process.poll() is not None:
             return
         if number == signal.SIGKILL:
             os.kill(process.pid, signal.SIGSTOP)  # else it would start others in their place
             for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
-                os.kill(int(child), signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(int(child), signal.SIGKILL)
         os.kill(process.pid, number)
         process.wait(30)
 
@@ -194,6 +200,20 @@ def schema_url(place: Path) -> str:
 def url_of(folder: Path, schema: str = "segue", **fields: str) -> str:
     more = "".join(f"&{name}={value}" for name, value in fields.items())
     return f"postgresql:///postgres?host={folder}&user={USER}&schema={schema}{more}"
+
+
+@contextmanager
+def own_server(*, settings: tuple[str, ...] = FAST, version: int = 18) -> Iterator[PostgresServer]:
+    """A server that nobody else uses, so that it may be stopped and killed."""
+    with tempfile.TemporaryDirectory(prefix="segue-pg-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        server = PostgresServer(Path(folder) / "s", settings=settings, version=version)
+        server.create()
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 def keep(place: Path) -> None:

@@ -103,10 +103,10 @@ def ask(port: int, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
         return None
     finally:
         connection.close()
-    return _folded(data) if data.rstrip().endswith(b"data: [DONE]") else None
+    return folded_reply(data) if data.rstrip().endswith(b"data: [DONE]") else None
 
 
-def _folded(data: bytes) -> dict[str, Any]:
+def folded_reply(data: bytes) -> dict[str, Any]:
     text = ""
     calls: dict[int, dict[str, Any]] = {}
     for line in data.split(b"\n"):
@@ -157,7 +157,7 @@ def kill_again_and_again(place: Path, kills: int, seed: int) -> Killed:
         refused = [entry for entry in emulator.log if entry.verdict == "refused"]
         assert not refused, refused[0].message
         whole = [entry for entry in emulator.log if entry.body]
-        found.signatures = _signatures(whole[-1].body)
+        found.signatures = signatures_in(whole[-1].body)
         # The last reply is in no request yet; every other one was seen to its end.
         assert found.signatures == sum(message["role"] == "assistant" for message in messages) - 1
     return found
@@ -182,7 +182,7 @@ def _survived(
     return reply
 
 
-def _signatures(body: Any) -> int:
+def signatures_in(body: Any) -> int:
     return sum(
         block.get("type") == "thinking" and bool(block.get("signature"))
         for message in body["messages"]

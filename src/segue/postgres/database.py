@@ -72,6 +72,7 @@ class Database:
         self._own = threading.local()
         self._opening = threading.Lock()
         self._is_checked = False
+        self._was_there = False
 
     def __repr__(self) -> str:
         return f"Database({self.address.shown!r})"
@@ -102,7 +103,7 @@ class Database:
                     self._drop()
                     lost = True
                 failure = errors.failure(error, self.address)
-                may_come_back = self._is_checked or errors.is_starting(error)
+                may_come_back = self._was_there or errors.is_starting(error)
                 if not is_transient(failure) and not errors.is_worth_repeating(error):
                     raise failure from None
                 if not may_come_back or time.monotonic() + pause > deadline:
@@ -127,6 +128,7 @@ class Database:
             client_encoding="utf8",
             **_KEEPALIVE,
         )
+        self._was_there = True
         try:
             connection = DatabaseConnection(driver, self.address.schema)
             with self._opening:

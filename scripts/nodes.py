@@ -1,0 +1,49 @@
+"""Spread conversations over several gateways on one PostgreSQL and kill gateways: `python -m scripts.nodes --nodes 4`."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from gateway.nodes import spread_at_random
+from postgres_server import own_server
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--conversations", type=int, default=100)
+    parser.add_argument("--kills", type=int, default=1_000_000, help="at most; default: again and again")
+    parser.add_argument(
+        "--seed", type=int, default=secrets.randbelow(2**32), help="default: another each time"
+    )
+    asked = parser.parse_args()
+    turns = max(asked.requests // asked.conversations // 2, 1)
+    with (
+        own_server(settings=("max_connections=100",)) as server,
+        TemporaryDirectory(prefix="segue-nodes-") as place,
+    ):
+        found = spread_at_random(
+            Path(place),
+            server.url(),
+            nodes=asked.nodes,
+            conversations=asked.conversations,
+            turns=turns,
+            kills=asked.kills,
+            seed=asked.seed,
+        )
+    sys.stdout.write(
+        f"{asked.nodes} nodes: {found.requests} requests of {asked.conversations} conversations in {found.seconds:.0f} s (seed "
+        f"{asked.seed}), {found.kills} nodes killed, {found.broken_off} requests broken off and sent again; none refused, "
+        f"{found.turns} turns each on one route, {found.signatures} signatures and none missing\n"
+    )
+
+
+if __name__ == "__main__":
+    main()

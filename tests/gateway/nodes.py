@@ -1,0 +1,238 @@
+"""Several gateways on one PostgreSQL database, as on several machines: conversations are spread at random, nodes are killed."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from cli.cli_runs import Home
+from gateway.crashes import TOOL, folded_reply, signatures_in
+from segue.emulators.emulator import Emulator
+from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
+from segue.emulators.server import Served, serve
+
+ANTHROPIC: Final = "anthropic/claude-sonnet-4-6"
+GEMINI: Final = "gemini/gemini-3.5-flash"
+KEY: Final = base64.b64encode(b"n" * 32).decode()
+CLIENTS: Final = 8
+WAIT_SECONDS: Final = 60.0
+
+
+class Spread(Struct):
+    """What happened."""
+
+    requests: int = 0
+    kills: int = 0
+    broken_off: int = 0
+    """Requests whose node died before the reply was whole; they were sent again, to any node."""
+    turns: int = 0
+    signatures: int = 0
+    """Of Anthropic's replies, in the last request of each conversation to it; all that there should be."""
+    seconds: float = 0.0
+
+
+class Looker:
+    """Looks once in each turn, and tells who it is."""
+
+    def reply(self, prompt: Prompt) -> Reply:
+        thought: list[Piece] = [Think("Let me look at it first.")] if prompt.thinking else []
+        if prompt.results:
+            return Reply(pieces=(*thought, Say(f"{prompt.provider} saw {prompt.results[-1]}.")))
+        return Reply(pieces=(*thought, Say(f"{prompt.provider} will look."), Call("look", {})))
+
+    def reset(self) -> None:
+        """Nothing is remembered."""
+
+
+class Node:
+    """`segue serve` on one port, with a home of its own, however often it is killed."""
+
+    def __init__(self, home: Home, api: Served, url: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = int(free.getsockname()[1])
+        self._home = home
+        self._environment = home.full(SEGUE_STORE=url, SEGUE_INSTALLATION_KEY=KEY)
+        home.configure(
+            f'[gateway]\nport = {self.port}\nlog = "off"\nmodel = "team"\n'
+            f'[profiles.team]\nmembers = ["{ANTHROPIC}", "{GEMINI}"]\npolicy = "round_robin"\n'
+            f'[providers.anthropic]\nbase_url = "{api.url("anthropic")}"\napi_key = "sk-emulated"\n'
+            f'[providers.gemini]\nbase_url = "{api.url("gemini")}/v1beta"\napi_key = "sk-emulated"\n'
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+        self.is_up = False
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "segue", "serve"],
+            stderr=subprocess.PIPE,
+            env=self._environment,
+            cwd=self._home.project,
+        )
+        assert self._process.stderr is not None
+        assert self._process.stderr.readline().startswith(b"Serving"), self._process.stderr.read()
+        self.is_up = True
+
+    def kill(self) -> None:
+        self.is_up = False
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(10)
+            assert self._process.stderr is not None
+            self._process.stderr.close()
+            self._process = None
+
+
+class Nodes:
+    """All nodes, and what stands before them: any load balancer that sends a request to any node that is up."""
+
+    def __init__(self, nodes: list[Node], seed: int) -> None:
+        self._nodes = nodes
+        self._chance = random.Random(seed)
+        self._lock = threading.Lock()
+        self.found = Spread()
+
+    def ask(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
+        """The reply, from whichever node lives long enough. Raises AssertionError if one refuses."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            with self._lock:
+                up = [node for node in self._nodes if node.is_up]
+                node = self._chance.choice(up) if up else None
+                self.found.requests += 1
+            reply = _ask(node.port, messages) if node is not None else None
+            if reply is not None:
+                return reply
+            assert time.monotonic() < deadline, "no node answered"
+            with self._lock:
+                self.found.broken_off += 1
+            time.sleep(0.02)
+
+    def kill_one(self) -> None:
+        with self._lock:
+            node = self._chance.choice(self._nodes)
+        node.kill()
+        self.found.kills += 1
+        node.start()
+
+
+def _ask(port: int, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The reply to a streaming client of the Chat wire; None if it did not come to its end."""
+    body = {
+        "model": "team",
+        "messages": messages,
+        "stream": True,
+        "reasoning_effort": "high",
+        "tools": [{"type": "function", "function": TOOL}],
+    }
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)
+    try:
+        headers = {"content-type": "application/json"}
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
+        answer = connection.getresponse()
+        data = answer.read()
+        assert answer.status == 200, data
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    return folded_reply(data) if data.rstrip().endswith(b"data: [DONE]") else None
+
+
+@contextmanager
+def open_nodes(place: Path, url: str, count: int, seed: int) -> Iterator[tuple[Nodes, Emulator]]:
+    emulator = Emulator(strict=True, responder=Looker(), log_size=100_000)
+    with serve(emulator=emulator) as api, ExitStack() as stack:
+        nodes = [Node(Home(place / f"node{number}"), api, url) for number in range(count)]
+        for node in nodes:
+            stack.callback(node.kill)
+        with ThreadPoolExecutor(count) as pool:  # all create the tables at the same time
+            list(pool.map(Node.start, nodes))
+        yield Nodes(nodes, seed), emulator
+
+
+def spread_at_random(
+    place: Path, url: str, *, nodes: int, conversations: int, turns: int, kills: int, seed: int
+) -> Spread:
+    """Every conversation has so many turns of two requests each. Raises if a request is refused, a turn changes its route,
+    or a signature is missing."""
+    started = time.monotonic()
+    with open_nodes(place, url, nodes, seed) as (spread, emulator):
+        over = threading.Event()
+        killer = threading.Thread(target=_kill_now_and_then, args=(spread, kills, over, seed))
+        killer.start()
+        try:
+            with ThreadPoolExecutor(CLIENTS) as pool:
+                held = list(pool.map(lambda number: _converse(spread, number, turns), range(conversations)))
+        finally:
+            over.set()
+            killer.join()
+        found = spread.found
+        refused = [entry for entry in emulator.log if entry.verdict == "refused"]
+        assert not refused, (refused[0].provider, refused[0].rule, refused[0].message)
+        found.signatures = sum(
+            _check_signatures(emulator, number, held[number]) for number in range(conversations)
+        )
+        found.turns = conversations * turns
+        found.seconds = time.monotonic() - started
+        return found
+
+
+def _kill_now_and_then(spread: Nodes, kills: int, over: threading.Event, seed: int) -> None:
+    chance = random.Random(seed)
+    while spread.found.kills < kills:
+        if over.wait(chance.uniform(0.0, 0.5)) and spread.found.kills:
+            return
+        spread.kill_one()
+
+
+def _converse(spread: Nodes, number: int, turns: int) -> list[dict[str, Any]]:
+    """What the client holds in the end."""
+    messages: list[dict[str, Any]] = []
+    for turn in range(turns):
+        messages.append({"role": "user", "content": f"Conversation {number}: look at number {turn}."})
+        calling = spread.ask(messages)
+        calls = calling.get("tool_calls") or []
+        assert calls, calling
+        results = [
+            {"role": "tool", "tool_call_id": call["id"], "content": f"number {turn}"} for call in calls
+        ]
+        messages += [calling, *results]
+        ending = spread.ask(messages)
+        messages.append(ending)
+        assert ending["content"].split()[0] == calling["content"].split()[0], "a turn changed its route"
+    return messages
+
+
+def _check_signatures(emulator: Emulator, number: int, held: list[dict[str, Any]]) -> int:
+    """Every reply of Anthropic that the client had seen is in the last request to it, with its signature."""
+    name = f"Conversation {number}: "
+    bodies = [
+        entry.body
+        for entry in emulator.log
+        if entry.provider == "anthropic" and entry.body and name in json.dumps(entry.body["messages"][0])
+    ]
+    if not bodies:
+        return 0
+    last = bodies[-1]
+    asked = sum(f"{name}look" in json.dumps(message) for message in last["messages"])
+    before = [message for message in held if message["role"] == "assistant"][: 2 * (asked - 1)]
+    known: int = sum((message["content"] or "").startswith("anthropic") for message in before)
+    open_turn = last["messages"][-1]["content"] if isinstance(last["messages"][-1]["content"], list) else []
+    known += any(block.get("type") == "tool_result" for block in open_turn)
+    assert signatures_in(last) == known, (number, signatures_in(last), known)
+    return known
