@@ -53,6 +53,8 @@ class DecodedRequest(Struct, frozen=True, kw_only=True):
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     options: Options = Options()
+    leading: int = 0
+    """How many of the messages, as they came, are part of the system prompt."""
 
 
 class RequestEncoder(Protocol):

@@ -24,10 +24,10 @@ _AskedCall: TypeAlias = tuple[str, str, str]
 """Of a call: the id it came with, its name, and its id here."""
 
 
-def adopt_fast(messages: Sequence[Message]) -> tuple[list[Message], int] | None:
-    """The adopted messages and how many ids they took, without a single repair; None if it may take one."""
+def adopt_fast(messages: Sequence[Message], minted: int = 0) -> tuple[list[Message], int] | None:
+    """The adopted messages and how many ids are minted by then, without a single repair; None if it may take one."""
     adopted: list[Message] = []
-    minted = index = 0
+    index = 0
     count = len(messages)
     while index < count:
         message = messages[index]

@@ -224,6 +224,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         system=system,
         tools=tuple(read_tools(body.get("tools"))),
         options=decode_options(body, leading),
+        leading=len(leading),
     )
 
 

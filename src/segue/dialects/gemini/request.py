@@ -215,4 +215,10 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         messages += read
     system = read_system(field(body, "systemInstruction"))
     system, rest = take_system(system, messages)  # not a role of this wire, but what it means is plain
-    return DecodedRequest(messages=rest, system=system, tools=tuple(decode_tools(body)), options=options)
+    return DecodedRequest(
+        messages=rest,
+        system=system,
+        tools=tuple(decode_tools(body)),
+        options=options,
+        leading=len(messages) - len(rest),
+    )

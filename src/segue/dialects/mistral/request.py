@@ -216,8 +216,14 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     ]
     messages = mark_beginnings(messages, NAME)
     system, rest = take_system("", messages)
-    options = decode_options(body, given[: len(messages) - len(rest)])
-    return DecodedRequest(messages=rest, system=system, tools=tuple(decode_tools(body)), options=options)
+    leading = given[: len(messages) - len(rest)]
+    return DecodedRequest(
+        messages=rest,
+        system=system,
+        tools=tuple(decode_tools(body)),
+        options=decode_options(body, leading),
+        leading=len(leading),
+    )
 
 
 def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Message:

@@ -290,9 +290,8 @@ def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
     system, rest = take_system("", messages)
     leading = given[: len(messages) - len(rest)]
     tools = read_tools(variant, body)
-    return DecodedRequest(
-        messages=rest, system=system, tools=tools, options=read_options(variant, body, leading)
-    )
+    options = read_options(variant, body, leading)
+    return DecodedRequest(messages=rest, system=system, tools=tools, options=options, leading=len(leading))
 
 
 _OWN_FIELDS = frozenset(

@@ -1,0 +1,326 @@
+"""A client's requests, one after another: what was read once is not read again.
+
+A client that its server keeps nothing for sends the whole history each time, and all but the end of it is the very bytes of
+its last request. So what was read is kept with its bytes; of a body that begins with them only the rest is parsed, decoded
+and adopted. The result is the same either way.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from segue.conversation.message import Conversation, Message, Speaker
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.dialects.dialect import Dialect
+from segue.dialects.request_fields import wrong_type
+from segue.transcript import fast_paths
+from segue.transcript.adopt import adopt
+from segue.transcript.fast_adopt import adopt_fast
+from segue.transcript.repairs import Repair
+
+if TYPE_CHECKING:
+    from segue.dialects.dialect import DecodedRequest
+
+_Place: TypeAlias = tuple[str, str, str | None, bytes]
+"""Where requests are looked for that may begin alike."""
+_BEGINNING = 256
+"""How many bytes of a body are part of its place."""
+_LEAST = 16_384
+_HELD = 4
+"""What a known request takes, as a multiple of its bytes: these, and the values read from them."""
+_FEW = 20
+"""Fewer messages than that behind a known beginning are read again with the next request: to move its end costs more."""
+_LOOK_BACK = 32
+"""Among so many messages from the end on, the reply is looked for before which a body may be continued."""
+_SPACE = b" \t\r\n"
+_BETWEEN = frozenset(b" \t\r\n,")
+
+
+@final
+class ReadRequest(Struct, frozen=True, kw_only=True):
+    """A request as it was read."""
+
+    fields: dict[str, Any]
+    """The body. If its beginning was known, of the messages only those that lead it and the last ones."""
+    known: int = 0
+    """How many messages of the conversation were read before."""
+    conversation: Conversation
+    tools: tuple[ToolSpec, ...] = ()
+    options: Options = Options()
+    repairs: tuple[Repair, ...] = ()
+    """What was set right in adopting it."""
+
+
+@final
+class _Known(Struct, frozen=True, eq=False):
+    """A body up to the end of some message, and what was read of it."""
+
+    prefix: bytes
+    head: dict[str, Any]
+    """The fields before the messages."""
+    leading: list[Any]
+    """Messages of the system prompt, as they came."""
+    last: Any
+    """The message at the end, as it came: decoded with those that follow, it must give the same again."""
+    overlap: tuple[Message, ...]
+    """What it was decoded as."""
+    ids: frozenset[str]
+    """The ids of all messages, on wires where they have some."""
+    conversation: Conversation
+
+
+@final
+class ReadCache:
+    """The requests read last, found by their bytes. It holds `budget` bytes or so; what was not used longest goes first.
+
+    A value of its caller, who decides how much it may hold: it knows no clock and no file. Bodies shorter than `least` are
+    read as fast as they are looked for.
+    """
+
+    def __init__(self, budget: int, *, least: int = _LEAST) -> None:
+        self._budget, self._least = budget, least
+        self._held = 0
+        self._serial = 0
+        self._order: OrderedDict[int, _Place] = OrderedDict()
+        self._known: dict[_Place, dict[int, _Known]] = {}
+        self._speakers: dict[str, dict[Any, Speaker | Literal["operator"]]] = {}
+
+    def read(
+        self,
+        dialect: Dialect,
+        body: bytes,
+        *,
+        owner: str = "",
+        model: str | None = None,
+        prepare: Callable[[Sequence[Message]], Sequence[Message]] = tuple,
+    ) -> ReadRequest:
+        """Parse, decode and adopt a request. Raises what `msgspec.json.decode` and `decode_request` raise.
+
+        `owner`: whose requests it may be compared with. `model` is used instead of the one that the body names. `prepare`
+        changes decoded messages before they are adopted, each on its own.
+        """
+        reader = _Reader(dialect, model, prepare, self._speakers.setdefault(dialect.name, {}))
+        if len(body) < self._least or not fast_paths.enabled():
+            return reader.read_whole(body, keep=False)[0]
+        place = owner, dialect.name, model, body[:_BEGINNING]
+        for serial, known in reversed(self._known.get(place, {}).items()):
+            found = reader.read_on(known, body) if body.startswith(known.prefix) else None
+            if found is not None:
+                self._keep(place, found[1] or known, instead=serial)
+                return found[0]
+        read, new = reader.read_whole(body, keep=True)
+        if new is not None:
+            self._keep(place, new)
+        return read
+
+    @property
+    def held(self) -> int:
+        """How many bytes it takes."""
+        return self._held
+
+    def _keep(self, place: _Place, new: _Known, instead: int | None = None) -> None:
+        if instead is not None:
+            self._drop(instead)
+        self._serial += 1
+        self._order[self._serial] = place
+        self._known.setdefault(place, {})[self._serial] = new
+        self._held += len(new.prefix) * _HELD
+        while self._held > self._budget:
+            self._drop(next(iter(self._order)))
+
+    def _drop(self, serial: int) -> None:
+        place = self._order.pop(serial)
+        alike = self._known[place]
+        self._held -= len(alike.pop(serial).prefix) * _HELD
+        if not alike:
+            del self._known[place]
+
+
+@final
+class _Reader(Struct, frozen=True):
+    """How requests of one wire are read."""
+
+    dialect: Dialect
+    model: str | None
+    prepare: Callable[[Sequence[Message]], Sequence[Message]]
+    speakers: dict[Any, Speaker | Literal["operator"]]
+    """Role and type of a message on this wire → who speaks."""
+
+    def read_whole(self, body: bytes, *, keep: bool) -> tuple[ReadRequest, _Known | None]:
+        """A request of which nothing is known; and if it is to be kept, what the next one may begin with."""
+        fields = msgspec.json.decode(body)
+        if type(fields) is not dict:
+            raise wrong_type("", "the body of a request", fields)
+        decoded = self._decode(fields)
+        messages = self.prepare(decoded.messages)
+        clean = adopt_fast(messages) if fast_paths.enabled() else None
+        if clean is None:
+            adoption = adopt(messages, system=decoded.system, dialect=self.dialect.name)
+            return _read(fields, decoded, adoption.conversation, adoption.repairs), None
+        conversation = Conversation(tuple(clean[0]), decoded.system, clean[1])
+        read = _read(fields, decoded, conversation)
+        field = self.dialect.messages_field
+        given = fields[field]
+        if not keep or type(given) is not list:
+            return read, None
+        before = list(fields)[: list(fields).index(field)]
+        nothing = _Known(
+            body[: _start_of(body, field)],
+            {name: fields[name] for name in before},
+            given[: decoded.leading],
+            None,
+            (),
+            frozenset(),
+            Conversation(system=decoded.system),
+        )
+        return read, self._next(nothing, body, _split(body, field), given, conversation)
+
+    def read_on(self, known: _Known, body: bytes) -> tuple[ReadRequest, _Known | None] | None:
+        """The same of a request that begins with known bytes; None if what follows them changes what they mean."""
+        rest = body[len(known.prefix) :].lstrip(_SPACE)
+        if rest[:1] != b",":
+            return None
+        field = self.dialect.messages_field
+        rest = b'{"%b":[%b' % (field.encode(), rest[1:])
+        fields = msgspec.json.decode(rest)
+        new = fields[field]
+        if type(new) is not list or not known.ids.isdisjoint(_ids(new)):
+            return None
+        fields = {**known.head, **fields, field: [*known.leading, known.last, *new]}
+        decoded = self._decode(fields)
+        count = len(known.overlap)
+        if decoded.messages[:count] != known.overlap or decoded.leading != len(known.leading):
+            return None
+        messages = self.prepare(decoded.messages[count:])
+        clean = adopt_fast(messages, known.conversation.minted) if messages else None
+        if clean is None or messages[0].speaker != "model":
+            return None
+        conversation = Conversation((*known.conversation.messages, *clean[0]), decoded.system, clean[1])
+        read = _read(fields, decoded, conversation, known=len(known.conversation.messages))
+        if len(new) < _FEW:
+            return read, None
+        return read, self._next(known, body, _split(rest, field), new, conversation)
+
+    def _decode(self, fields: dict[str, Any]) -> DecodedRequest:
+        named = self.dialect.server.model_field
+        if named and self.model is not None:
+            fields = {**fields, named: self.model}
+        return self.dialect.decode_request(fields)
+
+    def _messages(self, fields: dict[str, Any], given: list[Any]) -> tuple[Message, ...]:
+        named, field = self.dialect.server.model_field, self.dialect.messages_field
+        return self._decode(
+            {named: fields.get(named), field: given} if named in fields else {field: given}
+        ).messages
+
+    def _next(
+        self, known: _Known, body: bytes, pieces: list[Raw], given: list[Any], conversation: Conversation
+    ) -> _Known | None:
+        """What the next request may begin with; None if there is no such place.
+
+        `given` and its `pieces` are the messages behind what was known.
+        """
+        at = self._place(known, given)
+        end = _end_of(body, len(known.prefix), pieces, at)
+        if not at or not end:
+            return None
+        last = given[at - 1]
+        overlap = self._messages(known.head, [*known.leading, last])
+        rest = self.prepare(self._messages(known.head, [*known.leading, last, *given[at:]])[len(overlap) :])
+        calls = sum(len(message.calls) for message in rest)
+        clean = adopt_fast(rest, conversation.minted - calls)
+        kept = len(conversation.messages) - (len(clean[0]) if clean is not None else 0)
+        if clean is None or conversation.messages[kept:] != tuple(clean[0]):
+            return None
+        return _Known(
+            body[:end],
+            known.head,
+            known.leading,
+            last,
+            overlap,
+            known.ids | _ids(given[:at]),
+            Conversation(conversation.messages[:kept], conversation.system, conversation.minted - calls),
+        )
+
+    def _place(self, known: _Known, given: list[Any]) -> int:
+        """Before the last reply but one: marks for the cache move along with the last. 0 if there is none."""
+        found = 0
+        first = max(len(known.leading) if known.last is None else 0, len(given) - _LOOK_BACK)
+        for at in range(len(given) - 1, first, -1):
+            if self._speaker(given[at]) == "model" and self._speaker(given[at - 1]) in ("user", "tool"):
+                if found:
+                    return at
+                found = at
+        return found
+
+    def _speaker(self, given: Any) -> Speaker | Literal["operator"]:
+        """Whose message it is, decoded once for all that have the same role and type."""
+        kind = (given.get("role"), given.get("type")) if type(given) is dict else None
+        try:
+            return self.speakers[kind]
+        except (KeyError, TypeError):
+            read = self._messages({}, [given])
+        speaker = "operator" if not read or read[-1].instruction else read[-1].speaker
+        if kind is not None:
+            self.speakers[kind] = speaker
+        return speaker
+
+
+def _read(
+    fields: dict[str, Any],
+    decoded: DecodedRequest,
+    conversation: Conversation,
+    repairs: tuple[Repair, ...] = (),
+    known: int = 0,
+) -> ReadRequest:
+    return ReadRequest(
+        fields=fields,
+        known=known,
+        conversation=conversation,
+        tools=decoded.tools,
+        options=decoded.options,
+        repairs=repairs,
+    )
+
+
+def _ids(given: list[Any]) -> frozenset[str]:
+    names = (message.get("id") for message in given if type(message) is dict)
+    return frozenset(name for name in names if type(name) is str)
+
+
+@cache
+def _splitter(field: str) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(
+        msgspec.defstruct("Body", [("messages", list[Raw])], rename={"messages": field})
+    )
+
+
+def _split(body: bytes, field: str) -> list[Raw]:
+    """The messages of a body, each as it is written."""
+    pieces: list[Raw] = _splitter(field).decode(body).messages
+    return pieces
+
+
+def _start_of(body: bytes, field: str) -> int:
+    """Where the list of messages probably begins."""
+    name = b'"%b"' % field.encode()
+    at = body.find(name) + len(name)
+    return body.find(b"[", at) + 1
+
+
+def _end_of(body: bytes, start: int, pieces: list[Raw], count: int) -> int:
+    """Where so many messages end, of those that begin at `start`; 0 if they do not stand there."""
+    end = at = start
+    for piece in pieces[: count + 1]:
+        end = at
+        while body[at] in _BETWEEN:
+            at += 1
+        at += memoryview(piece).nbytes
+    return end if body[:at].endswith(bytes(pieces[count])) else 0
