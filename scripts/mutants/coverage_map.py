@@ -32,7 +32,15 @@ class CoverageMap(Struct):
         found = {test for line in range(first, last + 1) for test in lines.get(line, ())}
         if not mutant.in_function:  # run at import, before any test
             found = {test for tests in lines.values() for test in tests}
-        return sorted(found, key=self.seconds.__getitem__)
+            found |= {number for number, test in enumerate(self.tests) if _is_about(test, mutant.file)}
+        return sorted(
+            found, key=lambda test: (not _is_about(self.tests[test], mutant.file), self.seconds[test])
+        )
+
+
+def _is_about(test: str, file: str) -> bool:
+    """Whether a test is in the file that mirrors this module: such tests are tried first."""
+    return test.partition("::")[0].endswith(f"/test_{Path(file).name}")
 
 
 class MapWriter:

@@ -44,7 +44,10 @@ def test_a_reply_with_lines_that_could_not_be_read_is_marked_incomplete_everywhe
         provider = ScriptedProvider([[TextDelta(0, "half of"), Finished("stop", unread=2)], says("whole")])
         async with Chat("scripted/m", providers={"scripted": provider}) as chat:
             events = [event async for event in chat.stream("go")]
-            assert [event.code for event in events if type(event) is Warned] == ["incomplete_reply"]
+            warned = [(event.code, event.message) for event in events if type(event) is Warned]
+            assert warned == [
+                ("incomplete_reply", "2 lines of the reply could not be read: it may be incomplete.")
+            ]
             assert chat.answer is not None
             assert chat.answer.incomplete
             entries = [record.entry for record in await chat.journal.store.read(chat.id)]
@@ -60,5 +63,16 @@ def test_before_anything_was_shown_such_a_reply_is_asked_for_again() -> None:
         async with Chat(ROUTER, providers={"scripted": provider}) as chat:
             answer = await chat.send("Hello?")
             assert (answer.text, answer.finish, answer.error) == ("There you are.", "complete", None)
+
+    asyncio.run(main())
+
+
+def test_one_line_that_could_not_be_read_is_one_line() -> None:
+    async def main() -> None:
+        provider = ScriptedProvider([[TextDelta(0, "half of"), Finished("stop", unread=1)]])
+        async with Chat("scripted/m", providers={"scripted": provider}) as chat:
+            events = [event async for event in chat.stream("go")]
+            (warned,) = [event.message for event in events if type(event) is Warned]
+            assert warned == "1 line of the reply could not be read: it may be incomplete."
 
     asyncio.run(main())

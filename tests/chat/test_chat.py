@@ -21,6 +21,7 @@ from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
     Event,
+    Failed,
     Finished,
     ReasoningDelta,
     TextDelta,
@@ -28,7 +29,15 @@ from segue.conversation.events import (
 )
 from segue.conversation.options import Options
 from segue.conversation.usage import Usage
-from segue.errors import CredentialsError, InvalidRequestError, OverloadError, TransportError, UsageError
+from segue.errors import (
+    CredentialsError,
+    InvalidRequestError,
+    JournalError,
+    OverloadError,
+    RouteError,
+    TransportError,
+    UsageError,
+)
 from segue.events import (
     ChatEvent,
     Error,
@@ -45,6 +54,9 @@ from segue.events import (
 from segue.providers.adapter import ChatRequest, ProviderAdapter
 from segue.providers.registry import default_registry
 from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
+from segue.routing.member_facts import facts_from
+from segue.routing.profiles import Profile, build_router
+from segue.routing.retry import RetrySettings
 from segue.sessions.entries import ModelReplied, TurnEnded, UserSaid
 from segue.sessions.stores.memory import MemoryStore
 from segue.tools.definition import Context, Output
@@ -588,12 +600,68 @@ def test_a_store_that_fails_is_an_error_event_and_the_chat_goes_on_when_it_works
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("fault", [OSError("disk full"), JournalError("The store is gone.")])
+def test_a_store_that_fails_at_the_very_end_of_a_turn_is_an_error_too(fault: Exception) -> None:
+    class Full(MemoryStore):
+        async def append(self, lease: Any, entries: Any) -> int:
+            if any(type(one.entry) is TurnEnded for one in entries):
+                raise fault
+            return await super().append(lease, entries)
+
+    async def main() -> None:
+        chat, _ = chat_with(says("fine"), store=Full())
+        async with chat:
+            answer = await chat.send("go", raises=False)
+            assert answer.finish == "error"
+            assert str(fault) in str(answer.error)
+
+    asyncio.run(main())
+
+
+def test_when_all_members_fail_the_answer_names_each_of_them() -> None:
+    async def main() -> None:
+        one, two = (ScriptedProvider([[Failed(OverloadError(f"{n} is busy."))]]) for n in ("one", "two"))
+        providers = {"one": one, "two": two}
+        profile = Profile(name="team", members=("one/m", "two/m"), retry=RetrySettings(attempts=1))
+        async with Chat(build_router(profile, facts_from(providers)), providers=providers) as chat:
+            answer = await chat.send("go", raises=False)
+            assert isinstance(answer.error, RouteError)
+            assert [name for name, _ in answer.error.failures] == ["one/m", "two/m"]
+
+    asyncio.run(main())
+
+
+def test_a_router_that_can_ask_nobody_is_no_reason_to_shorten_the_conversation() -> None:
+    async def main() -> None:
+        down = CredentialsError("No key.", status=401)
+        replies = [says(f"answer {n}") for n in range(6)]
+        one = ScriptedProvider([*replies, [Failed(down)]])
+        providers = {"one": one}
+        profile = Profile(name="team", members=("one/m", "nobody/m"), retry=RetrySettings(attempts=1))
+        async with Chat(build_router(profile, facts_from(providers)), providers=providers) as chat:
+            for n in range(6):
+                await chat.send(f"question {n}")
+            before = chat.conversation.messages
+            for _ in range(2):
+                answer = await chat.send("go", raises=False)
+                assert answer.error is not None
+                assert answer.error.remedy != "shrink"
+            assert chat.conversation.messages[: len(before)] == before
+            entries = [record.entry for record in await chat.journal.store.read(chat.id)]
+            assert not any(type(entry).__name__ == "Compacted" for entry in entries)
+
+    asyncio.run(main())
+
+
 def test_a_provider_that_is_not_registered_is_an_error_and_nothing_is_written() -> None:
     async def main() -> None:
         async with Chat("nowhere/m", providers={}) as chat:
             events = await hear(chat, "go")
             assert kinds(events) == ["error", "finish"]
-            assert 'Provider "nowhere" not registered' in str(chat.answer.error if chat.answer else "")
+            assert chat.answer is not None
+            assert chat.answer.error is not None
+            assert chat.answer.error.code == "unknown_provider"
+            assert 'Provider "nowhere" not registered' in str(chat.answer.error)
             assert chat.conversation.messages == ()
 
     asyncio.run(main())

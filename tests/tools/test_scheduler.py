@@ -469,6 +469,24 @@ def test_cancelling_while_somebody_is_asked_for_approval_ends_the_batch() -> Non
     asyncio.run(main())
 
 
+def test_whoever_cancels_the_batch_itself_while_somebody_is_asked_is_obeyed() -> None:
+    async def main() -> None:
+        asked = asyncio.Event()
+
+        async def ponder(call: ToolCall, tool: Tool) -> Any:
+            asked.set()
+            await asyncio.sleep(30)
+
+        bench = Bench(sleeper("a", 0), approval=Approval("ask", ask=ponder))
+        running = asyncio.ensure_future(bench.run(ask("a")))
+        await asked.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(main())
+
+
 @pytest.mark.requirement("REQ-915-035")
 def test_a_single_tool_can_run_outside_of_any_turn() -> None:
     @tool

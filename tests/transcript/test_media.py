@@ -118,3 +118,14 @@ def test_media_and_code_of_user_and_model_are_shown_or_told() -> None:
     assert transcript.steps[1] == ModelStep((describe(IMAGE), Text("```python\n2\n```")))
     gemini = said(user("a"), model(IMAGE), user("b"), rules=TARGETS["gemini"])
     assert gemini.steps[1] == ModelStep((IMAGE,))
+
+
+def test_in_results_that_may_show_no_address_content_stays_and_addresses_move() -> None:
+    rules = MediaRules(
+        user=frozenset({"image/*"}),
+        tool=frozenset({"image/*"}),
+        urls=frozenset({"image"}),
+        urls_in_results=False,
+    )
+    linked = Media("image", url="https://example.invalid/a.png")
+    assert sort_media((IMAGE, linked), rules, failed=False) == ([IMAGE], [linked], [])

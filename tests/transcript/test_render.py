@@ -395,3 +395,26 @@ def test_the_first_call_of_a_foreign_step_gets_the_seal_that_the_target_wants_an
     assert (first.seal.kind, second.seal) == ("thought", None)
     filled = [repair.call_ids for repair in shown.repairs if repair.kind == "call_seal_filled"]
     assert filled == [("c0",)]
+
+
+def test_a_seal_of_another_maker_on_a_call_is_dropped_and_reported_with_the_call() -> None:
+    seal = Seal(Origin("anthropic", "anthropic", "", "m"), "sealed")
+    history = (
+        user("q"),
+        model(ToolCall("c0", "read", {}, seal=seal)),
+        tool(ToolResult("c0", "read", "a", complete=True)),
+    )
+    for closed in (history, history[:2]):
+        shown = said(*closed, user("more"), rules=CHAT)
+        assert calls_of(shown)[0].seal is None
+        dropped = [repair.call_ids for repair in shown.repairs if repair.kind == "seal_dropped"]
+        assert dropped == [("c0",)]
+
+
+def test_a_result_with_a_name_belongs_to_the_call_whose_name_was_lost() -> None:
+    calls = model(ToolCall("", "", {"n": 1}, native_id="x"), ToolCall("", "other", {}, native_id="x"))
+    results = tool(ToolResult("", "read", "mine", complete=True, native_id="x"))
+    adopted = adopt((user("q"), calls, results, user("more"))).conversation
+    first = adopted.messages[1].calls[0]
+    found = [block.call_id for block in adopted.messages[2].blocks if type(block) is ToolResult]
+    assert first.id in found

@@ -24,6 +24,23 @@ def test_every_kind_has_a_fault_class_and_a_sentence() -> None:
     assert kinds >= LOSSY
 
 
+@pytest.mark.parametrize(
+    ("fault", "kinds"),
+    [
+        (
+            "canonical_state",
+            (
+                "arguments_wrapped call_reconstructed duplicate_call_dropped message_dropped result_superseded "
+                "results_joined speaker_corrected value_made_safe"
+            ),
+        ),
+        ("pairing", "call_closed call_recovered calls_reordered result_moved result_recovered"),
+    ],
+)
+def test_a_fault_of_the_history_is_told_from_what_a_target_wants(fault: FaultClass, kinds: str) -> None:
+    assert sorted(kind for kind, found in FAULTS.items() if found == fault) == kinds.split()
+
+
 @requirement("REQ-915-039", "REQ-915-040")
 def test_a_repair_tells_all_fields_also_the_empty_ones() -> None:
     repair = Repair(

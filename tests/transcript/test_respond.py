@@ -213,12 +213,48 @@ def test_a_client_of_gemini_gets_the_stand_in_for_the_seal_on_its_first_call() -
         "skip_thought_signature_validator",
         "",
     ]
+    assert [call.seal.kind for call in calls if call.seal] == ["thought"]
     assert [repair.kind for repair in made.repairs] == ["call_seal_filled"]
 
 
 def test_a_client_of_kimi_gets_the_reasoning_that_its_provider_wants_back() -> None:
     blocks = reply_for("kimi", called(("", "read", "{}"))).message.blocks
     assert blocks[0] == Reasoning(" ")
+
+
+def test_a_client_of_kimi_gets_the_reasoning_of_another_as_it_is() -> None:
+    events = [ReasoningDelta(7, "Hm."), *called(("", "read", "{}"))[1:]]
+    blocks = reply_for("kimi", events).message.blocks
+    assert [block.text for block in blocks if type(block) is Reasoning] == ["Hm."]
+
+
+def test_the_calls_of_a_client_that_counts_them_are_counted_on() -> None:
+    used = ("functions.read:0", "functions.read:1", "functions.read:2")
+    calls = reply_for("kimi", called(("", "read", "{}"), ("", "read", "{}")), used_ids=used).message.calls
+    assert [call.native_id for call in calls] == ["functions.read:3", "functions.read:4"]
+
+
+def test_an_id_that_comes_behind_the_name_of_its_call_is_remembered_too() -> None:
+    made = responder("anthropic", "openai_chat")
+    events: list[Event] = [
+        CallStarted(0, "", "read"),
+        CallStarted(0, "call_late", ""),
+        ArgumentsDelta(0, "{}"),
+    ]
+    answered(made, [*events, Finished("tool_calls")])
+    assert [ids.native for ids in made.ids.values()] == ["call_late"]
+
+
+def test_a_seal_alone_is_content_of_its_own_wire_and_ends_the_block_before_it() -> None:
+    made = responder("openai_responses", "openai_responses")
+    events: list[Event] = [TextDelta(0, "One."), Sealed(1, "s", "encrypted", "reasoning"), Finished("stop")]
+    sent = answered(made, [*events[:2], TextDelta(0, "Two."), events[2]])
+    reply = fold(sent, Origin("openai_responses"))
+    assert [type(block).__name__ for block in reply.message.blocks] == ["Text", "Reasoning", "Text"]
+    made = responder("anthropic", "anthropic")
+    only = answered(made, [Sealed(0, "s", "encrypted", "reasoning"), Finished("stop")])
+    assert not any(isinstance(event, TextDelta) for event in only)
+    assert made.repairs == []
 
 
 def test_a_reply_of_kimi_itself_is_passed_on_as_it_came_also_without_reasoning() -> None:

@@ -63,3 +63,32 @@ def test_every_target_is_described_by_values_alone(name: str) -> None:
     assert rules.target.dialect == name
     assert hash(rules.ids) == hash(TARGETS[name].ids)
     assert rules == TARGETS[name]
+
+
+@pytest.mark.parametrize(
+    ("ending", "found"),
+    [
+        ("bmp", "image/bmp"),
+        ("gif", "image/gif"),
+        ("heic", "image/heic"),
+        ("heif", "image/heif"),
+        ("jpeg", "image/jpeg"),
+        ("jpg", "image/jpeg"),
+        ("svg", "image/svg+xml"),
+        ("tif", "image/tiff"),
+        ("tiff", "image/tiff"),
+        ("webp", "image/webp"),
+        ("pdf", "image/png"),
+        ("xyz", "image/png"),
+    ],
+)
+def test_the_end_of_an_address_says_the_type_of_an_image(ending: str, found: str) -> None:
+    assert media_type(Media("image", url=f"https://a.invalid/cat.{ending}#top")) == found
+
+
+def test_a_target_about_which_nothing_is_said_demands_nothing() -> None:
+    rules = Rules()
+    assert rules.media.urls_in_results
+    assert rules.media.in_errors
+    assert rules.ends_with_model
+    assert (rules.calls_per_step, rules.argument_levels, rules.system) == (0, 0, "apart")

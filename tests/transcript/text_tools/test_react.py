@@ -122,6 +122,12 @@ def test_an_action_is_read_with_its_thought_and_input(newline: str) -> None:
         ("Final Answer: See\nAction: none", ParsedReply(final_answer="See\nAction: none")),
         ("Action: ls", ParsedReply(action="ls", action_input={})),
         ("Action: `ls`\nAction Input:\n", ParsedReply(action="ls", action_input={})),
+        ("Action: ls\nAction: rm", ParsedReply(action="ls", action_input={})),
+        ("Thought:\n\n  Hm.\nFinal Answer: Yes.", ParsedReply(thought="Hm.", final_answer="Yes.")),
+        (
+            'Action Input: {"a": 1}\nThought: Hm.\nAction: ls',
+            ParsedReply(action="", action_input={"a": 1}, raw_input='{"a": 1}', problem="no_action_name"),
+        ),
     ],
 )
 def test_replies_of_many_shapes_are_read(text: str, expected: ParsedReply) -> None:
@@ -213,6 +219,10 @@ def test_other_faults_are_explained_too() -> None:
     assert "name one tool" in correction(parse_react("Action:\n"))
     long = parse_react(f"Action: read\nAction Input: {'x' * 5000}")
     assert len(correction(long)) < 1000
+    exact = parse_react(f"Action: read\nAction Input: {'x' * 500}")
+    assert "…" in correction(long)
+    assert "…" not in correction(exact)
+    assert "cut off" in correction(ParsedReply(thought="Hm.", problem="cut_off"))
 
 
 @AT_LEAST_100
