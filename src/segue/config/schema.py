@@ -155,6 +155,8 @@ class GatewayLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Seconds, for a whole reply."""
     concurrent: Count = 1000
     """Requests at a time, of one process; one more gets 503 or 529."""
+    lag: Seconds = 1.0
+    """Seconds that a process may be late with its work; while it is later, new requests get 503 or 529."""
     per_route: Count | None = None
     """Requests at a time to one provider/model."""
     drain: Seconds = 30.0

@@ -62,7 +62,9 @@ def encode_after(
     card: ModelCard,
 ) -> EncodedBody:
     """The request as `encode_request` would encode it."""
-    head = options.own.container if options.own is not None else None
+    own = options.own
+    # What another wire has of its own is not sent, and makes no difference.
+    head = own.container if own is not None and own.dialect == dialect.name else None
     steps, known = _known(prefix, transcript, card, head)
     encoded = dialect.encode_request(transcript, tools, options, card, after=steps)
     if encoded.is_linked and steps:

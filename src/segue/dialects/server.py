@@ -207,6 +207,9 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """Headers by which known clients name their session."""
     session_fields: tuple[str, ...] = ()
     """Fields of a request that do the same."""
+    passing_system: tuple[str, ...] = ()
+    """How paragraphs of a system prompt begin that known clients write anew for each request. They mean nothing to another
+    provider, and would keep it from finding the prompt in its cache."""
     model_field: str = "model"
     """Empty if the model is in the path."""
     reply_model_field: str = "model"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -65,9 +66,26 @@ def log_writer(form: LogForm) -> Callable[[RequestReport], None] | None:
     """Writes to the standard error; None if the log is off."""
     if form == "off":
         return None
-    line = json_line if form == "json" else text_line
+    return _LogWriter(json_line if form == "json" else text_line)
 
-    def write(report: RequestReport) -> None:
-        sys.stderr.write(line(report, time.time()) + "\n")
 
-    return write
+class _LogWriter:
+    """Writes the lines of one moment together: a write of its own would cost a busy gateway more than the line."""
+
+    def __init__(self, line: Callable[[RequestReport, float], str]) -> None:
+        self._line = line
+        self._waiting: list[str] = []
+
+    def __call__(self, report: RequestReport) -> None:
+        self._waiting.append(self._line(report, time.time()) + "\n")
+        if len(self._waiting) > 1:
+            return
+        try:
+            asyncio.get_running_loop().call_soon(self._write)
+        except RuntimeError:  # no loop runs: nothing else will come
+            self._write()
+
+    def _write(self) -> None:
+        lines, self._waiting = self._waiting, []
+        sys.stderr.write("".join(lines))
+        sys.stderr.flush()

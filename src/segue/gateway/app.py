@@ -20,6 +20,7 @@ from segue.errors import InvalidRequestError, OverloadError, SegueError
 from segue.gateway.accounts import costs
 from segue.gateway.accounts.register import Accounts
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
+from segue.gateway.admission import LoopWatch
 from segue.gateway.client_errors import error_response, for_client, unexpected
 from segue.gateway.client_keys import keys_of
 from segue.gateway.control import METRICS
@@ -90,6 +91,7 @@ class Gateway:
         )
         self._services = ClientServices(self.names, self.members, providers, memory)
         self._doors = Doors()
+        self._watch = LoopWatch(self.settings.limits.lag)
         self._control = control
         self._on_report = on_report
         self._on_close = on_close
@@ -219,11 +221,18 @@ class Gateway:
         return door.dialect if door is not None else self._doors.wire_of(head.method, head.path, head.headers)
 
     def _admit(self) -> None:
-        if self.draining or self.running > self.settings.limits.concurrent:
-            why = "is stopping" if self.draining else f"serves {self.running - 1} requests already"
-            raise OverloadError(
-                f"The gateway {why}.", code="gateway_busy", retry_after=1.0, hint="Try again in a moment."
-            )
+        self._watch.begin()
+        if self.draining:
+            why = "is stopping"
+        elif self.running > self.settings.limits.concurrent:
+            why = f"serves {self.running - 1} requests already"
+        elif self._watch.overloaded:
+            why = f"is more than {self.settings.limits.lag:g} s late with its {self.running - 1} requests"
+        else:
+            return
+        raise OverloadError(
+            f"The gateway {why}.", code="gateway_busy", retry_after=1.0, hint="Try again in a moment."
+        )
 
     async def _dispatch(
         self,
@@ -304,14 +313,12 @@ class Gateway:
                 memory=self.memory,
                 members=self.members,
                 keep=self._services.keep if prepared.kept else None,
+                note=lambda: self._note(turn, report),
             )
-            try:
-                await exchange.run(self.members.routings(turn, switched))
-            finally:
-                self._note(turn, report)
+            await exchange.run(self.members.routings(turn, switched))
 
     def _note(self, turn: ClientTurn, report: RequestReport) -> None:
-        """Record the conversation, after the reply."""
+        """Record the conversation: with the reply, before its end, so that both are written at once."""
         seen = ConversationInfo(
             id=turn.conversation_id,
             caller=turn.caller,

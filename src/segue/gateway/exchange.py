@@ -56,14 +56,17 @@ class Exchange:
         memory: Memory,
         members: Members,
         keep: Callable[[ClientTurn, bytes, str], Awaitable[None]] | None = None,
+        note: Callable[[], None],
     ) -> None:
-        """`keep` gets a complete reply as a whole, and the provider that has stored it too, if one has."""
+        """`keep` gets a complete reply as a whole, and the provider that has stored it too, if one has. `note` is called
+        once, when it is known who answers, or that nobody does."""
         self._turn = turn
         self._writer = writer
         self._report = report
         self._memory = memory
         self._members = members
         self._keep = keep
+        self._note: Callable[[], None] | None = note
         self._held: list[bytes] = []
         self._events: list[Event] = []
         self._first_content: float | None = None
@@ -82,6 +85,7 @@ class Exchange:
             error = await self._first_success(routings)
         finally:
             self._stop_beat()
+            self._note_once()
         if error is not None:
             await self._fail(error)
 
@@ -294,6 +298,7 @@ class Exchange:
     async def _remember(self, attempt: RouteAttempt, reply: Reply, *, broken: bool = False) -> None:
         if isinstance(attempt, ForwardedAttempt):
             attempt.keep_ids(reply)
+        self._note_once()
         if reply.message.blocks:
             remembered = RememberedReply(
                 reply.message,
@@ -308,6 +313,11 @@ class Exchange:
         if self._keep is not None and not broken:
             stored_at = attempt.origin.provider if attempt.forwarded else ""
             await self._keep(self._turn, attempt.whole(reply), stored_at)
+
+    def _note_once(self) -> None:
+        note, self._note = self._note, None
+        if note is not None:
+            note()
 
     async def _remember_broken(self, attempt: RouteAttempt) -> None:
         if self._writer.started and self._events:

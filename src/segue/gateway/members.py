@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, final
 
+from msgspec import structs
+
 from segue.conversation.options import Options
 from segue.errors import OverloadError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from segue.config.schema import GatewaySettings
     from segue.conversation.blocks import Origin
+    from segue.conversation.message import Conversation
     from segue.gateway.attempts import RouteAttempt
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
@@ -93,12 +96,11 @@ class Members:
         same = self.uses_wire_of(turn, route)
         return ChatRequest(
             model=route.model,
-            conversation=turn.conversation,
+            conversation=turn.conversation if same else _without_passing_system(turn),
             tools=turn.tools,
             options=route.options_over(turn.options),
-            session=""
-            if same
-            else turn.conversation_id,  # a cache has to be asked for where the client cannot
+            session=turn.conversation_id,
+            asks_for_cache=not same,  # on its own wire the client does that itself
             headers=forwarded_headers(turn) if same else {},
         )
 
@@ -151,6 +153,15 @@ class Members:
 def _preview(provider: ProviderAdapter, request: ChatRequest) -> RequestSent | None:
     preview = provider.capabilities.preview
     return preview(request) if preview is not None else None
+
+
+def _without_passing_system(turn: ClientTurn) -> Conversation:
+    """The conversation without what its client writes anew into each system prompt."""
+    marks, system = turn.dialect.server.passing_system, turn.conversation.system
+    if not marks or not any(mark in system for mark in marks):
+        return turn.conversation
+    kept = [part for part in system.split("\n\n") if not part.startswith(marks)]
+    return structs.replace(turn.conversation, system="\n\n".join(kept))
 
 
 def _all_made_by(turn: ClientTurn, target: Origin) -> bool:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from segue.providers.registry import KnownProviders
     from segue.routing.router import Facts, Router
 
+_KEPT_NAMES = 10_000
+"""Clients may ask for any name; no more of them are kept."""
 _LATEST = ":latest"
 """Clients of local servers add it to names."""
 _STICKY: tuple[PolicyName, ...] = ("weighted", "least_latency")
@@ -35,13 +37,14 @@ class ModelNames:
         self._facts: Facts = facts_from(providers)
         self._routers: dict[str, Router] = {}
         self._meant: dict[str, str] = {}
+        self._choices: dict[str, ModelChoice | None] = {}
 
     def router(self, asked: str) -> Router:
         """The router behind a name. Raises 404 if it leads nowhere."""
         meant = self._meant.get(asked)
         if meant is None:
             meant = self._meant_by(asked.removeprefix("models/"))
-            if len(self._meant) < 10_000:
+            if len(self._meant) < _KEPT_NAMES:
                 self._meant[asked] = meant
         return self._opened(meant)
 
@@ -110,6 +113,14 @@ class ModelNames:
 
     def _choice(self, name: str) -> ModelChoice | None:
         """What a name of the configuration stands for; None if it is none, or its provider is not known."""
+        if name in self._choices:
+            return self._choices[name]
+        choice = self._choose(name)
+        if len(self._choices) < _KEPT_NAMES:
+            self._choices[name] = choice
+        return choice
+
+    def _choose(self, name: str) -> ModelChoice | None:
         try:
             choice = resolve_model(name, self._config)
         except UsageError:

@@ -159,7 +159,8 @@ async def read_turn(
     decoded = dialect.decode_request({**fields, field: native_model} if field else fields)
     adoption = adopt(_without_capsules(decoded.messages), system=decoded.system, dialect=dialect.name)
     messages = adoption.conversation.messages
-    originals = await recall_originals(memory, caller, messages)
+    session = session_of(door, request, fields)
+    originals = await recall_originals(memory, caller, messages, session=session, size=len(request.body))
     conversation = structs.replace(adoption.conversation, messages=originals.messages)
     continues = originals.last is not None and _ends_with_results(dialect, fields)
     return ClientTurn(
@@ -175,9 +176,7 @@ async def read_turn(
         repairs=adoption.repairs,
         originals=originals,
         used_ids=frozenset(call.native_id for message in messages for call in message.calls),
-        conversation_id=_conversation_of(
-            memory, caller, session_of(door, request, fields), messages, originals
-        ),
+        conversation_id=_conversation_of(memory, caller, session, messages, originals),
         bound=originals.last.route if continues and originals.last is not None else "",
     )
 

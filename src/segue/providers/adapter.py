@@ -40,6 +40,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
     session: str = ""
     """Requests of one session may reuse what was rendered and encoded for the previous one."""
+    asks_for_cache: bool = True
+    """Whether a session's prompt should be kept by providers that cache it only when asked to."""
     headers: Mapping[str, str] = {}
     """Sent beside the provider's own: those of a client on the same wire."""
     abort: Abort | None = None

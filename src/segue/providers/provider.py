@@ -197,7 +197,7 @@ class Provider(ProviderAdapter):
                 if len(decoder.unread) > gaps:
                     check_unread(self.name, decoder.unread[gaps:], endpoint.dialect.call_marks)
                     gaps = len(decoder.unread)
-                calls += sum([type(event) is CallStarted for event in events])
+                calls += list(map(type, events)).count(CallStarted)
                 if calls > endpoint.limits.calls:
                     raise too_many_calls(self.name, endpoint.limits.calls)
                 for batch in in_batches(with_own_names(events, written.tool_names)):
@@ -239,7 +239,8 @@ class Provider(ProviderAdapter):
         path = _with_model(path_of(dialect), asked.model)
         card = self._card(asked.model, dialect)
         fitting = self._fit(asked, card)
-        lasting = self.address.in_sessions if asked.session and self.address is not None else {}
+        asks_for_cache = asked.session and asked.asks_for_cache
+        lasting = self.address.in_sessions if asks_for_cache and self.address is not None else {}
         extra = {**lasting, **(fitting.extra or {})} or None
         options = structs.replace(fitting, model=asked.model, stream=True, extra=extra)
         written = self._writers[dialect].write(asked, options, card, endpoint.base_url + path)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 REST_SECONDS: Final = 0.2
 """How long to read on after the end of the reply, so that its connection can be used again."""
 EVENTS_AT_ONCE: Final = 100
-ENDS: Final = (Finished, Failed)
+ENDS: Final = frozenset[type]({Finished, Failed})
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -50,7 +50,7 @@ def with_own_names(events: list[Event], names: dict[str, str]) -> list[Event]:
 
 def in_batches(events: list[Event]) -> list[list[Event]]:
     """Not too many at once, and the end of a reply alone."""
-    if len(events) <= EVENTS_AT_ONCE and not any(type(event) in ENDS for event in events):
+    if len(events) <= EVENTS_AT_ONCE and ENDS.isdisjoint(map(type, events)):
         return [events] if events else []
     batches: list[list[Event]] = [[]]
     for event in events:

@@ -16,7 +16,7 @@ from segue.transcript.closure import recover_call, settle
 from segue.transcript.completion import completion_of
 from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from, repair_of
 from segue.transcript.own_fields import folded, may_end, report_losses, stays_in_place, travels
-from segue.transcript.projection import IdProjection, NameProjection
+from segue.transcript.projection import IdProjection, offer_names
 from segue.transcript.reasoning import Makers
 from segue.transcript.shown_blocks import fit_block
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Step, StepBlock, UserStep
@@ -51,7 +51,7 @@ class Composer:
         """What was changed since the last flush."""
         self.repairs: list[Repair] = []
         self.ids = IdProjection(rules.ids)
-        self.names = NameProjection(rules.names, policy.tool_names)
+        self.names = offer_names(rules.names, policy.tool_names)
         self.calls: Mapping[str, list[CallDraft]] = {}
         self.open: set[str] = set()
         """Keys of calls that the history gives no real result: one may still come."""

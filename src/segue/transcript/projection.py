@@ -7,7 +7,7 @@ before, and keeps it when the conversation grows, because earlier calls always c
 from __future__ import annotations
 
 import string
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -130,6 +130,16 @@ class IdProjection:
         if grammar.form == "alphanumeric":
             return length == grammar.max_length
         return not grammar.needs_prefix or native_id.startswith(grammar.prefix)
+
+
+def offer_names(grammar: NameGrammar, offered: tuple[str, ...]) -> NameProjection:
+    """A projection in which these tools have chosen: most requests of a conversation offer the same."""
+    return _offered(grammar, offered).fork()
+
+
+@lru_cache(maxsize=128)
+def _offered(grammar: NameGrammar, offered: tuple[str, ...]) -> NameProjection:
+    return NameProjection(grammar, offered)
 
 
 class NameProjection:

@@ -111,6 +111,7 @@ SERVER = ServerFacts(
     forwarded_headers=("anthropic-beta", "anthropic-version", "anthropic-dangerous-direct-browser-access"),
     standing_headers=_standing_headers,
     returned_headers=("anthropic-ratelimit-", "anthropic-organization-id"),
+    passing_system=("x-anthropic-billing-header:",),
     session_headers=("x-claude-code-session-id", "x-session-id", "x-session-affinity", "session_id"),
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     stream_ends=(b'"message_stop"', b"event: error"),

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from segue.errors import JournalError
+from segue.gateway.memory.histories import KnownHistories
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply
 from segue.gateway.memory.store import GatewayStore, MemoryRecord
 
@@ -35,6 +36,9 @@ class Memory:
     def __init__(self, store: GatewayStore, key: InstallationKey, *, cache_bytes: int = CACHE_BYTES) -> None:
         self.store = store
         """For the conversations that were seen: `note`, `conversation`, `conversations`, `switch`."""
+        self.histories = KnownHistories()
+        """What was recalled for recent requests."""
+        self.failed_reads = 0
         self._key = key
         self._cache: OrderedDict[bytes, tuple[RememberedReply, int]] = OrderedDict()
         self._cache_bytes = cache_bytes
@@ -136,6 +140,7 @@ class Memory:
         try:
             return await self.store.read(keys)
         except JournalError as error:
+            self.failed_reads += 1
             _LOG.warning("Replies were not recalled: %s", error)
             return {}
 

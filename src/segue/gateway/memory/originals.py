@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from segue.conversation.blocks import Reasoning, ToolCall
 from segue.conversation.message import Message
 from segue.gateway.memory.fingerprints import START, extend_fingerprint
+from segue.gateway.memory.histories import KnownHistory
 from segue.gateway.memory.replies import RememberedReply
 
 if TYPE_CHECKING:
@@ -37,28 +38,57 @@ class Originals(Struct, frozen=True):
 
 
 async def recall_originals(
-    memory: Memory, caller: str, messages: Sequence[Message], *, before: bytes = START
+    memory: Memory, caller: str, messages: Sequence[Message], *, session: str = "", size: int = 0
 ) -> Originals:
-    """Put the originals into an adopted history. `before` is the fingerprint of messages already dealt with."""
+    """Put the originals into an adopted history.
+
+    `session`: the client's own name for it. `size`: the bytes of the request, by which the history is held for the next
+    one; 0: it is not.
+    """
+    key = caller, session, extend_fingerprint(START, messages[:1])
+    known = memory.histories.get(key) if size else None
+    common = known.common(messages) if known is not None else 0
+    if known is None or not common:
+        known, common = _NOTHING, 0
+    fingerprints = list(known.fingerprints[:common])
+    replies = {index: reply for index, reply in known.replies.items() if index < common}
+    restored = [*known.restored[:common], *messages[common:]]
     wanted: dict[int, tuple[bytes, ...]] = {}
-    for index, message in enumerate(messages):
+    before = fingerprints[-1] if fingerprints else START
+    for index in range(common, len(messages)):
+        message = messages[index]
         if message.speaker == "model":
             ids = [call.native_id for call in message.calls if call.native_id]
             wanted[index] = tuple(memory.call_key(caller, one) for one in ids) or (
                 memory.place_key(caller, before, message),
             )
         before = extend_fingerprint(before, (message,))
-    recalled = await memory.recall([key for keys in wanted.values() for key in keys])
-    restored = list(messages)
-    replies: dict[int, RememberedReply] = {}
+        fingerprints.append(before)
+    failures = memory.failed_reads
+    recalled = await memory.recall([key for keys in wanted.values() for key in keys]) if wanted else {}
     for index, keys in wanted.items():
         found = dict.fromkeys(key for key in keys if key in recalled)
-        known = [recalled[key] for key in found if _may_be(messages[index], recalled[key])]
-        if known:
-            restored[index] = _restore(messages[index], known)
-            replies[index] = known[-1]
-    last = replies.get(max(wanted)) if wanted else None
-    return Originals(tuple(restored), before, replies, last)
+        candidates = [recalled[key] for key in found if _may_be(messages[index], recalled[key])]
+        if candidates:
+            restored[index] = _restore(messages[index], candidates)
+            replies[index] = candidates[-1]
+    originals = Originals(tuple(restored), before, replies, _last_reply(messages, replies))
+    if size and memory.failed_reads == failures:
+        history = KnownHistory(tuple(messages), originals.messages, tuple(fingerprints), replies)
+        memory.histories.keep(key, history, 2 * size)
+    return originals
+
+
+_NOTHING = KnownHistory((), (), (), {})
+
+
+def _last_reply(
+    messages: Sequence[Message], replies: Mapping[int, RememberedReply]
+) -> RememberedReply | None:
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].speaker == "model":
+            return replies.get(index)
+    return None
 
 
 def _may_be(message: Message, reply: RememberedReply) -> bool:

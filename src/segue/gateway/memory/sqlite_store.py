@@ -6,7 +6,9 @@ killed process loses nothing and a power cut at most the last moments. Reads tak
 
 from __future__ import annotations
 
+import asyncio
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
@@ -80,9 +82,11 @@ class SQLiteMemoryStore:
         self._reader: sqlite3.Connection | None = None
         self._expire_at = 0.0
         self._touched: set[int] = set()
+        self._changes: list[Callable[[sqlite3.Connection], None]] = []
+        self._flush: asyncio.Future[None] | None = None
 
     async def write(self, records: Sequence[MemoryRecord]) -> None:
-        await self._run(self._write, records, self._take_touched())
+        await self._together(partial(self._write, records, self._take_touched()))
 
     async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
         with failures_of(_WHAT, self._path):
@@ -92,7 +96,7 @@ class SQLiteMemoryStore:
         await self._run(self._delete, keys)
 
     async def note(self, seen: ConversationInfo) -> None:
-        await self._run(self._note, seen)
+        await self._together(partial(self._note, seen))
 
     async def conversation(self, conversation_id: str) -> ConversationInfo | None:
         with failures_of(_WHAT, self._path):
@@ -122,6 +126,18 @@ class SQLiteMemoryStore:
     async def _run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         with failures_of(_WHAT, self._path):
             return await self._worker.run(do, *args, **kwargs)
+
+    async def _together(self, change: Callable[[sqlite3.Connection], None]) -> None:
+        """Changes of one moment share a transaction, which costs more than all of them."""
+        self._changes.append(change)
+        if self._flush is None:
+            self._flush = asyncio.ensure_future(self._flush_changes())
+            self._flush.add_done_callback(_seen)
+        await asyncio.shield(self._flush)
+
+    async def _flush_changes(self) -> None:
+        changes, self._changes, self._flush = self._changes, [], None
+        await self._run(self._apply, changes)
 
     def _open_reader(self) -> sqlite3.Connection:
         if self._reader is None:
@@ -160,37 +176,45 @@ class SQLiteMemoryStore:
     def _close_writer(self) -> None:
         if self._writer is not None:
             if self._touched:
-                self._write((), self._take_touched())
+                self._apply([partial(self._write, (), self._take_touched())])
             self._writer.close()
             self._writer = None
 
-    def _write(self, records: Sequence[MemoryRecord], touched: set[int]) -> None:
-        now = self._clock()
+    def _apply(self, changes: Sequence[Callable[[sqlite3.Connection], None]]) -> None:
         with transaction(self._connection) as connection:
-            for record in records:
-                old = [
-                    number
-                    for key in record.keys
-                    for (number,) in connection.execute("SELECT record FROM keys WHERE key = ?", (key,))
-                ]
-                number = connection.execute(
-                    "INSERT INTO records (used, size, body) VALUES (?, ?, ?)",
-                    (now, len(record.body), record.body),
-                ).lastrowid
-                connection.executemany(
-                    "INSERT OR REPLACE INTO keys (key, record) VALUES (?, ?)",
-                    [(key, number) for key in record.keys],
-                )
+            for change in changes:
+                change(connection)
+
+    def _write(
+        self, records: Sequence[MemoryRecord], touched: set[int], connection: sqlite3.Connection
+    ) -> None:
+        now = self._clock()
+        for record in records:
+            old = [
+                number
+                for key in record.keys
+                for (number,) in connection.execute("SELECT record FROM keys WHERE key = ?", (key,))
+            ]
+            number = connection.execute(
+                "INSERT INTO records (used, size, body) VALUES (?, ?, ?)",
+                (now, len(record.body), record.body),
+            ).lastrowid
+            connection.executemany(
+                "INSERT OR REPLACE INTO keys (key, record) VALUES (?, ?)",
+                [(key, number) for key in record.keys],
+            )
+            if old:
                 connection.executemany(
                     """DELETE FROM records WHERE number = ?1
                     AND NOT EXISTS (SELECT 1 FROM keys WHERE record = ?1)""",
                     [(one,) for one in old],
                 )
+        if touched:
             connection.executemany(
                 "UPDATE records SET used = ? WHERE number = ?", [(now, number) for number in touched]
             )
-            self._drop_old(connection, now)
-            self._drop_surplus(connection)
+        self._drop_old(connection, now)
+        self._drop_surplus(connection)
 
     def _drop_old(self, connection: sqlite3.Connection, now: float) -> None:
         if now < self._expire_at:
@@ -221,16 +245,15 @@ class SQLiteMemoryStore:
                 [(key,) for key in keys],
             )
 
-    def _note(self, seen: ConversationInfo) -> None:
+    def _note(self, seen: ConversationInfo, connection: sqlite3.Connection) -> None:
         now = self._clock()
-        with transaction(self._connection) as connection:
-            connection.execute(
-                """INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, '', 1, ?, ?)
-                ON CONFLICT (id) DO UPDATE SET caller = excluded.caller, client = excluded.client,
-                door = excluded.door, asked = excluded.asked, route = excluded.route, requests = requests + 1,
-                updated = excluded.updated""",
-                (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route, now, now),
-            )
+        connection.execute(
+            """INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, '', 1, ?, ?)
+            ON CONFLICT (id) DO UPDATE SET caller = excluded.caller, client = excluded.client,
+            door = excluded.door, asked = excluded.asked, route = excluded.route, requests = requests + 1,
+            updated = excluded.updated""",
+            (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route, now, now),
+        )
 
     def _switch(self, conversation_id: str, model: str) -> bool:
         with transaction(self._connection) as connection:
@@ -238,6 +261,12 @@ class SQLiteMemoryStore:
                 "UPDATE conversations SET switched = ? WHERE id = ?", (model, conversation_id)
             )
             return changed.rowcount > 0
+
+
+def _seen(flush: asyncio.Future[None]) -> None:
+    """A failure is raised where somebody waits; if nobody does any more, it is nobody's."""
+    if not flush.cancelled():
+        flush.exception()
 
 
 def _info(row: tuple[Any, ...]) -> ConversationInfo:

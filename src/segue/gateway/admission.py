@@ -1,0 +1,50 @@
+"""Whether the process keeps up with its work. One that does not lets every stream wait; so it refuses new requests, clearly
+and at once, until it is in time again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, final
+
+TICK_SECONDS: Final = 0.2
+TICKS: Final = 3
+"""So many times in a row the process must have been late: one pause is not yet an overload."""
+
+
+@final
+class LoopWatch:
+    """Measures how late the event loop is while there is work. Without work nothing runs."""
+
+    def __init__(self, max_lag: float) -> None:
+        """`max_lag`: seconds."""
+        self._max_lag = max_lag
+        self._due = 0.0
+        self._late = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._used = False
+
+    @property
+    def overloaded(self) -> bool:
+        return self._late >= TICKS
+
+    def begin(self) -> None:
+        """A request has come."""
+        self._used = True
+        loop = asyncio.get_running_loop()
+        if self._timer is None or self._loop is not loop:
+            self._loop, self._late = loop, 0
+            self._schedule(loop)
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due = loop.time() + TICK_SECONDS
+        self._timer = loop.call_at(self._due, self._tick, loop)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        late = loop.time() - self._due > self._max_lag
+        self._late = self._late + 1 if late else 0
+        if self._used or self._late:
+            self._used = False
+            self._schedule(loop)
+        else:
+            self._timer = None

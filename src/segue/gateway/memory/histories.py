@@ -1,0 +1,77 @@
+"""Histories that clients sent a moment ago, with their originals: the next request of a conversation repeats them.
+
+What was found out about a message holds for as long as it and all before it return unchanged, so only new ones cost
+anything. Bounded by bytes, least recently used first.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+from msgspec import Struct
+
+from segue.conversation.message import Message
+from segue.gateway.memory.replies import RememberedReply
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MAX_BYTES: Final = 32 << 20
+
+HistoryKey: TypeAlias = tuple[str, str, bytes]
+"""The caller, the session as the client names it, and how the conversation begins."""
+
+
+@final
+class KnownHistory(Struct, frozen=True, eq=False):
+    """A history as its client sent it, message by message."""
+
+    messages: tuple[Message, ...]
+    restored: tuple[Message, ...]
+    fingerprints: tuple[bytes, ...]
+    """Behind each message."""
+    replies: dict[int, RememberedReply]
+    """Index of a message → the reply that it was. Model messages that are missing here are not remembered."""
+
+    def common(self, messages: Sequence[Message]) -> int:
+        """With how many of these messages the history begins."""
+        try:
+            for at, (old, new) in enumerate(zip(self.messages, messages, strict=False)):
+                if old is not new and old != new:
+                    return at
+        except RecursionError:  # arguments of a call can be nested more deeply than can be compared
+            return 0
+        return min(len(self.messages), len(messages))
+
+
+@final
+class KnownHistories:
+    """Of all callers."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._held: OrderedDict[HistoryKey, tuple[KnownHistory, int]] = OrderedDict()
+        self.bytes = 0
+
+    def get(self, key: HistoryKey) -> KnownHistory | None:
+        held = self._held.get(key)
+        if held is None:
+            return None
+        self._held.move_to_end(key)
+        return held[0]
+
+    def keep(self, key: HistoryKey, history: KnownHistory, size: int) -> None:
+        """`size`: the bytes that it takes, by a rough estimate."""
+        self.drop(key)
+        if size > self._max_bytes:
+            return
+        self._held[key] = history, size
+        self.bytes += size
+        while self.bytes > self._max_bytes:
+            self.drop(next(iter(self._held)))
+
+    def drop(self, key: HistoryKey) -> None:
+        held = self._held.pop(key, None)
+        if held is not None:
+            self.bytes -= held[1]

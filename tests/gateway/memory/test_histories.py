@@ -1,0 +1,119 @@
+"""Histories that return are not looked up again, and never give anything else than a look would."""
+
+from __future__ import annotations
+
+import asyncio
+
+from segue.conversation.blocks import Origin, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.message import Message
+from segue.errors import JournalError
+from segue.gateway.memory.histories import KnownHistories, KnownHistory
+from segue.gateway.memory.installation_key import InstallationKey
+from segue.gateway.memory.memory import Memory
+from segue.gateway.memory.originals import recall_originals
+from segue.gateway.memory.replies import RememberedReply
+from segue.gateway.memory.volatile_store import VolatileStore
+
+MAKER = Origin("anthropic", "anthropic", "", "m")
+
+
+class CountingStore(VolatileStore):
+    """Counts the keys that were asked for."""
+
+    asked = 0
+    broken = False
+
+    async def read(self, keys):  # type: ignore[no-untyped-def]
+        self.asked += len(keys)
+        if self.broken:
+            raise JournalError("The disk is gone.")
+        return await super().read(keys)
+
+
+def history(turns: int, *, changed: int = -1) -> list[Message]:
+    messages = [Message("user", (Text("Begin."),))]
+    for turn in range(turns):
+        text = "Changed." if turn == changed else f"Reply {turn}."
+        call = ToolCall(f"c{turn}", "look", {}, native_id=f"call_{turn}")
+        messages.append(Message("model", (Text(text), call)))
+        messages.append(Message("tool", (ToolResult(f"c{turn}", "look", "ok", native_id=f"call_{turn}"),)))
+    return messages
+
+
+def remembered(turn: int) -> RememberedReply:
+    blocks = (
+        Reasoning("Let me see.", Seal(MAKER, f"seal {turn}")),
+        Text(f"Reply {turn}."),
+        ToolCall(f"c{turn}", "look", {}, native_id=f"call_{turn}"),
+    )
+    return RememberedReply(Message("model", blocks, MAKER), "anthropic/m", {f"call_{turn}": f"c{turn}"})
+
+
+def opened() -> tuple[Memory, CountingStore]:
+    store = CountingStore()
+    return Memory(store, InstallationKey(b"k" * 32), cache_bytes=0), store
+
+
+def test_the_next_request_looks_up_only_what_is_new_and_restores_all() -> None:
+    async def main() -> None:
+        memory, store = opened()
+        for turn in range(4):
+            await memory.remember("me", b"", remembered(turn))
+        await recall_originals(memory, "me", history(3), size=100)
+        store.asked = 0
+        found = await recall_originals(memory, "me", history(4), size=100)
+        assert store.asked == 1
+        fresh = await recall_originals(memory, "me", history(4))
+        assert found == fresh
+        assert set(found.replies) == {1, 3, 5, 7}
+
+    asyncio.run(main())
+
+
+def test_a_message_that_changed_is_looked_up_again_with_all_behind_it() -> None:
+    async def main() -> None:
+        memory, store = opened()
+        for turn in range(3):
+            await memory.remember("me", b"", remembered(turn))
+        await recall_originals(memory, "me", history(3), size=100)
+        store.asked = 0
+        found = await recall_originals(memory, "me", history(3, changed=1), size=100)
+        assert store.asked == 2
+        assert found == await recall_originals(memory, "me", history(3, changed=1))
+
+    asyncio.run(main())
+
+
+def test_nobody_gets_what_was_found_for_another_caller() -> None:
+    async def main() -> None:
+        memory, _ = opened()
+        await memory.remember("me", b"", remembered(0))
+        await recall_originals(memory, "me", history(1), session="s", size=100)
+        other = await recall_originals(memory, "you", history(1), session="s", size=100)
+        assert not other.replies
+
+    asyncio.run(main())
+
+
+def test_what_a_broken_store_did_not_show_is_looked_up_again() -> None:
+    async def main() -> None:
+        memory, store = opened()
+        await memory.remember("me", b"", remembered(0))
+        store.broken = True
+        assert not (await recall_originals(memory, "me", history(1), size=100)).replies
+        store.broken = False
+        assert (await recall_originals(memory, "me", history(1), size=100)).replies
+
+    asyncio.run(main())
+
+
+def test_known_histories_hold_no_more_bytes_than_they_may() -> None:
+    known = KnownHistories(max_bytes=1000)
+    empty = KnownHistory((), (), (), {})
+    for number in range(20):
+        known.keep(("me", str(number), b""), empty, 300)
+    known.keep(("me", "large", b""), empty, 5000)
+    assert known.bytes == 900
+    assert known.get(("me", "19", b"")) is not None
+    assert known.get(("me", "0", b"")) is None
+    assert known.get(("me", "large", b"")) is None
