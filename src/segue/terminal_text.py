@@ -117,7 +117,9 @@ def sanitised(text: str) -> str:
     return Sanitiser().feed(text)
 
 
-_STYLE: Final = re.compile(r"\x1b\[(?:[0-4]|9|2[2-49]|3[0-79]|9[0-7])?(?:;(?:[0-4]|9|3[0-7]|9[0-7]))*m")
+_STYLE: Final = re.compile(
+    r"\x1b\[(?:[0-4]|9|2[2-49]|3[0-79]|49|9[0-7])?(?:;(?:[0-4]|9|3[0-79]|49|9[0-7]))*m"
+)
 """Bold, dim, italic, underlined and the colours of letters. Nothing that hides text: no background, no concealment."""
 
 

@@ -48,7 +48,7 @@ EVIL = "A" + "".join(f"{attack}." for attack in ATTACKS.values()) + "Z"
 CLEAN = re.compile(r"A(?:\. ?){20}Z")
 IN_A_NAME = EVIL.replace("/", "")
 
-_STYLE = rb"\x1b\[(?:0|[1-4]|9|3[0-79]|9[0-7]|2[2-4])?(?:;(?:[0-4]|9|3[0-7]|9[0-7]))*m"
+_STYLE = rb"\x1b\[(?:0|[1-4]|9|3[0-79]|49|9[0-7]|2[2-4])?(?:;(?:[0-4]|9|3[0-79]|49|9[0-7]))*m"
 _OURS = re.compile(_STYLE + rb"|\r?\x1b\[K|\x1b\[A|\r+\n")
 _PROMPTS = re.compile(rb"\x1b\[[0-9;]*[ABCDHJKm]|\x1b\[\?(?:1|7|12|25|2004|1000)[hl]|[\r\x08]")
 _FORBIDDEN = (

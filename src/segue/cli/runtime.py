@@ -31,6 +31,8 @@ from segue.config.resources import (
 )
 from segue.conversation.options import Options
 from segue.errors import SegueError, TranscriptError, UsageError
+from segue.routing.member_facts import facts_from
+from segue.routing.policies import SingleRouter
 from segue.routing.route import Route
 from segue.sessions.journal import fork
 from segue.sessions.stores.memory import MemoryStore
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from segue.chat.lifecycle import Model
     from segue.events import Switch
     from segue.providers.registry import KnownProviders
+    from segue.routing.retry import RetrySettings
     from segue.sessions.stores.store import SessionInfo, Store
     from segue.tools.definition import Tool
 
@@ -71,6 +74,8 @@ class Runtime:
         """Options of the flags and of /set: they count more than what the settings have for a model."""
         self.options = self.given.over(Options(effort=config.effort))
         self.budget = Budget(max_turns=arguments.max_turns or config.limits.max_turns)
+        self.retry: RetrySettings | None = None
+        """How patiently a single model is asked again; None: as the library does. A profile has its own."""
         instructions = find_instructions(
             self.directory,
             () if arguments.bare else config.ui.instructions,
@@ -154,6 +159,8 @@ class Runtime:
         for route in chosen.routes:
             require_provider(route.provider, self.providers)
         routes = tuple(with_options(route, self.config) for route in chosen.routes)
+        if not chosen.profile and self.retry is not None:
+            return SingleRouter(routes[0], facts_from(self.providers), retry=self.retry)
         if not chosen.profile:
             return routes[0]
         return open_router(chosen.profile, routes, chosen.settings, self.providers)

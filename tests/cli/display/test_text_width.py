@@ -54,6 +54,7 @@ def test_live_lines_stand_below_an_answer_and_leave_nothing_behind() -> None:
     stream = pyte.Stream(shown)
     stream.feed(written.getvalue().replace("\n", "\r\n"))
     assert [line.rstrip() for line in shown.display if line.strip()][-1].startswith("working")
+    screen.end_text()
     screen.line("over")
     last = pyte.Screen(80, 24)
     pyte.Stream(last).feed(written.getvalue().replace("\n", "\r\n"))

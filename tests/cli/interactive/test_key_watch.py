@@ -115,7 +115,7 @@ def test_a_pause_before_another_attempt_can_be_interrupted(cloud: Cloud, termina
     segue = terminal("-m", "openai/gpt-4.1")
     segue.wait_for(READY)
     segue.type("hi" + ENTER)
-    segue.wait_for("Retrying in 30 s")
+    segue.wait_for(r"! OpenAI is overloaded \(HTTP 503\) · trying again in (30|29) s · attempt 2 of 8")
     segue.type(ESC)
     segue.wait_for("interrupted; the conversation stays valid", 5)
 
@@ -170,7 +170,7 @@ def test_a_model_is_picked_with_the_arrow_keys_and_a_session_too(cloud: Cloud, t
     segue.wait_for(r"Switch to which model[\s\S]*openai/\S+ +nothing is lost")
     segue.settle()
     segue.type(DOWN + ENTER)
-    segue.wait_for("⇄ anthropic/claude-sonnet-4-6 → openai/")
+    segue.wait_for(r"⇄ openai/\S+ answers from now on")
     segue.settle()
     segue.type(CTRL_D)
     assert segue.exit_code() == 0

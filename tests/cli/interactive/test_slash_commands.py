@@ -109,7 +109,7 @@ def test_switching_provider_and_back(cloud: Cloud, sit: Callable[..., None]) -> 
     async def scene(at: TypedChat) -> None:
         cloud.reply("One.")
         await at.send("Hi")
-        assert "openai/gpt-4.1 → anthropic/" in await at.type("/provider anthropic")
+        assert "(was openai/gpt-4.1)" in await at.type("/provider anthropic")
         cloud.reply("Two.")
         assert "Two." in await at.send("Hi again")
         assert "There is no provider" in await at.type("/model nobody/x")
@@ -311,7 +311,7 @@ def test_profiles_are_told_and_chosen(cloud: Cloud, sit: Callable[..., None]) ->
 
     async def scene(at: TypedChat) -> None:
         assert "team: round_robin of openai/gpt-4.1" in await at.type("/profile")
-        assert "→ team" in await at.type("/profile team")
+        assert "team answers from now on" in await at.type("/profile team")
 
     sit(scene)
 

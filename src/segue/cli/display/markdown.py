@@ -37,6 +37,7 @@ _THEME = "ansi_dark"
 _STYLES = Theme(
     {
         "markdown.code": "cyan",
+        **{f"markdown.h{level}": "bold" for level in range(1, 7)},
         "markdown.block_quote": "italic",
         "markdown.item.bullet": "none",
         "markdown.item.number": "none",
@@ -84,9 +85,12 @@ class MarkdownStream:
         size: Callable[[], tuple[int, int]],
         style: bool = True,
         colour: bool = True,
+        after_block: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`size` returns the columns and rows: a window may change while an answer arrives."""
+        """`size` returns the columns and rows: a window may change while an answer arrives. `after_block`: called where
+        other lines may be printed."""
+        self._after_block = after_block
         self._write = write
         self._size = size
         self._clock = clock
@@ -112,7 +116,14 @@ class MarkdownStream:
         if finished:
             self._erase()
             self._write("".join(self._printed(block) for block in finished))
+            if not self._reader.in_code:
+                self._after_block()
         self._paint_tail()
+
+    @property
+    def between_blocks(self) -> bool:
+        """Whether everything that arrived is printed, and nothing can change it any more."""
+        return not self._tail and self._reader.is_between_blocks
 
     def finish(self) -> None:
         finished = self._reader.finish()

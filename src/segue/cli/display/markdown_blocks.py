@@ -72,6 +72,14 @@ class MarkdownBlockReader:
         self._close(finished)
         return finished
 
+    @property
+    def in_code(self) -> bool:
+        return self._kind == "code"
+
+    @property
+    def is_between_blocks(self) -> bool:
+        return self.tail() is None and not self.in_code and not self._lines
+
     def tail(self) -> MarkdownBlock | None:
         """What has arrived of the block that is not finished."""
         rest = "".join(self._rest)

@@ -74,9 +74,7 @@ def question_about(call: ToolCall, tool: Tool, workspace: Path) -> ApprovalQuest
     if tool.effect == "edit" and path and (change := change_of(arguments, workspace / path)) is not None:
         verb = "Write the new file" if change.is_new else "Edit"
         size = f"+{change.added} −{change.removed}"
-        title = (
-            f"{verb} {revealed(path)}?  {size} {'line' if change.added + change.removed == 1 else 'lines'}"
-        )
+        title = f"{verb} {revealed(path)}?  {size} lines"
         return ApprovalQuestion(title, change_lines(change), f"every call of {name}", needs_enter)
     if tool.effect == "fetch" and url:
         return ApprovalQuestion("Fetch this address?", _plain_lines(url), "always this host", needs_enter)

@@ -14,7 +14,7 @@ from segue.cli.interactive.key_question import CANCELLED
 from segue.cli.interactive.key_watch import KeyWatch
 from segue.cli.interactive.pager import show_in_pager
 from segue.cli.interactive.question_view import OUTCOMES, QuestionView
-from segue.cli.interactive.turn_view import TurnView, show_error
+from segue.cli.interactive.turn_view import TurnScene, TurnView, show_error
 from segue.cli.interactive.typed_ahead import take_typed
 from segue.conversation.blocks import Text
 from segue.errors import SegueError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.input import Input
 
     from segue.chat.chat import Chat
+    from segue.chat.event_stream import EventStream
     from segue.cli.interactive.screen import Screen
     from segue.cli.runtime import Runtime
     from segue.conversation.blocks import ToolCall
@@ -56,6 +57,8 @@ class InteractiveChat:
         self.context_tokens: int | None = None
         """Tokens of the conversation at the last answer; None if unknown."""
         self.leaving = False
+        self.can_retry = False
+        """The last turn failed; an empty line tries it again."""
         self.queue: list[str] = []
         """Lines that were typed while a turn ran."""
         self.unsent = ""
@@ -78,28 +81,47 @@ class InteractiveChat:
         outputs, self.command_outputs = self.command_outputs, []
         self.screen.gap()
         try:
-            async with self.watched("waiting") as view:
-                async for event in self.chat.stream(*map(Text, outputs), *blocks, options=self.runtime.given):
-                    view.show(event)
-            self._remember(view)
+            await self._show_turn(self.chat.stream(*map(Text, outputs), *blocks, options=self.runtime.given))
         except SegueError as error:
             self.show_error(error)
 
+    async def retry_turn(self) -> None:
+        """Send again what failed."""
+        self.screen.gap()
+        try:
+            await self._show_turn(self.chat.stream_resumed())
+        except SegueError as error:
+            self.show_error(error)
+
+    async def _show_turn(self, events: EventStream) -> None:
+        self.can_retry = False
+        async with self.watched("waiting") as view:
+            async for event in events:
+                view.show(event)
+        self._remember(view)
+
     def _remember(self, view: TurnView) -> None:
         """What the pager and the status line show of the last turn."""
+        self.can_retry = view.failed
         self.context_tokens = view.context_tokens or self.context_tokens
         thoughts = [f"  {line}" for line in view.reasoning.strip().splitlines()]
         self.last_turn = [*(["reasoning", *thoughts, ""] if thoughts else []), *view.whole]
+
+    def _scene(self) -> TurnScene:
+        runtime, model = self.runtime, self.chat.model
+        return TurnScene(
+            model=model,
+            workspace=runtime.workspace,
+            most_attempts=runtime.retry.attempts if runtime.retry else 0,
+            ready=tuple(name for name in runtime.configured() if not model.startswith(f"{name}/")),
+            conversation=lambda: self.chat.conversation,
+        )
 
     @asynccontextmanager
     async def watched(self, doing: str) -> AsyncIterator[TurnView]:
         """Show progress while the block runs; Esc or Ctrl-C interrupt it."""
         view = self._view = TurnView(
-            self.screen,
-            model=self.chat.model,
-            doing=doing,
-            show_reasoning=self.show_reasoning,
-            workspace=self.runtime.workspace,
+            self.screen, self._scene(), doing=doing, show_reasoning=self.show_reasoning
         )
         keys = self._keys = KeyWatch(
             self.source,

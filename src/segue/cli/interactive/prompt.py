@@ -97,7 +97,9 @@ class PromptReader:
             enable_suspend=True,
             prompt_continuation="  ",
             lexer=SimpleLexer("bold"),
-            placeholder=[("class:placeholder", "Ask anything")],
+            placeholder=lambda: [
+                ("class:placeholder", "enter tries again" if interactive.can_retry else "Ask anything")
+            ],
         )
         for window in self._session.layout.find_all_windows():
             if isinstance(window.content, BufferControl):

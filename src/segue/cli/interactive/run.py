@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_input
 
 from segue import signals
-from segue.cli.display.status_lines import switch_line
 from segue.cli.display.terminal import Colours
 from segue.cli.exit_codes import Exit
 from segue.cli.interactive.commands.sessions import pick_session, show_session
@@ -23,12 +22,18 @@ from segue.cli.interactive.prompt_output import gated_output
 from segue.cli.interactive.screen import Screen
 from segue.cli.interactive.shell_escape import run_shell_command
 from segue.cli.interactive.start_screen import show_start
+from segue.cli.interactive.switch_view import show_switch
 from segue.cli.runtime import Runtime
 from segue.config.paths import history_file
+from segue.routing.retry import RetrySettings
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
+
+
+PATIENT: Final = RetrySettings(attempts=8, first_pause=1.0, longest_pause=30.0, total=60.0)
+"""At a terminal somebody watches the countdown and can stop it."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,6 +46,7 @@ async def _run(arguments: argparse.Namespace) -> Exit:
     # Per turn: a one-shot counts the whole run, but a chat has no end.
     max_cost = arguments.max_cost or runtime.config.limits.max_cost
     runtime.budget = structs.replace(runtime.budget, max_cost=max_cost)
+    runtime.retry = PATIENT
     plain = arguments.plain or os.environ.get("TERM") == "dumb"
     screen = Screen(
         sys.stdout, Colours(sys.stdout, plain=plain), plain=plain, markdown=runtime.config.ui.markdown
@@ -52,7 +58,7 @@ async def _run(arguments: argparse.Namespace) -> Exit:
                 return Exit.INTERRUPTED
         chat = await runtime.open_chat(
             report=lambda line: screen.paragraph(line, "dim"),
-            on_switch=lambda switch: screen.paragraph(f"⇄ {switch_line(switch)}", "bold", 2),
+            on_switch=lambda switch: show_switch(screen, switch),
         )
         interactive = InteractiveChat(chat, runtime, screen, create_input(), show_reasoning=False)
         return await run_lines(interactive, history=None if arguments.no_session else history_file())
@@ -105,7 +111,7 @@ class _InputLoop:
                 line = await self._next_line()
                 if line is None:
                     return
-                if line.strip():
+                if line.strip() or interactive.can_retry:
                     await self._run_line(line.strip())
                     interactive.screen.line()
         except asyncio.CancelledError:
@@ -125,7 +131,9 @@ class _InputLoop:
         interactive = self._interactive
         # A prompt takes this signal for itself and does not give it back.
         with signals.handle({signals.INTERRUPT: self._interrupt}):
-            if is_command(line):
+            if not line:
+                await interactive.retry_turn()
+            elif is_command(line):
                 await run_command(interactive, line)
             elif line.startswith("!"):
                 with interactive.cooked():

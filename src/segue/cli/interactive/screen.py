@@ -29,6 +29,10 @@ class Screen:
         self.plain = plain
         self._renders_markdown = markdown and not plain
         self._live: tuple[str, ...] = ()
+        self._lines_below: tuple[str, ...] = ()
+        """Of the live lines: those that the caller asked for."""
+        self._asides: list[str] = []
+        """Lines that wait for the end of a block of the answer; they are live lines until then."""
         self._bottom = LiveLines()
         self._markdown: MarkdownStream | None = None
         self._sanitiser = Sanitiser()
@@ -49,11 +53,17 @@ class Screen:
         return max(shutil.get_terminal_size().lines, 4)
 
     def line(self, text: str = "", colour: str = "") -> None:
-        """Print a line of ours, with its styles."""
+        """Print a line of ours, with its styles. In the middle of an answer it waits for the end of the block."""
+        shown = self.paint(colour, text) if colour else text
+        if self._markdown is not None and not self._markdown.between_blocks:
+            self._asides.append(shown)
+            self.live(self._lines_below)
+            return
         with self._at_once():
-            self.end_text()
+            if self._markdown is None:
+                self.end_text()
             self._erase()
-            self._put((self.paint(colour, text) if colour else text) + "\n")
+            self._put(f"{shown}\n")
 
     def gap(self) -> None:
         """One empty line before what comes next, if there is none yet. Plain terminals get none."""
@@ -77,7 +87,7 @@ class Screen:
         if not shown:
             return
         with self._at_once():
-            live = self._live
+            live = self._lines_below
             self._erase()
             if self._renders_markdown:
                 if self._markdown is None:
@@ -86,8 +96,11 @@ class Screen:
                         size=self._room,
                         style=not self.paint.plain,
                         colour=not self.paint.colourless,
+                        after_block=self._print_asides,
                     )
                 self._markdown.feed(shown)
+                if self._asides and self._markdown.between_blocks:
+                    self._print_asides()
                 self.live(live)
             else:
                 self.put(shown)
@@ -105,6 +118,7 @@ class Screen:
             with self._at_once():
                 self._erase()
                 self._markdown.finish()
+                self._print_asides()
             self._markdown = None
         if self._open_line:
             self._put("\n")
@@ -114,7 +128,8 @@ class Screen:
         """Show these lines at the bottom, in place of the previous ones. A plain terminal shows none."""
         if self.plain or self._open_line or self._held is not None:
             return
-        fitting = tuple(lines)[-(self.height - 2) :]
+        self._lines_below = tuple(lines)
+        fitting = (*self._asides, *lines)[-(self.height - 2) :]
         if fitting == self._live:
             return
         after_gap = self._after_gap
@@ -152,6 +167,11 @@ class Screen:
     def _room(self) -> tuple[int, int]:
         """For an answer: two live lines stand below it."""
         return self.width, self.height - 2
+
+    def _print_asides(self) -> None:
+        waiting, self._asides = self._asides, []
+        for line in waiting:
+            self._put(f"{line}\n")
 
     def _erase(self) -> None:
         self._live = ()

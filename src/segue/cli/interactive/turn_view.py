@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, assert_never, final
+
+from msgspec import Struct
 
 from segue.chat.budget import OVER_BUDGET
 from segue.cli.display.call_text import call_words
 from segue.cli.display.file_changes import change_of
-from segue.cli.display.status_lines import event_line, switch_line
-from segue.cli.display.text_width import cut_beginning
+from segue.cli.display.status_lines import event_line
+from segue.cli.display.text_width import cut_beginning, wrapped
+from segue.cli.display.trouble_text import trouble_words
 from segue.cli.display.turn_summary import turn_line
 from segue.cli.error_report import error_lines
 from segue.cli.interactive.call_view import CallView
+from segue.cli.interactive.switch_view import show_switch
+from segue.conversation.message import Conversation
+from segue.errors import OverloadError, RateLimitError, TransportError
 from segue.events import (
     ChatEvent,
     Compaction,
@@ -34,9 +42,6 @@ from segue.events import (
 from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from segue.cli.interactive.question_view import QuestionView
     from segue.cli.interactive.screen import Screen
     from segue.conversation.blocks import ToolCall, ToolResult
@@ -49,22 +54,35 @@ _CHANGES_FILES: Final = frozenset({"write_file", "edit_file"})
 
 
 @final
+class TurnScene(Struct, frozen=True):
+    """What the view of a turn knows of its chat."""
+
+    model: str = ""
+    """The one that the status line names."""
+    workspace: Path | None = None
+    """Where the built-in tools change files; None if changes are not shown."""
+    most_attempts: int = 0
+    """At one model; 0 if unknown."""
+    ready: tuple[str, ...] = ()
+    """Providers to switch to when this one fails."""
+    conversation: Callable[[], Conversation] = Conversation
+
+
+@final
 class TurnView:
     """Shows the events of one turn. `tick` repaints the live lines."""
 
     def __init__(
         self,
         screen: Screen,
+        scene: TurnScene,
         *,
-        model: str = "",
         doing: str = "waiting",
         show_reasoning: bool = False,
-        workspace: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`workspace`: where the built-in tools change files; None if changes are not shown."""
+        self._scene = scene
         self._screen = screen
-        self._workspace = workspace
         self._show_reasoning = show_reasoning
         self._clock = clock
         self._began = self._turn_began = clock()
@@ -72,6 +90,13 @@ class TurnView:
         self._stopped_calls = False
         """A line has reported that a call was stopped."""
         self._call_count = 0
+        self._attempts = 0
+        """Requests of this turn that failed and were sent again."""
+        self._trouble = ""
+        """What is wrong with the provider, while a pause lasts."""
+        self._retry_at = 0.0
+        self.failed = False
+        """The turn has failed, and can be tried again."""
         self._doing = doing
         self._thinking_since: float | None = None
         self._reasoning_shown = 0
@@ -79,7 +104,7 @@ class TurnView:
         self._written: dict[int, int] = {}
         """Characters of the arguments of each call that is being written."""
         self._repairs = 0
-        self._model = self._shown_model = model
+        self._model = scene.model
         self.interrupted = False
         self.question: QuestionView | None = None
         """The question that waits for an answer; None if there is none."""
@@ -95,6 +120,8 @@ class TurnView:
     def show(self, event: ChatEvent) -> None:  # noqa: C901, PLR0912 - one case per event, each a line or two
         if self._thinking_since is not None and type(event) is not ReasoningChunk:
             self._end_thinking()
+        if type(event) is not Retrying:
+            self._trouble = ""
         match event:
             case TextChunk(text):
                 if self._doing != "answering":
@@ -118,10 +145,9 @@ class TurnView:
                 self._repairs += len(repairs)
                 self._model = model or self._model
             case Switch():
-                self._screen.paragraph(f"⇄ {switch_line(event)}", "bold", 2)
+                show_switch(self._screen, event, self._scene.conversation())
             case Retrying(model, error, after):
-                pause = f" in {after:.0f} s" if after >= 1 else ""
-                self._note("yellow", f"{model}: {error.message} Retrying{pause}.")
+                self._wait(model, error, after)
             case Compaction():
                 self._note("yellow", compaction_line(event))
             case Warned(message, code):
@@ -147,6 +173,8 @@ class TurnView:
         lines = [self._call_line(call, frame, now) for call in self._calls.values()]
         if self.question is not None:
             lines = self.question.lines()
+        elif self._trouble:
+            lines = self._trouble_lines(now)
         elif self._doing and not lines:
             thinks = self._thinking_since is not None
             what = (
@@ -171,6 +199,27 @@ class TurnView:
         if self._show_reasoning:
             self._print_reasoning(whole=self._thinking_since is None)
         self.tick()
+
+    def _wait(self, model: str, error: SegueError, after: float) -> None:
+        """A pause before another attempt, with a countdown; it vanishes when the answer comes."""
+        self._screen.end_text()
+        self._attempts += 1
+        self._trouble, self._retry_at = trouble_words(error, model), self._clock() + after
+        if self._screen.plain:
+            self._note("yellow", f"! {self._trouble} · trying again in {after:.0f} s")
+
+    def _trouble_lines(self, now: float) -> list[str]:
+        seconds = max(self._retry_at - now, 0)
+        when = f"trying again in {seconds:.0f} s" if seconds >= 1 else "trying again"
+        of = f" of {self._scene.most_attempts}" if self._scene.most_attempts else ""
+        text = f"{self._trouble} · {when} · attempt {self._attempts + 1}{of}"
+        first, *others = wrapped(text, self._screen.width - 3)
+        hint = "esc stops · /model NAME switches to another model"
+        return [
+            f"{self._screen.paint('yellow', '!')} {first}",
+            *(f"  {line}" for line in others),
+            *(self._dim(f"  {line}") for line in wrapped(hint, self._screen.width - 3)),
+        ]
 
     def _write_call(self, event: ToolCallChunk) -> None:
         """A call that is being written: long arguments take a while, so their size is shown."""
@@ -209,8 +258,12 @@ class TurnView:
     def _start_call(self, call: ToolCall) -> None:
         self._screen.end_text()
         change = None
-        if self._workspace is not None and call.name in _CHANGES_FILES and isinstance(call.arguments, dict):
-            change = change_of(call.arguments, self._workspace / str(call.arguments.get("path", "")))
+        if (
+            self._scene.workspace is not None
+            and call.name in _CHANGES_FILES
+            and isinstance(call.arguments, dict)
+        ):
+            change = change_of(call.arguments, self._scene.workspace / str(call.arguments.get("path", "")))
         self._calls[call.id] = CallView(call, self._clock(), change)
         self._doing = "waiting"
         if self._screen.plain:
@@ -250,7 +303,18 @@ class TurnView:
         self._screen.paragraph(text, colour, 2)
 
     def _fail(self, error: SegueError) -> None:
-        show_error(self._screen, error, model=self._model)
+        self.failed = True
+        self._screen.end_text()
+        self._screen.gap()
+        if not isinstance(error, OverloadError | RateLimitError | TransportError):
+            show_error(self._screen, error, model=self._model)
+            return
+        tried = f" · {self._attempts + 1} attempts in {self._clock() - self._turn_began:.0f} s"
+        request = getattr(error, "request_id", "")
+        known = [trouble_words(error, self._model) + (tried if self._attempts else ""), request or ""]
+        self._screen.paragraph(f"✗ {' · '.join(part for part in known if part)}", "red", 2)
+        others = f" · /model switches: {', '.join(self._scene.ready)} can answer" if self._scene.ready else ""
+        self._screen.paragraph(f"  Your message is kept. Enter tries again{others}.", indent=2)
 
     def _finish(self, event: Finish) -> None:
         self._screen.end_text()
@@ -267,7 +331,7 @@ class TurnView:
         line = turn_line(
             self._clock() - self._turn_began,
             event.usage,
-            model="" if self._model == self._shown_model else self._model,
+            model="" if self._model == self._scene.model else self._model,
             calls=self._call_count,
             cost=event.cost,
             repairs=self._repairs,

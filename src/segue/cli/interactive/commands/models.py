@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.cli.display.status_lines import hidden_parts, switch_line
+from segue.cli.display.status_lines import hidden_parts
 from segue.cli.display.text_width import padded, width_of
 from segue.cli.interactive.picker import pick
+from segue.cli.interactive.switch_view import show_switch
 from segue.cli.model_discovery import default_model_of
 from segue.errors import SegueError, UsageError
 
@@ -88,4 +89,4 @@ async def _switch(interactive: InteractiveChat, name: str) -> None:
     if switch is None:
         interactive.screen.paragraph(f"  {name} answers from the next turn on.", "dim", 2)
         return
-    interactive.screen.paragraph(f"⇄ {switch_line(switch)}", "bold", 2)
+    show_switch(interactive.screen, switch, interactive.chat.conversation)
