@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
 import sys
 import time
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from postgres_server import PLACE, installation
 from sessions.crash import kill_again_and_again as kill_writers
-from sessions.stores_under_test import DURABLE
+from sessions.stores_under_test import DURABLE, FILES
 from stories.crashes import kill_again_and_again
 
 
@@ -23,7 +25,9 @@ def main() -> None:
         "--seed", type=int, default=secrets.randbelow(2**32), help="default: another each time"
     )
     asked = parser.parse_args()
-    for kind in DURABLE:
+    # One server of PostgreSQL for all the processes that are killed.
+    os.environ.setdefault(PLACE, str(Path(gettempdir()) / f"segue-crash-{os.getpid()}"))
+    for kind in DURABLE if installation() else FILES:
         started = time.monotonic()
         with TemporaryDirectory(prefix="segue-crash-") as place:
             found = kill_again_and_again(kind, Path(place), asked.kills, asked.seed)

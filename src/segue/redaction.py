@@ -73,6 +73,15 @@ def remember_secret(value: str) -> None:
         _secret_values.add(value)
 
 
+def remember_named_secrets(given: Mapping[str, str]) -> None:
+    """Of variables or headers: the values whose names are those of secrets, also behind a word such as Bearer."""
+    for name, value in given.items():
+        if _SECRET_VARIABLE.search(name) or name.lower().replace("-", "_") in _SECRET_FIELDS:
+            for part in {value, value.split()[-1] if value.strip() else ""}:
+                if len(part) >= _SHORTEST_VARIABLE:
+                    remember_secret(part)
+
+
 def remember_secret_variable(name: str) -> None:
     """A variable that holds a key, whatever its name looks like."""
     _secret_variables.add(name)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from segue import redaction
+from segue.child_process import child_environment
 from segue.conversation.blocks import ToolCall
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
@@ -20,6 +22,9 @@ from segue.tools.approval import Approval
 from segue.tools.builtin import builtin_tools
 from segue.tools.definition import Tool
 from segue.tools.execution import run_tool
+from segue.tools.mcp.config import HttpAddress, ServerConfig, StdioAddress
+from segue.tools.mcp.connection import Connection
+from segue.tools.mcp.stdio import server_environment
 
 KEY = "gamma-ray-4711-telescope"
 
@@ -41,6 +46,7 @@ def test_a_child_gets_no_key_by_name_by_setting_or_by_value(monkeypatch: pytest.
         "PATH": "/bin",
     }
     assert redact_environment(environment) == {"PATH": "/bin"}
+    assert child_environment(environment) == {"PATH": "/bin"}
 
 
 @pytest.mark.parametrize(
@@ -94,9 +100,13 @@ shell = next(tool for tool in tools if tool.name == "run_shell")
 loop = "while true; do echo x >> work; sleep 0.02; done"
 asyncio.run(run_tool(shell, {{"command": f"({{loop}}) & {{loop}}"}}))
 """
-    work = tmp_path / "work"
+    assert_nothing_works_on(script, tmp_path / "work")
+
+
+def assert_nothing_works_on(script: str, work: Path) -> None:
+    """Kill a program once something of it has written to a file; the file stays as it is."""
     with subprocess.Popen([sys.executable, "-c", script]) as process:  # noqa: S603
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 30
         while not work.exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         os.kill(process.pid, signal.SIGKILL)
@@ -138,3 +148,138 @@ def test_options_that_run_other_programs_are_asked_about(command: str, harmless:
     approval = Approval("ask", allow=[pattern])
     refusal = asyncio.run(approval.refusal(ToolCall("c", "run_shell", {"command": command}), tool))
     assert (refusal == "") is harmless
+
+
+@pytest.mark.parametrize(
+    ("command", "harmless"),
+    [
+        ("git -C evil status", False),
+        ("git --git-dir=evil status", False),
+        ("git log --output=x", False),
+        ("git diff --ext-diff", False),
+        ("git log --oneline -S word", True),
+        ("find . -name '*.py'", True),
+        ("find . -exec rm {} +", False),
+        ("find . -name x -delete", False),
+        ("fd -x rm", False),
+        ("tar -tf a.tar", True),
+        ("tar -cf a.tar --checkpoint-action=exec=sh x", False),
+        ("tar -cf a.tar --checkpoint-act=exec=sh x", False),
+        ("tar -xIf 'sh -c x' a.tar", False),
+        ("tar xIf 'sh -c x' a.tar", False),
+        ("tar --use-compress-program=x -xf a", False),
+        ("rsync -av a b", True),
+        ("rsync -av -e 'sh x' a b", False),
+        ("rsync -ave 'sh x' a b", False),
+        ("rsync --rsh='sh x' a b", False),
+        ("ssh host uptime", True),
+        ("ssh -o ProxyCommand='rm x' host", False),
+        ("ssh -vo ProxyCommand='rm x' host", False),
+        ("ssh -oProxyCommand='rm x' host", False),
+        ("scp -S evil a b:", False),
+        ("env", True),
+        ("env A=1", True),
+        ("env rm x", False),
+        ("env A=1 rm x", False),
+        ("env -S 'rm x'", False),
+        ("env --split-string='rm x'", False),
+        ("xargs rm", False),
+        ("timeout 5 rm x", False),
+        ("nice -n 5 rm x", False),
+        ("sudo rm x", False),
+        ("sh -c 'rm x'", False),
+        ("bash script.sh", False),
+        ("sort a", True),
+        ("sort --compress-program=sh a", False),
+        ("sort -uo x a", False),
+        ("sed -n 5,10p a", True),
+        ("sed s/a/b/g a", True),
+        ("sed -ni s/a/b/ a", False),
+        ("sed 's/a/b/e' a", False),
+        ("sed 's|a|b|ge' a", False),
+        ("sed '1e rm x' a", False),
+        ("sed -n '1w x' a", False),
+        ("awk '{print $1}' a", True),
+        ("gawk 'BEGIN{system(\"rm x\")}'", False),
+        ("awk '{print | \"sh\"}' a", False),
+        ("awk '{print > \"x\"}' a", False),
+        ("curl -sSL https://example.org", True),
+        ("curl -sSLo x https://example.org", False),
+        ("curl --out x https://example.org", False),
+        ("wget -qO x https://example.org", False),
+        ("make test", True),
+        ("make CC=evil", False),
+        ("make --eval='x:;rm y'", False),
+        ("python3.12 -c 'import os'", False),
+        ("python3 tool.py", True),
+        ("perl -ne 'system(1)'", False),
+        ("node --eval x", False),
+        ("vim -c '!rm x'", False),
+        ("man -P 'rm x' ls", False),
+        ("rg --pre=sh x", False),
+        ("sqlite3 a.db '.shell rm x'", False),
+        ("sqlite3 a.db 'select 1'", True),
+        ("go test ./...", True),
+        ("go test -exec 'rm x' ./...", False),
+        ("npm exec evil", False),
+        ("docker run -v /:/x evil", False),
+        ("split --filter='rm x' a", False),
+        ("tcpdump -z rm", False),
+        ("/usr/bin/env rm x", False),
+        ("ls -l", True),
+    ],
+)
+def test_known_programs_start_no_other_without_a_question(command: str, harmless: bool) -> None:
+    tool = shell_in(Path.cwd())
+    approval = Approval("ask", allow=[f"run_shell({command.partition(' ')[0]} *)"])
+    refusal = asyncio.run(approval.refusal(ToolCall("c", "run_shell", {"command": command}), tool))
+    assert (refusal == "") is harmless
+    exact = Approval("ask", allow=[f"run_shell({command})"])
+    assert asyncio.run(exact.refusal(ToolCall("c", "run_shell", {"command": command}), tool)) == ""
+
+
+def test_a_child_finds_no_program_in_the_current_folder_by_its_name() -> None:
+    found = child_environment({"PATH": f".::bin:/usr/bin:../x:{os.sep}bin"})
+    assert found == {"PATH": "/usr/bin:/bin"}
+
+
+KEY_OF_A_SERVER = "key-of-a-server-0815-abc"
+
+
+def test_a_server_gets_none_of_our_keys_and_what_it_prints_holds_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even in a variable that every child gets; what the user gives it is redacted in its output as well."""
+    for known in ("_secret_values", "_secret_variables"):
+        monkeypatch.setattr(redaction, known, set())
+    Secret(KEY)
+    ProviderConfig(api_key_env="SHELL")
+    monkeypatch.setenv("SHELL", "a-key-in-a-strange-place")
+    monkeypatch.setenv("TERM", f"xterm-{KEY}")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-000000000000")
+    address = StdioAddress(command="x", env={"GITHUB_TOKEN": KEY_OF_A_SERVER, "LOG": "debug"})
+    given = server_environment(address)
+    assert not {"SHELL", "TERM", "OPENAI_API_KEY"} & given.keys()
+    assert given["GITHUB_TOKEN"] == KEY_OF_A_SERVER
+    Connection(ServerConfig(name="s", address=address))
+    assert redact_known(f"a {KEY_OF_A_SERVER} debug") == f"a {REDACTED} debug"
+    headers = {"Authorization": "Bearer abcdefghijklmnop", "Accept": "application/json; long"}
+    Connection(ServerConfig(name="h", address=HttpAddress(url="http://x", headers=headers)))
+    assert redact_known("abcdefghijklmnop application/json; long") == f"{REDACTED} application/json; long"
+
+
+def test_after_a_kill_no_mcp_server_works_on(tmp_path: Path) -> None:
+    """Not even one that ignores the end of its input, nor what it has started."""
+    server = tmp_path / "server.sh"
+    server.write_text(
+        "#!/bin/sh\n(while true; do echo x >> work; sleep 0.02; done) &\n"
+        "trap '' HUP TERM INT\nwhile true; do echo y >> work; sleep 0.02; done\n"
+    )
+    server.chmod(0o755)
+    script = f"""
+import asyncio
+from segue.tools.mcp.servers import McpServers
+servers = McpServers.from_json({{"mcpServers": {{"s": {{"command": "./server.sh", "cwd": {str(tmp_path)!r}}}}}}})
+asyncio.run(servers.tools())
+"""
+    assert_nothing_works_on(script, tmp_path / "work")

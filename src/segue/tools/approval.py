@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
 from msgspec import Struct
 
 from segue.errors import UsageError
-from segue.tools.shell_syntax import is_simple, pieces, starts_another
+from segue.tools.shell_syntax import is_injected, is_simple, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -69,7 +69,7 @@ class Pattern(Struct, frozen=True):
         if self.exact or subject == self.subject:
             return subject == self.subject
         if name == "command":
-            return is_simple(subject) and _matches(subject, self.subject) and not starts_another(subject)
+            return is_simple(subject) and _matches(subject, self.subject) and not is_injected(subject)
         return _matches(posixpath.normpath(subject) if name == "path" else subject, self.subject)
 
     def denies(self, call: ToolCall, tool: Tool) -> bool:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from segue.tools.option_injection import RUNNERS, starts_another
 
 _BARE: Final = re.compile(r"[\w\-./:=,@%+~^\[\]?* \t#]+")
 """Outside quotes: nothing that ends a command, expands to one, or escapes what follows."""
@@ -32,72 +31,9 @@ def is_simple(command: str) -> bool:
     return bool(command.strip())
 
 
-_INJECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "git": (
-        *(
-            "-c",
-            "--config-env",
-            "--exec-path",
-            "--upload-pack",
-            "--receive-pack",
-            "-u",
-            "-x",
-            "--exec",
-            "--extcmd",
-        ),
-        *(
-            "-O",
-            "--open-files-in-pager",
-            "--template",
-            "--config",
-            "config",
-            "filter-branch",
-            "bisect",
-            "submodule",
-        ),
-    ),
-    "find": ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"),
-    "tar": (
-        "--to-command",
-        "--checkpoint-action",
-        "-I",
-        "--use-compress-program",
-        "--rmt-command",
-        "--rsh-command",
-        "-F",
-    ),
-    "rsync": ("-e", "--rsh", "--rsync-path"),
-    "ssh": ("-o", "-F"),
-    "scp": ("-o", "-F", "-S"),
-    "sort": ("--compress-program", "-o", "--output"),
-    "sed": ("-i", "--in-place", "-f", "--file"),
-    "man": ("-P", "--pager", "-H", "--html"),
-    "curl": ("-o", "-O", "--output", "-K", "--config", "-T", "--upload-file"),
-    "wget": ("-O", "--output-document", "--use-askpass", "--post-file", "--config"),
-    "zip": ("-T", "-TT", "--unzip-command"),
-    "rg": ("--pre", "--hostname-bin"),
-    "go": ("-toolexec", "-exec"),
-    "make": ("-f", "--eval", "-C"),
-    "npm": ("exec", "x"),
-}
-"""Options and words of known programs that make them run others, or write files."""
-
-
-def starts_another(command: str) -> bool:
+def is_injected(command: str) -> bool:
     """Whether a simple command makes a known program run something else: `git -c alias.x='!rm x' x`."""
-    words = _words(command)
-    injections = _INJECTIONS.get(words[0], ()) if words else ()
-    return not words or any(_is_option(word, option) for word in words[1:] for option in injections)
-
-
-def _is_option(word: str, option: str) -> bool:
-    """Also with its value in the same word, and a long one cut short, as most programs take it."""
-    if option.startswith("--"):
-        name = word.partition("=")[0]
-        return len(name) > 4 and option.startswith(name)
-    if option.startswith("-") and len(option) == 2:
-        return word.startswith(option)
-    return word.partition("=")[0] == option
+    return starts_another(_words(command))
 
 
 def pieces(command: str) -> list[str]:
@@ -114,7 +50,7 @@ def pieces(command: str) -> list[str]:
 def _wrapper(piece: str) -> str:
     """The first word where it only runs the others."""
     first = piece.partition(" ")[0]
-    return first if first in {"command", "env", "exec", "nice", "nohup", "sudo", "time", "xargs"} else ""
+    return first if first in RUNNERS else ""
 
 
 def _words(piece: str) -> list[str]:

@@ -6,6 +6,7 @@ import asyncio
 from codecs import getincrementaldecoder
 from typing import TYPE_CHECKING, Final
 
+from segue.redaction import StreamRedaction
 from segue.terminal_text import Sanitiser
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ async def run_shell_command(interactive: InteractiveChat, command: str) -> None:
     )
     output = ""
     decoder, sanitiser = getincrementaldecoder("utf-8")("replace"), Sanitiser()
+    redaction = StreamRedaction()  # the output is sent to a model: `!env` must not send keys along
     assert process.stdout is not None  # noqa: S101 - it was asked for above
     while data := await process.stdout.read(_PORTION):
-        shown = sanitiser.feed(decoder.decode(data))
-        interactive.screen.put(shown)
-        output = (output + shown)[-MOST:]
+        output = _show(interactive, output, sanitiser.feed(redaction.feed(decoder.decode(data))))
+    output = _show(interactive, output, sanitiser.feed(redaction.feed("", last=True)))
     code = await process.wait()
     interactive.screen.end_text()
     if code < 0:
@@ -40,3 +41,8 @@ async def run_shell_command(interactive: InteractiveChat, command: str) -> None:
     if code:
         interactive.screen.line(f"exit code {code}", "yellow")
     interactive.command_outputs.append(f'<command line="{command}" exit="{code}">\n{output}</command>')
+
+
+def _show(interactive: InteractiveChat, output: str, shown: str) -> str:
+    interactive.screen.put(shown)
+    return (output + shown)[-MOST:]

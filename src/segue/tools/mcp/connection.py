@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from segue.errors import SegueError, TransportError, UsageError
+from segue.redaction import remember_named_secrets
 from segue.tools.definition import Output
 from segue.tools.mcp.config import HttpAddress, ServerConfig, StdioAddress
 from segue.tools.mcp.results import output_of_result
 from segue.tools.mcp.stderr import StderrTail
+from segue.tools.mcp.stdio import server_environment, stdio_transport
 from segue.tools.threads import in_thread
 
 if TYPE_CHECKING:
@@ -60,6 +63,7 @@ class Connection:
 
     def __init__(self, server: ServerConfig) -> None:
         self.server = server
+        remember_named_secrets(server.given)
         self._open: _OpenConnection | None = None
         self._connecting = asyncio.Lock()
 
@@ -265,12 +269,15 @@ async def _import_sdk() -> None:
 
 
 async def _stdio_transport(address: StdioAddress, stderr: StderrTail, stack: AsyncExitStack) -> Any:
+    errors = stack.enter_context(await stderr.open())
+    if os.name == "posix":
+        return stdio_transport(address, errors)
     from mcp import StdioServerParameters  # noqa: PLC0415 - heavy, and loaded by now
     from mcp.client.stdio import stdio_client  # noqa: PLC0415
 
-    errors = stack.enter_context(await stderr.open())
+    environment = server_environment(address)
     parameters = StdioServerParameters(
-        command=address.command, args=list(address.args), env=address.env, cwd=address.cwd
+        command=address.command, args=list(address.args), env=environment, cwd=address.cwd
     )
     return stdio_client(parameters, errlog=errors)
 

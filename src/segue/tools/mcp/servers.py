@@ -13,6 +13,7 @@ from msgspec import structs
 
 from segue.conversation.tools import ToolSpec
 from segue.errors import SegueError, UsageError
+from segue.redaction import redact_known
 from segue.tools.builtin.output_limit import OutputLimit
 from segue.tools.definition import Tool
 from segue.tools.mcp.config import ServerConfig, read_servers
@@ -118,7 +119,7 @@ class McpServers:
         return Tool(
             spec=ToolSpec(
                 mcp_tool_name(server.name, listed.name),
-                listed.description or listed.title or "",
+                redact_known(listed.description or listed.title or ""),
                 listed.input_schema,
             ),
             run=run,

@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Final, TextIO
 
-from segue.redaction import redact_values
+from segue.redaction import redact_known, redact_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,6 +51,6 @@ class StderrTail:
             self._reading.cancel()
 
     def text(self, secrets: Iterable[str] = ()) -> str:
-        """The last lines, without the secrets that the child was given."""
+        """The last lines, without the secrets that the child was given or that are known."""
         text = self._kept.decode(errors="replace").strip()
-        return redact_values(text, secrets)[-MAX_SHOWN:]
+        return str(redact_known(redact_values(text, secrets)))[-MAX_SHOWN:]

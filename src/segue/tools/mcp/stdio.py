@@ -1,0 +1,147 @@
+"""A server as a child process: messages as lines of JSON on its standard input and output.
+
+Like any program that we start, it gets none of our keys and ends with us. A line has a limit: a server that writes
+without end must not fill the memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from contextlib import asynccontextmanager, suppress
+from errno import ENOENT
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from segue.child_process import ChildProcess, child_environment
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from typing import TextIO
+
+    from segue.tools.mcp.config import StdioAddress
+
+MAX_LINE: Final = 32 << 20
+GRACE: Final = 2.0
+"""Seconds to end by itself after its input has ended, and again after being asked to."""
+_FLUSH_SECONDS: Final = 0.5
+_INHERITED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+
+
+def server_environment(address: StdioAddress) -> dict[str, str]:
+    """A few variables that programs need, none of which holds a key, and what the user wrote for this server."""
+    own = child_environment()
+    return {name: own[name] for name in _INHERITED if name in own} | address.env
+
+
+@asynccontextmanager
+async def stdio_transport(address: StdioAddress, stderr: TextIO) -> AsyncIterator[tuple[Any, Any]]:
+    """Start the server; what is received and what is to be sent, as the SDK wants them. Raises OSError."""
+    import anyio  # noqa: PLC0415 - comes with the SDK
+
+    child, reader, transport = await _start(address, stderr)
+    received, incoming = anyio.create_memory_object_stream[Any](0)
+    outgoing, to_send = anyio.create_memory_object_stream[Any](0)
+    async with anyio.create_task_group() as tasks:
+        sending = asyncio.Event()
+        tasks.start_soon(_receive, reader, received)
+        tasks.start_soon(_send, to_send, child, received, sending)
+        try:
+            yield incoming, outgoing
+        finally:
+            with anyio.CancelScope(shield=True):
+                incoming.close()
+                outgoing.close()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(sending.wait(), _FLUSH_SECONDS)
+                await _stop(child)
+                transport.close()
+            tasks.cancel_scope.cancel()
+
+
+async def _start(
+    address: StdioAddress, stderr: TextIO
+) -> tuple[ChildProcess, asyncio.StreamReader, asyncio.ReadTransport]:
+    environment = server_environment(address)
+    # The watchdog starts it, and could only report that it did not: so a missing program is noticed before.
+    place = Path(address.cwd or ".", address.command) if "/" in address.command else address.command
+    if shutil.which(place, path=environment.get("PATH")) is None:
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), address.command)
+    # Not asyncio's own pipe: with that, waiting for a process waits for whoever inherited its output, too.
+    ours, theirs = os.pipe()
+    try:
+        child = await ChildProcess.start(
+            (address.command, *address.args),
+            cwd=address.cwd,
+            env=environment,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=theirs,
+            stderr=stderr,
+        )
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    reader = asyncio.StreamReader(limit=MAX_LINE)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", buffering=0)
+    )
+    return child, reader, transport
+
+
+async def _receive(reader: asyncio.StreamReader, received: Any) -> None:
+    import anyio  # noqa: PLC0415
+
+    async with received:
+        # The end of the output or a line beyond the limit: the session sees that the server is gone.
+        with suppress(
+            asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, anyio.BrokenResourceError
+        ):
+            while True:
+                await received.send(_message(await reader.readuntil(b"\n")))
+
+
+def _message(line: bytes) -> Any:
+    """A message, or why the line is none, which the session passes over."""
+    from mcp.shared.message import SessionMessage  # noqa: PLC0415 - heavy, and loaded by now
+    from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415
+
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        return error
+
+
+async def _send(to_send: Any, child: ChildProcess, received: Any, done: asyncio.Event) -> None:
+    stdin = child.process.stdin
+    assert stdin is not None  # noqa: S101 - it is a pipe
+    try:
+        async with to_send:
+            async for sent in to_send:
+                text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+                stdin.write(text.encode() + b"\n")
+                await stdin.drain()
+    except (ConnectionError, RuntimeError):
+        received.close()  # nobody reads any more: a request must not wait for its answer
+    finally:
+        done.set()
+
+
+async def _stop(child: ChildProcess) -> None:
+    """End its input, wait, ask it to end, wait, and kill what is left of its group."""
+    process = child.process
+    assert process.stdin is not None  # noqa: S101 - it is a pipe
+    with suppress(OSError, RuntimeError):
+        process.stdin.close()
+    for number in (signal.SIGTERM, None):
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), GRACE)
+            break
+        if number is not None:
+            child.signal(number)
+    child.end()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), GRACE)
