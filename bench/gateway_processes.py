@@ -56,7 +56,7 @@ class Bench:
         _line(self._load)
         bare = self._start([sys.executable, "-m", "bench.gateway_bare", self.upstream_url])
         self.bare = Measured(bare, int(_line(bare)))
-        self.gateway = self._open_gateway()
+        self.gateway = self.open_gateway()
         self.litellm = self._open_litellm()
 
     @property
@@ -95,10 +95,13 @@ class Bench:
         self._stack.callback(_end, process)
         return process
 
-    def _open_gateway(self) -> Measured:
-        """As an installation would run it: a caller with a key, limits, an access log, the memory in a file."""
-        log = self._stack.enter_context((self._folder / "access.log").open("wb"))
-        config = self._folder / "config.toml"
+    def open_gateway(self, store: str = "") -> Measured:
+        """As an installation would run it: a caller with a key, limits, an access log, the memory in a file, or in the
+        database `store`."""
+        folder = self._folder / "with-store" if store else self._folder
+        folder.mkdir(exist_ok=True)
+        log = self._stack.enter_context((folder / "access.log").open("wb"))
+        config = folder / "config.toml"
         config.write_text(
             f"""[gateway]
 port = 0
@@ -107,7 +110,7 @@ models = {{ "claude-*" = "openai/gpt-4.1" }}
 [gateway.limits]
 concurrent = 1000
 [gateway.memory]
-directory = "{self._folder}"
+directory = "{folder}"
 [gateway.callers.bench]
 key_sha256 = "{hashlib.sha256(KEY.encode()).hexdigest()}"
 [providers.openai]
@@ -121,14 +124,15 @@ api_key = "sk-upstream"
         process = self._start(
             [sys.executable, "-m", "segue", "serve"],
             stderr=log,
-            HOME=str(self._folder),
+            HOME=str(folder),
             SEGUE_CONFIG=str(config),
-            XDG_DATA_HOME=str(self._folder),
+            SEGUE_STORE=store,
+            XDG_DATA_HOME=str(folder),
             PYTHON_KEYRING_BACKEND="keyring.backends.null.Keyring",
         )
         for _ in range(300):
             time.sleep(0.1)
-            written = (self._folder / "access.log").read_text()
+            written = (folder / "access.log").read_text()
             if "Serving at " in written:
                 address = written.partition("Serving at ")[2].split()[0].rstrip(".")
                 return Measured(process, int(address.rpartition(":")[2]))

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.world import GatewayWorld
-from segue.config.schema import CallerSettings
-from segue.errors import JournalError
+from postgres_server import schema_url
+from segue.config.schema import AccountSettings, Allowance, CallerSettings
+from segue.errors import CredentialsError, JournalError
 from segue.gateway.accounts.account import digest_of
 from segue.gateway.accounts.admission import Reserved
+from segue.gateway.accounts.postgres_store import PostgresAccountStore
+from segue.gateway.accounts.register import Accounts
 
 KEY = "segue-key-of-ann"
 BODIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -208,5 +212,25 @@ def test_operators_manage_keys_over_http_and_callers_do_not() -> None:
         assert (await world.ask("/segue/v1/callers/eve/revoke", {}, headers=admin)).status == 200
         world.gateway.accounts._checked = 0.0
         assert (await ask(world, key=eve)).status == 401
+
+    asyncio.run(story())
+
+
+def test_the_first_requests_of_a_gateway_wait_until_its_accounts_are_read(tmp_path: Path) -> None:
+    """Before that nobody is known: a caller would be refused, and without any in the settings everybody let in."""
+
+    async def story() -> None:
+        url = schema_url(tmp_path)
+        settings = {"ann": CallerSettings(key_sha256=digest_of(KEY))}
+        accounts = Accounts(PostgresAccountStore(url), settings, AccountSettings())
+        found = await asyncio.gather(*(accounts.find([KEY]) for _ in range(8)))
+        assert {account.name for account in found} == {"ann"}
+        made = await accounts.administration.create("bob", Allowance(), labels={})
+        other = Accounts(PostgresAccountStore(url), {}, AccountSettings())
+        asked = await asyncio.gather(*(other.find([]) for _ in range(8)), return_exceptions=True)
+        assert all(isinstance(error, CredentialsError) for error in asked), asked
+        assert (await other.find([made])).name == "bob"
+        await accounts.store.close()
+        await other.store.close()
 
     asyncio.run(story())

@@ -62,6 +62,7 @@ class Accounts:
         self._open_to_all = not callers
         self._revision = -1
         self._checked = float("-inf")
+        self._first_reading = asyncio.Lock()
         self._running: dict[str, Admission] = {}
         self._rows: dict[tuple[str, str, str, str], UsageRow] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -84,6 +85,15 @@ class Accounts:
         raise caller_error()
 
     async def _refresh(self) -> None:
+        if self._revision < 0:
+            async with (
+                self._first_reading
+            ):  # before it has ended nobody is known, and nobody may be taken for anyone
+                await self._read_anew()
+        else:
+            await self._read_anew()
+
+    async def _read_anew(self) -> None:
         now = time.monotonic()
         if now - self._checked < REFRESH_SECONDS:
             return
