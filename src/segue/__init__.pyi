@@ -5,6 +5,7 @@ from segue.chat.blocking import BlockingChat
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.compaction.trigger import CompactionSettings
+from segue.chat.embeddings import EmbeddingResult, embed
 from segue.chat.subagent import subagent_tool
 from segue.chat.turn import Answer
 from segue.chat.turn_settings import TurnOptions
@@ -49,6 +50,7 @@ __all__ = [
     "Context",
     "Conversation",
     "Converted",
+    "EmbeddingResult",
     "Interaction",
     "JsonlStore",
     "Ledger",
@@ -81,6 +83,7 @@ __all__ = [
     "convert",
     "decode_document",
     "default_registry",
+    "embed",
     "encode_document",
     "rebuild",
     "render",

@@ -210,13 +210,17 @@ def test_doctor_reads_a_session_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"{cut", b'{"messages": [{"role": "user", "content": 5}], "model": "gpt-4.1"}']
+    ("data", "code"),
+    [
+        (b"{cut", Exit.USAGE),
+        (b'{"messages": [{"role": "user", "content": 5}], "model": "gpt-4.1"}', Exit.FINDINGS),
+    ],
 )
-def test_a_file_that_is_broken_in_its_form_is_a_finding(tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_broken_in_its_form_is_a_finding(tmp_path: Path, data: bytes, code: Exit) -> None:
     file = tmp_path / "broken.json"
     file.write_bytes(data)
     told = segue("doctor", str(file), "--fix", str(tmp_path / "out.json"))
-    assert told.returncode == Exit.FINDINGS
+    assert told.returncode == code
     assert b"fix: none" in told.stdout
     assert not (tmp_path / "out.json").exists()
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.cli_runs import Here, Home
-from segue.cli.commands.config import toml_value
 from segue.cli.exit_codes import Exit
+from segue.config.file_edit import toml_value
 from segue.config.layers import NOT_SETTINGS, load_settings, merge, parse_value
 from segue.config.model_names import resolve_model
 from segue.config.schema import Config, ProfileSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from segue.cli.command_table import COMMANDS, CommandParser, HelpFormatter, add_set, similar_command
+from segue.cli.command_table import COMMANDS, CommandParser, HelpFormatter, add_set, near_miss
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,10 +171,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     """Wrong words end the program with exit 2."""
     made = parser()
     arguments = made.parse_intermixed_args(words)
-    if "--" not in words and (similar := similar_command(words)):
-        made.error(
-            f'"{words[0]}" is not a command. Did you mean "{similar}"? As a prompt: segue -- {words[0]}'
-        )
+    if "--" not in words and (advice := near_miss(words)):
+        made.error(f'"{words[0]}" is not a command. {advice} As a prompt: segue -- {" ".join(words)}')
     if arguments.version:
         made.error("--version takes no other arguments")
     if arguments.json and arguments.output_format not in ("", "json"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from importlib import import_module
 
 TYPE_CHECKING = False
@@ -34,6 +35,9 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 """Name → module and purpose."""
 
 
+_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
+
+
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """As wide as the terminal, without the module that argparse would load to measure it."""
 
@@ -61,6 +65,9 @@ class CommandParser(argparse.ArgumentParser):
     def _suggestion(self, message: str) -> str:
         from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
 
+        if choice := _CHOICE.search(message):
+            near = get_close_matches(choice[1], re.findall(r"[\w.-]+", choice[2]), 1, 0.6)
+            return f". Did you mean {near[0]}?" if near else ""
         words = [word for word in message.split() if word.startswith("-")]
         known = [name for action in self._actions for name in action.option_strings]
         near = get_close_matches(words[-1].partition("=")[0], known, 1, 0.6) if words else []
@@ -97,11 +104,46 @@ def run_command(command: str, words: list[str]) -> int:
     return int(module.run(parser_of(command).parse_args(complete(words))))
 
 
-def similar_command(words: list[str]) -> str:
-    """The command that a prompt of one word is probably a typo of, or ""."""
-    if len(words) != 1 or " " in words[0]:
+NEAR_MISSES: Final[dict[str, str]] = {
+    "chat": "segue without a prompt starts a chat",
+    "repl": "segue without a prompt starts a chat",
+    "login": "store a key: segue keys set PROVIDER",
+    "auth": "store a key: segue keys set PROVIDER",
+    "resume": "resume a session: segue -r ID, or segue -c for the last one",
+    "continue": "resume the last session: segue -c",
+    "history": "list the sessions: segue sessions list",
+    "list": "list models or sessions: segue models, segue sessions list",
+    "ls": "list models or sessions: segue models, segue sessions list",
+    "providers": "list the providers that can be used: segue health",
+    "settings": "show the settings: segue config show",
+    "version": "segue --version",
+    "server": "serve the gateway: segue serve",
+    "proxy": "serve the gateway: segue serve",
+    "import": "import a session: segue sessions import FILE",
+    "export": "export a session: segue sessions export ID",
+}
+"""Words that people take for commands, and what they probably want."""
+
+
+def near_miss(words: list[str]) -> str:
+    """What to do instead, if the words are probably a command that is misspelt or does not exist; else ""."""
+    if not words or any(" " in word for word in words):
         return ""
+    first, rest = words[0].lower(), [word for word in words[1:] if not word.startswith("-")]
+    if first in NEAR_MISSES and not rest:
+        return f"{NEAR_MISSES[first]}."
     from difflib import get_close_matches  # noqa: PLC0415
 
-    near = get_close_matches(words[0], COMMANDS, 1, 0.75)
-    return near[0] if near else ""
+    near = get_close_matches(first, COMMANDS, 1, 0.75)
+    if near and (not rest or rest[0] in _actions(near[0])):
+        return f'Did you mean "{" ".join([near[0], *words[1:]])}"?'
+    return ""
+
+
+def _actions(command: str) -> set[str]:
+    """Of `models`: list, show, pull, …"""
+    found: set[str] = set()
+    for action in parser_of(command)._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found |= set(action.choices)
+    return found

@@ -13,6 +13,7 @@ import msgspec
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.compaction.trigger import CompactionSettings
+from segue.cli.bare_names import completions, full_name
 from segue.cli.commands.sessions import find_session
 from segue.cli.display.status_lines import switch_line
 from segue.cli.instructions import find_instructions, system_prompt
@@ -103,18 +104,20 @@ class Runtime:
 
     def model(self, name: str) -> Model:
         """The route or router behind an alias, a profile or provider/model."""
-        return self._open(resolve_model(name, self.config))
+        return self._open(self._resolve(name))
+
+    def _resolve(self, name: str, provider: str = "") -> ModelChoice:
+        if not provider:
+            name = full_name(name, self.config, self.providers.list(), self.configured)
+        return resolve_model(name, self.config, provider=provider)
 
     def members(self, name: str) -> tuple[str, ...]:
         """The models behind a name, provider/model each."""
-        return resolve_model(name, self.config).members
+        return self._resolve(name).members
 
     def model_names(self) -> list[str]:
         """Names that work after /model, found without asking any provider."""
-        defaults = [
-            f"{name}/{model}" for name in self.configured() if (model := default_model_of(name, self.config))
-        ]
-        return [*self.config.aliases, *self.config.profiles, *defaults]
+        return completions(self.config, self.configured())
 
     def configured(self) -> list[str]:
         """Providers that the user has set up."""
@@ -137,9 +140,7 @@ class Runtime:
         if not name:
             discovered = await discover_model(self.config, self.providers)
             name = discovered.model
-        return self._open(
-            self._with_fallback(resolve_model(name, self.config, provider=chosen_provider))
-        ), discovered
+        return self._open(self._with_fallback(self._resolve(name, chosen_provider))), discovered
 
     def _session_model(self, session: SessionInfo | None) -> str:
         """The last model of a session; the configured profile if the model is a member of it."""
@@ -151,7 +152,7 @@ class Runtime:
         names = [name.strip() for name in self._arguments.fallback.split(",") if name.strip()]
         if not names:
             return chosen
-        more = [route for name in names for route in resolve_model(name, self.config).routes]
+        more = [route for name in names for route in self._resolve(name).routes]
         routes = {route.name: route for route in (*chosen.routes, *more)}
         return ModelChoice(tuple(routes.values()), " or ".join(routes))
 

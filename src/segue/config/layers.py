@@ -6,6 +6,7 @@ A later place holds over an earlier one. Every value knows where it comes from.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, TypeAlias, final
@@ -33,6 +34,10 @@ _MOST_NAMED = 8
 NOT_SETTINGS = frozenset({"CONFIG", "DEBUG", "GATEWAY_KEY", "HUB", "INSTALLATION_KEY", "MODELS"})
 """Variables of ours that name no setting: a file, a switch, a caller's key, the key of the installation, and where the weights of local models come
 from and go."""
+
+
+_KEY_WORD = re.compile(r"""[^."']+|"[^"]*"|'[^']*'""")
+"""Quotes hold names with dots together."""
 
 
 @final
@@ -259,10 +264,15 @@ def _from_flags(sets: Iterable[str]) -> Layer:
                 code="bad_set",
                 hint="For example: --set ui.markdown=false",
             )
-        path = tuple(name.strip().split("."))
+        path = split_key(name)
         put(table, path, parse_value(value))
         places[path] = f"--set {name.strip()}"
     return Layer("--set", table, places=places)
+
+
+def split_key(name: str) -> Path:
+    """The words of `a.b."c.d"`."""
+    return tuple(word.strip("\"'") for word in _KEY_WORD.findall(name.strip())) or (name.strip(),)
 
 
 def put(table: dict[str, Any], path: Path, value: Any) -> None:

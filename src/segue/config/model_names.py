@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, final
 
 from msgspec import Struct, structs
 
+from segue.config.resources import open_providers
 from segue.config.schema import ProfileSettings
 from segue.config.validation import suggestion
 from segue.errors import UsageError
+from segue.providers.addresses import find_address
 from segue.routing.route import Route, parse_route
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from segue.config.layers import Settings
     from segue.config.schema import Config
@@ -80,10 +82,11 @@ def _route(name: str, config: Config) -> Route:
 
 def reference_faults(settings: Settings) -> list[str]:
     """Names in the settings that lead nowhere, each with its place."""
-    return [f"{settings.origin(path)}: {message}" for path, message in _dangling(settings.config)]
+    providers = open_providers(settings.config).list()
+    return [f"{settings.origin(path)}: {message}" for path, message in _dangling(settings.config, providers)]
 
 
-def _dangling(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
+def _dangling(config: Config, providers: Collection[str]) -> Iterator[tuple[tuple[str, ...], str]]:
     named: list[tuple[tuple[str, ...], str]] = [(("model",), config.model)] if config.model else []
     named += [(("aliases", name), name) for name in config.aliases]
     named += [(("profiles", name, "members"), name) for name in config.profiles]
@@ -91,6 +94,11 @@ def _dangling(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     named += [(("gateway", "models", asked), name) for asked, name in config.gateway.models.items()]
     for path, name in named:
         try:
-            resolve_model(name, config)
+            routes = resolve_model(name, config).routes
         except UsageError as error:
             yield path, f"{error.message} {error.hint}"
+            continue
+        for provider in dict.fromkeys(route.provider for route in routes):
+            if provider not in providers and find_address(provider) is None:
+                near = suggestion(provider, providers)
+                yield path, f'There is no provider "{provider}". {near}'.rstrip()

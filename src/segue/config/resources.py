@@ -51,8 +51,8 @@ def configured_providers(config: Config, providers: KnownProviders) -> list[str]
 
 def _was_set_up(name: str, config: Config) -> bool:
     address = find_address(name)
-    if name in config.providers or address is None:
-        return name in config.providers
+    if name in config.providers or address is None:  # without an address: a model in this process
+        return True
     return address.needs_key or any(os.environ.get(variable) for variable in address.base_url_env)
 
 

@@ -27,6 +27,20 @@ def lines_of(text: str) -> dict[Path, int]:
     return found
 
 
+def tables_of(text: str) -> dict[Path, tuple[int, int]]:
+    """Each table that has a header, and the root → the lines of its keys, counted from 0, the end excluded."""
+    headers = [
+        (number, _words(header["name"]))
+        for number, line in enumerate(text.splitlines())
+        if (header := _HEADER.match(line)) and not line.lstrip().startswith("[[")
+    ]
+    ends = [*(number for number, _ in headers), len(text.splitlines())]
+    found: dict[Path, tuple[int, int]] = {(): (0, ends[0])}
+    for (number, table), end in zip(headers, ends[1:], strict=True):
+        found.setdefault(table, (number + 1, end))
+    return found
+
+
 def line_of(path: Path, lines: dict[Path, int]) -> int | None:
     """The line of a key, or of the nearest table around it."""
     for length in range(len(path), 0, -1):

@@ -58,7 +58,7 @@ def config_faults(table: Mapping[str, Any]) -> list[ConfigFault]:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """A question, if something known is spelt nearly so."""
-    near = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    near = get_close_matches(word, sorted(known), n=1, cutoff=0.65)
     return f'Did you mean "{near[0]}"?' if near else ""
 
 

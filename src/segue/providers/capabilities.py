@@ -146,6 +146,8 @@ class Capabilities:
     pull_model: PullModel | None = None
     delete_model: Callable[[str], Awaitable[None]] | None = None
     embed: Embed | None = None
+    embedding_model: str = ""
+    """The one that is used if none is named."""
     embedding_dimensions: EmbeddingDimensions | None = None
     health: Callable[[], Awaitable[Health]] | None = None
     """Whether it would answer. Never raises."""

@@ -54,6 +54,11 @@ class Embeddings:
         self._services = services
         self._model = model
 
+    @property
+    def model(self) -> str:
+        """The one that is used if none is named; empty if there is none."""
+        return self._model or self._services.embedding_limits.model
+
     async def embed(
         self,
         texts: Sequence[str],

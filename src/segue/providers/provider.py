@@ -344,6 +344,7 @@ def _capabilities(endpoint: Endpoint, services: Services, embedding_model: str) 
         pull_model=None if services.pull_model is None else partial(services.pull_model, endpoint),
         delete_model=services.delete_model and partial(services.delete_model, endpoint),
         embed=embeddings and embeddings.embed,
+        embedding_model="" if embeddings is None else embeddings.model,
         embedding_dimensions=embeddings and embeddings.dimensions,
     )
 

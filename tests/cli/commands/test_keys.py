@@ -87,10 +87,14 @@ def test_a_key_is_tried_before_it_is_stored_if_wanted(cloud: Cloud, asked: Here)
     assert "…cdef" in asked("keys", "list").out
 
 
-def test_a_misspelt_provider_gets_no_key_and_one_of_ones_own_does(segue: Here) -> None:
+def test_a_misspelt_provider_gets_no_key_and_one_of_ones_own_does(segue: Here, home: Home) -> None:
     told = segue("keys", "set", "opanai", stdin=KEY)
     assert told.code == Exit.USAGE
     assert 'Did you mean "openai"?' in told.err
+    assert segue("keys", "set", "zz-own-server", stdin=KEY).code == Exit.USAGE
+    home.configure(
+        '[providers.zz-own-server]\nbase_url = "http://127.0.0.1:9/v1"\ndialect = "openai_compatible"\n'
+    )
     assert segue("keys", "set", "zz-own-server", stdin=KEY).code == Exit.OK
 
 

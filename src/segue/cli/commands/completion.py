@@ -15,6 +15,9 @@ DESCRIPTION = """Prints a completion script. Use it in bash: source <(segue comp
 in fish: segue completion fish | source. To keep it, add the line to the startup file of your shell."""
 
 SHELLS: Final = ("bash", "zsh", "fish")
+MODEL: Final = "--model"
+_MODELS: Final = "segue completion models 2>/dev/null"
+"""Asked when Tab is pressed: which models there are depends on keys and settings."""
 
 
 @final
@@ -38,13 +41,25 @@ class CompletionContext(Struct, frozen=True):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS)
+    parser.add_argument("shell", choices=(*SHELLS, "models"), help="models: print the names that -m takes")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.shell == "models":
+        sys.stdout.writelines(f"{name}\n" for name in _model_names())
+        return Exit.OK
     write = {"bash": bash, "zsh": zsh, "fish": fish}[arguments.shell]
     sys.stdout.write(write(places()))
     return Exit.OK
+
+
+def _model_names() -> list[str]:
+    from segue.cli.bare_names import completions  # noqa: PLC0415 - the scripts need none of it
+    from segue.config.layers import load_settings  # noqa: PLC0415
+    from segue.config.resources import configured_providers, open_providers  # noqa: PLC0415
+
+    config = load_settings().config
+    return completions(config, configured_providers(config, open_providers(config)))
 
 
 def places() -> list[CompletionContext]:
@@ -95,7 +110,10 @@ def _table(known: list[CompletionContext]) -> tuple[list[str], list[str]]:
         words = " ".join([*(word for word, _ in place.actions), *names])
         offered.append(f'    "{place.words}") offered="{words}" ;;')
         for option in place.options:
-            if option.choices:
+            if MODEL in option.names:
+                flags = "|".join(f'"{place.words} {name}"' for name in option.names)
+                valued.append(f'    {flags}) offered="$({_MODELS})" ;;')
+            elif option.choices:
                 flags = "|".join(f'"{place.words} {name}"' for name in option.names)
                 valued.append(f'    {flags}) offered="{" ".join(option.choices)}" ;;')
     return offered, valued
@@ -170,6 +188,8 @@ def fish(known: list[CompletionContext]) -> str:
             value = (
                 f" -x -a {_quoted(' '.join(option.choices))}"
                 if option.choices
+                else f" -x -a '({_MODELS})'"
+                if MODEL in option.names
                 else " -r"
                 if option.takes_value
                 else ""

@@ -1,9 +1,8 @@
-"""`segue config`: the config files, the settings with their origins, and a check of them."""
+"""`segue config`: the config files, the settings with their origins, a change of one, and a check of them."""
 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
 
     from segue.config.layers import Path, Settings
 
-_BARE = re.compile("[A-Za-z0-9_-]+")
-"""A key that needs no quotes."""
-
 DESCRIPTION = """Settings come from the user's file, the project's file, SEGUE_… variables and --set. The last one wins."""
 
 
@@ -32,6 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--origin", action="store_true", help="also show defaults, and where each setting comes from"
     )
     show.add_argument("--json", action="store_true", help="print JSON")
+    change = actions.add_parser("set", help="write a setting into your file")
+    change.add_argument("key", metavar="KEY", help="for example ui.markdown")
+    change.add_argument("value", metavar="VALUE", help="as TOML writes it; anything else is text")
     check = actions.add_parser("check", help="list all errors in the settings (exit 52)")
     for action in (show, check):
         add_set(action)
@@ -43,6 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
             return _path()
         case "show":
             return _show(arguments)
+        case "set":
+            return _set(arguments)
         case _:
             return _check(arguments)
 
@@ -63,6 +64,7 @@ def _path() -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     from segue.cli.settings import read_settings  # noqa: PLC0415
+    from segue.config.file_edit import key_of, toml_value  # noqa: PLC0415
     from segue.redaction import redact_settings  # noqa: PLC0415
 
     settings = read_settings(arguments.sets)
@@ -74,9 +76,18 @@ def _show(arguments: argparse.Namespace) -> int:
     for path, value in _leaves((), shown):
         origin = settings.origin(path)
         if arguments.origin:
-            sys.stdout.write(f"{_key(path)} = {toml_value(value)}  {paint('dim', f'# {origin}')}\n")
+            sys.stdout.write(f"{key_of(path)} = {toml_value(value)}  {paint('dim', f'# {origin}')}\n")
         elif origin != "default":
-            sys.stdout.write(f"{_key(path)} = {toml_value(value)}\n")
+            sys.stdout.write(f"{key_of(path)} = {toml_value(value)}\n")
+    return Exit.OK
+
+
+def _set(arguments: argparse.Namespace) -> int:
+    from segue.config.file_edit import write_setting  # noqa: PLC0415
+    from segue.config.layers import parse_value, split_key  # noqa: PLC0415
+
+    file = write_setting(split_key(arguments.key), parse_value(arguments.value))
+    print_status(f"{arguments.key} is set in {file}.")
     return Exit.OK
 
 
@@ -106,23 +117,3 @@ def _leaves(path: Path, table: dict[str, Any]) -> Iterator[tuple[Path, Any]]:
             yield from _leaves((*path, key), value)
         elif value is not None:
             yield (*path, key), value
-
-
-def _key(path: Path) -> str:
-    return ".".join(word if _BARE.fullmatch(word) else _text(word) for word in path)
-
-
-def _text(text: str) -> str:
-    # Strings as in JSON, except for one control character that JSON does not escape.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def toml_value(value: Any) -> str:
-    """A value as TOML writes it."""
-    match value:
-        case list():
-            return f"[{', '.join(toml_value(item) for item in value)}]"
-        case dict():
-            return f"{{{', '.join(f'{_key((key,))} = {toml_value(item)}' for key, item in value.items())}}}"
-        case _:
-            return _text(value) if isinstance(value, str) else json.dumps(value)

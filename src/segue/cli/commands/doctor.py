@@ -53,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         source, lines = read_file(data, model=arguments.model, to=sole)
     except TranscriptError as error:
         _show(file, unreadable(error, sole), as_json=arguments.json)
-        return Exit.FINDINGS
+        # Without a place in it, it is no transcript at all.
+        return Exit.FINDINGS if error.path else Exit.USAGE
     examination = examine(source, targets, model=arguments.model, lines=lines)
     _show(file, examination, as_json=arguments.json)
     if arguments.fix:

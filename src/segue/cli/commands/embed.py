@@ -64,7 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.json:
         size = len(vectors[0]) if vectors else 0
-        result = {"provider": adapter.name, "model": model, "dimensions": size, "embeddings": vectors}
+        used = model or adapter.capabilities.embedding_model or getattr(adapter, "model", "")
+        result = {"provider": adapter.name, "model": used, "dimensions": size, "embeddings": vectors}
         sys.stdout.write(json.dumps(result) + "\n")
     else:
         sys.stdout.writelines(json.dumps(vector) + "\n" for vector in vectors)

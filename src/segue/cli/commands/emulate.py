@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8900, help="default: 8900; 0: any free port")
     parser.add_argument("--provider", default="", help="serve this provider at the root path too")
     parser.add_argument("--strict", action="store_true", help="also enforce rules that are less certain")
+    parser.add_argument(
+        "--env",
+        action="store_true",
+        help='print the exports that lead every provider there, and exit: eval "$(segue emulate --env)"',
+    )
     parser.add_argument("--script", metavar="FILE", help="the replies of the models, and faults")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.env:
+        sys.stdout.writelines(f"{line}\n" for line in exports(f"http://{arguments.host}:{arguments.port}"))
+        return Exit.OK
     from segue.emulators.server import run as serve  # noqa: PLC0415 - loads no server for --help
 
     serve(
@@ -34,3 +43,23 @@ def run(arguments: argparse.Namespace) -> int:
         announce=lambda address: print_status(f"Serving at {address}. Stop with Ctrl-C."),
     )
     return Exit.OK
+
+
+def exports(url: str) -> list[str]:
+    """Lines for a shell that lead the SDKs of all emulated providers to an address, each by its own variables."""
+    from urllib.parse import urlsplit  # noqa: PLC0415
+
+    from segue.emulators.providers import FOLDERS  # noqa: PLC0415
+    from segue.providers.addresses import find_address  # noqa: PLC0415
+
+    lines = []
+    for name in FOLDERS:
+        address = find_address(name)
+        if address is None:
+            continue
+        path = urlsplit(address.base_url).path
+        if address.needs_key:
+            lines.append(f"export {address.key_env[0]}=any")
+        # Of the other paths the SDKs add the version themselves.
+        lines.append(f"export {address.base_url_env[0]}={url}/{name}{path if path == '/v1' else ''}")
+    return lines

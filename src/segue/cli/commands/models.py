@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
+    from segue.config.schema import Config
     from segue.providers.adapter import ProviderAdapter
     from segue.providers.capabilities import ModelInfo, PullProgress
     from segue.providers.registry import KnownProviders
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """Lists the models of one provider (segue models PROVIDER) or of all configured providers (segue models).
 The name of a model is provider/model."""
 
-ACTIONS = ("list", "show", "pull", "rm")
+ACTIONS = ("list", "show", "default", "pull", "rm")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,13 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--refresh", action="store_true", help="ask the providers again instead of using recent lists"
     )
     show = actions.add_parser("show", help="show what is known about a model")
+    default = actions.add_parser("default", help="show or set the model that is used without -m")
+    default.add_argument("model", metavar="NAME", nargs="?", default="", help="as after -m")
     pull = actions.add_parser("pull", help="download a model to this machine")
     remove = actions.add_parser("rm", help="remove a model from this machine")
     for action in (show, pull, remove):
         action.add_argument("model", metavar="PROVIDER/MODEL")
     for action in (listing, show):
         action.add_argument("--json", action="store_true", help="print JSON")
-    for action in (listing, show, pull, remove):
+    for action in (listing, show, default, pull, remove):
         add_set(action)
 
 
@@ -67,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
         names = [arguments.provider] if arguments.provider else configured_providers(config, providers)
         return asyncio.run(_list(names, providers, arguments))
+    if arguments.action == "default":
+        return _default(arguments.model, config, providers)
     name, _, model = arguments.model.partition("/" if "/" in arguments.model else ":")
     if not model:
         raise UsageError(
@@ -132,6 +137,22 @@ def _facts(info: ModelInfo) -> tuple[str, str, str]:
     return window, price, kind
 
 
+def _default(name: str, config: Config, providers: KnownProviders) -> int:
+    from segue.cli.bare_names import full_name  # noqa: PLC0415
+    from segue.config.file_edit import write_setting  # noqa: PLC0415
+    from segue.config.model_names import resolve_model  # noqa: PLC0415
+    from segue.config.resources import configured_providers, require_provider  # noqa: PLC0415
+
+    if not name:
+        sys.stdout.write(sanitised(config.model or "none: the first that can be used") + "\n")
+        return Exit.OK
+    full = full_name(name, config, providers.list(), lambda: configured_providers(config, providers))
+    for route in resolve_model(full, config).routes:
+        require_provider(route.provider, providers)
+    print_status(f"{full} is used without -m from now on: {write_setting(('model',), full)}")
+    return Exit.OK
+
+
 async def _show(adapter: ProviderAdapter, model: str, arguments: argparse.Namespace) -> int:
     show, list_models = adapter.capabilities.show_model, adapter.capabilities.list_models
     if show is not None:
@@ -146,7 +167,7 @@ async def _show(adapter: ProviderAdapter, model: str, arguments: argparse.Namesp
         sys.stdout.write(json.dumps(facts, indent=2) + "\n")
         return Exit.OK
     for key, value in facts.items():
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
         sys.stdout.write(sanitised(f"{key:<14}{shown}").rstrip() + "\n")
     return Exit.OK
 

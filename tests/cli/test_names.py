@@ -1,0 +1,115 @@
+"""Names without a provider, the default model, near misses of commands, and small things that people stumble over."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cli.cli_runs import Cloud, Here, Home
+from segue.cli.exit_codes import Exit
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [("gpt-4.1", "gpt-4.1"), ("anthropic", "claude-sonnet-4-6"), ("claude-opus-5-5", "claude-opus-5-5")],
+)
+def test_a_bare_name_is_enough_where_it_is_clear(cloud: Cloud, asked: Here, name: str, model: str) -> None:
+    assert asked("hi", "-m", name).code == Exit.OK
+    assert cloud.bodies()[-1]["model"] == model
+
+
+def test_a_name_that_is_not_clear_is_refused_with_the_choices(cloud: Cloud, asked: Here) -> None:
+    cloud.home.configure(
+        f'[providers.azure-openai]\nbase_url = "{cloud.served.url("openai")}/v1"\napi_key = "any"\n'
+    )
+    told = asked("hi", "-m", "gpt-4.1")
+    assert told.code == Exit.USAGE
+    assert "openai/gpt-4.1, azure-openai/gpt-4.1" in told.err
+    assert 'Did you mean "gpt-4.1"?' in asked("hi", "-m", "gtp-4.1").err
+    assert cloud.bodies() == []
+
+
+def test_the_default_model_is_kept_and_shown(cloud: Cloud, asked: Here) -> None:
+    assert asked("models", "default", "claude-opus-5-5").code == Exit.OK
+    assert asked("models", "default").out == "anthropic/claude-opus-5-5\n"
+    asked("hi")
+    assert cloud.bodies()[-1]["model"] == "claude-opus-5-5"
+    assert asked("models", "default", "nobody/x").code == Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (("chat",), "without a prompt starts a chat"),
+        (("session", "list"), 'Did you mean "sessions list"?'),
+        (("model",), 'Did you mean "models"?'),
+        (("key", "set", "openai"), 'Did you mean "keys set openai"?'),
+        (("login",), "segue keys set PROVIDER"),
+    ],
+)
+def test_near_misses_of_commands_are_caught(
+    cloud: Cloud, asked: Here, words: tuple[str, ...], advice: str
+) -> None:
+    told = asked(*words)
+    assert told.code == Exit.USAGE
+    assert advice in told.err
+    assert f"segue -- {' '.join(words)}" in told.err
+    assert cloud.bodies() == []
+
+
+@pytest.mark.parametrize(
+    "words", [("session", "ideas", "please"), ("chat with me",), ("list", "three", "birds")]
+)
+def test_other_prompts_are_sent(asked: Here, words: tuple[str, ...]) -> None:
+    assert asked(*words).code == Exit.OK
+
+
+def test_tab_completes_the_models_that_can_be_used(asked: Here) -> None:
+    names = asked("completion", "models").out.split()
+    assert "openai/gpt-4.1" in names
+    assert not [name for name in names if name.startswith("mistral/")]  # it has no key
+    for shell in ("bash", "zsh", "fish"):
+        assert "segue completion models" in asked("completion", shell).out
+
+
+def test_a_wrong_choice_suggests_a_right_one(asked: Here) -> None:
+    assert "Did you mean high?" in asked("hi", "--effort", "hgh").err
+
+
+def test_nothing_is_suggested_that_is_not_similar(asked: Here) -> None:
+    told = asked("models", "nope")
+    assert 'There is no provider "nope".' in told.err
+    assert "Did you mean" not in told.err
+
+
+def test_a_key_of_nobody_is_refused_before_it_is_asked_for(segue: Here) -> None:
+    told = segue("keys", "set", "nopr")
+    assert told.code == Exit.USAGE
+    assert 'There is no provider "nopr".' in told.err
+
+
+def test_a_profile_with_an_unknown_member_is_a_fault(segue: Here, home: Home) -> None:
+    home.configure('[profiles.team]\nmembers = ["opnai/gpt-4.1"]\n')
+    told = segue("config", "check")
+    assert told.code == Exit.CONFIG
+    assert 'There is no provider "opnai". Did you mean "openai"?' in told.err
+
+
+def test_what_is_no_transcript_exits_as_the_page_says(segue: Here, home: Home) -> None:
+    (home.project / "x.txt").write_text("nonsense")
+    told = segue("doctor", "x.txt")
+    assert told.code == Exit.USAGE
+    assert "not_json the file:" in told.out
+
+
+def test_lists_are_shown_as_lists_and_vectors_name_their_model(asked: Here) -> None:
+    assert "(" not in asked("models", "show", "openai/gpt-4.1").out
+    assert json.loads(asked("embed", "-m", "openai", "--json", "x").out)["model"] == "text-embedding-3-small"
+
+
+def test_the_exports_of_the_emulators_lead_to_them(segue: Here) -> None:
+    lines = segue("emulate", "--env", "--port", "1234").out.splitlines()
+    assert "export OPENAI_BASE_URL=http://127.0.0.1:1234/openai/v1" in lines
+    assert "export GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:1234/gemini" in lines
+    assert all(line.startswith("export ") for line in lines)
