@@ -31,6 +31,7 @@ from segue.sessions.entries import (
 from segue.sessions.export import as_request, export_session
 from segue.sessions.imports import import_session, read_history
 from segue.sessions.journal import Journal
+from segue.sessions.markdown import MAX_OUTPUT
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.sqlite import SQLiteStore
 from segue.sessions.stores.store import Store
@@ -173,7 +174,7 @@ def test_people_get_a_page() -> None:
     async def main() -> None:
         store = MemoryStore()
         await a_session(store)
-        page = (await export_session(store, "foxes", "markdown")).decode()
+        page = (await export_session(store, "foxes", "markdown", max_output=MAX_OUTPUT)).decode()
         for part in (
             "# Foxes",
             "*anthropic/claude-x*",

@@ -16,6 +16,7 @@ from segue.providers.models.cards import dialect_of_model
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Record
 from segue.sessions.entry_codec import encode_entry
+from segue.sessions.html_page import as_html
 from segue.sessions.markdown import as_markdown
 from segue.sessions.salvage import salvage_state
 from segue.sessions.state import replay
@@ -31,14 +32,16 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("segue.sessions")
 
-FORMS = (CONVERSATION, "markdown", "journal")
+FORMS = (CONVERSATION, "markdown", "html", "journal")
 """Beside these, every dialect."""
 
 
-async def export_session(store: Store, session: str, form: str = CONVERSATION, *, model: str = "") -> bytes:
+async def export_session(
+    store: Store, session: str, form: str = CONVERSATION, *, model: str = "", max_output: int | None = None
+) -> bytes:
     """A session in one of `FORMS`, or as a dialect's request. It may be open elsewhere.
 
-    Of a damaged session everything that can be read is exported; the log has what is missing.
+    `max_output`: characters of each tool's output in Markdown. Of a damaged session everything that can be read is exported; the log has what is missing.
     """
     items = await store.salvage(session)
     records = [item for item in items if isinstance(item, Record)]
@@ -46,7 +49,9 @@ async def export_session(store: Store, session: str, form: str = CONVERSATION, *
     for damage in damages:
         _LOG.warning("%s", errors.damaged_entry(session, damage).message)
     if form == "markdown":
-        return as_markdown(state).encode()
+        return as_markdown(state, records, max_output=max_output).encode()
+    if form == "html":
+        return as_html(state, records).encode()
     if form == "journal":
         data = as_journal(items)
     elif form == CONVERSATION:

@@ -7,20 +7,25 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import encodable
+from segue.sessions.page import Aside, page_of
 from segue.terminal_text import sanitised
 from segue.transcript.media import describe
 from segue.transcript.value_text import arguments_of, text_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from segue.conversation.blocks import Block
     from segue.conversation.message import Message
+    from segue.sessions.entries import Record
     from segue.sessions.state import State
 
 MAX_OUTPUT: Final = 4_000
-"""Characters of a tool's output that are shown; the journal keeps all of them."""
+"""Characters of a tool's output that suit a screen."""
 
 
-def as_markdown(state: State, *, max_output: int = MAX_OUTPUT) -> str:
+def as_markdown(state: State, records: Sequence[Record] = (), *, max_output: int | None = None) -> str:
+    """`records`: of the same session; with them switches, repairs and errors stand in their places."""
     title = _line(state.title) or "Conversation"
     parts = [f"# {title}"]
     if state.model:
@@ -30,7 +35,10 @@ def as_markdown(state: State, *, max_output: int = MAX_OUTPUT) -> str:
     messages, left = state.history.messages, len(state.conversation.messages)
     if messages != state.conversation.messages:
         parts.append(f"*Compacted: models are sent {left} messages instead of these {len(messages)}.*")
-    for message in messages:
+    for message in page_of(state, records):
+        if isinstance(message, Aside):
+            parts.append(f"*{_line(message.text)}*")
+            continue
         if message.speaker != "tool":
             parts.append(f"## {_heading(message)}")
         parts += [_block(block, max_output) for block in message.blocks]
@@ -43,7 +51,7 @@ def _heading(message: Message) -> str:
     return _line(message.origin.model) if message.origin and message.origin.model else "Model"
 
 
-def _block(block: Block, max_output: int) -> str:
+def _block(block: Block, max_output: int | None) -> str:
     match block:
         case Text(text):
             return encodable(text)
@@ -61,14 +69,14 @@ def _block(block: Block, max_output: int) -> str:
             assert_never(block)
 
 
-def _result(result: ToolResult, max_output: int) -> str:
+def _result(result: ToolResult, max_output: int | None) -> str:
     heading = f"→ **{_line(result.name) or 'result'}** ({_line(result.call_id)})"
     if result.reason is not None:
         heading += f": {result.reason.replace('_', ' ')}"
     elif result.error is not None:
         heading += ": failed"
     text = "\n".join(part for part in (encodable(result.error or ""), text_of(result.output)) if part)
-    if len(text) > max_output:
+    if max_output is not None and len(text) > max_output:
         text = f"{text[:max_output]}\n… {len(text) - max_output} more characters"
     parts = [heading, _fenced(text) if text else "", *(f"*{_shown(media)}*" for media in result.media)]
     return "\n\n".join(part for part in parts if part)

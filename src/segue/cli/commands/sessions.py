@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         default="conversation",
         metavar="FORMAT",
-        help="conversation (default), markdown, journal, or a dialect: the next request to that provider",
+        help="conversation (default), markdown, html, journal, or a dialect: the next request to that provider",
     )
     export.add_argument(
         "-m", "--model", default="", metavar="NAME", help="the model that such a request names"
@@ -179,9 +179,10 @@ def _ago(at: float, now: float | None) -> str:
 
 async def _show(store: Store, arguments: argparse.Namespace) -> int:
     from segue.sessions.export import export_session  # noqa: PLC0415
+    from segue.sessions.markdown import MAX_OUTPUT  # noqa: PLC0415
 
     session = (await find_session(store, arguments.session)).id
-    page = await export_session(store, session, "markdown")
+    page = await export_session(store, session, "markdown", max_output=MAX_OUTPUT)
     sys.stdout.write(sanitised(page.decode("utf-8", "replace").replace("\t", "    ")))
     return Exit.OK
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 async def export(interactive: InteractiveChat, words: list[str]) -> None:
     path = Path(words[0] if words else f"{interactive.chat.id}.json").expanduser()
-    form = {".md": "markdown", ".jsonl": "journal"}.get(path.suffix, CONVERSATION)
+    form = {".md": "markdown", ".html": "html", ".jsonl": "journal"}.get(path.suffix, CONVERSATION)
     path.write_bytes(await export_session(interactive.runtime.store, interactive.chat.id, form))
     interactive.screen.line(f"  Written to {path}.")
 
