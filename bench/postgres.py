@@ -15,7 +15,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from bench.gateway_load import Run
-from bench.gateway_processes import Bench, open_bench
+from bench.gateway_processes import Bench, Measured, open_bench
 from postgres_server import PostgresServer, installation, own_server
 from segue.conversation.message import user
 from segue.postgres.connection import DatabaseConnection
@@ -93,22 +93,32 @@ async def _append(store: PostgresStore, writers: int, each: int) -> float:
 
 def _gateways(server: PostgresServer) -> None:
     with open_bench() as bench:
-        other = bench.open_gateway(server.url("gateway"))
+        gateways = {"SQLite": bench.gateway, "PostgreSQL": bench.open_gateway(server.url("gateway"))}
         for clients in (1, 8):
-            rates: dict[str, list[float]] = {"SQLite": [], "PostgreSQL": []}
+            rates: dict[str, list[float]] = {name: [] for name in gateways}
+            costs: dict[str, list[float]] = {name: [] for name in gateways}
             for _ in range(ROUNDS):
-                rates["SQLite"].append(_rate(bench, bench.gateway.port, clients))
-                rates["PostgreSQL"].append(_rate(bench, other.port, clients))
+                for name, gateway in gateways.items():
+                    rate, cost = _served(bench, gateway, clients)
+                    rates[name].append(rate)
+                    costs[name].append(cost)
             ratio = median(rates["PostgreSQL"]) / median(rates["SQLite"])
-            shown = ", ".join(f"{name} {median(found):.0f}/s" for name, found in rates.items())
-            print(f"  gateway, 87 KB translated, streamed, c={clients}: {shown}, {ratio:.2f} × SQLite")
+            shown = ", ".join(
+                f"{name} {median(rates[name]):.0f}/s ({1000 * min(costs[name]):.1f} ms of CPU)"
+                for name in gateways
+            )
+            print(
+                f"  gateway, 87 KB translated, streamed, c={clients}: {shown}, {ratio:.2f} × as many with PostgreSQL"
+            )
 
 
-def _rate(bench: Bench, port: int, clients: int) -> float:
-    figures = bench.run(Run(port=port, path=MESSAGES, requests=60, clients=clients))
+def _served(bench: Bench, gateway: Measured, clients: int) -> tuple[float, float]:
+    """Requests per second, and CPU seconds of a request."""
+    before = gateway.cpu()
+    figures = bench.run(Run(port=gateway.port, path=MESSAGES, requests=60, clients=clients))
     if figures.refused:
         raise RuntimeError(f"{figures.statuses}: requests were refused\n{bench.last_lines()}")
-    return figures.requests / figures.seconds
+    return figures.requests / figures.seconds, (gateway.cpu() - before) / figures.requests
 
 
 if __name__ == "__main__":
