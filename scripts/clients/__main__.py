@@ -13,7 +13,16 @@ from tempfile import TemporaryDirectory
 from scripts.clients.fetch import fetch
 from scripts.clients.programs import PROGRAMS, Program, version_of
 from scripts.clients.stage import FAMILIES, Stage, open_stage
-from scripts.clients.trials import Journey, Outcome, faults, first_routes, journey, team_routes, tool_turns
+from scripts.clients.trials import (
+    Journey,
+    Outcome,
+    faults,
+    first_routes,
+    journey,
+    profile_routes,
+    round_robin,
+    tool_turns,
+)
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "clients.md"
 BEGIN, END = "<!-- results of make clients -->", "<!-- end of results -->"
@@ -29,17 +38,19 @@ class Row:
         version: str,
         turns: dict[str, Outcome],
         broken: dict[str, Outcome],
+        ring: tuple[Outcome, ...],
         way: Journey | None,
     ) -> None:
         self.program = program
         self.version = version
         self.turns = turns
         self.broken = broken
+        self.ring = ring
         self.way = way
 
     @property
     def passed(self) -> bool:
-        outcomes = [*self.turns.values(), *self.broken.values()]
+        outcomes = [*self.turns.values(), *self.broken.values(), *self.ring]
         return all(turn.passed for turn in outcomes) and (self.way is None or self.way.passed)
 
     def cells(self) -> list[str]:
@@ -53,7 +64,9 @@ class Row:
             way = f"{turns} of {len(self.way.turns)} turns, {seals if self.way.issued else 'no thoughts to sign'}"
             home = self.way.home_again
         families = f"{kind} on {good} of {len(self.turns)}"
-        return [self.program.title, self.version, families, f"{survived} of {len(self.broken)}", way, home]
+        faults = f"{survived} of {len(self.broken)}"
+        ring = f"{sum(turn.passed for turn in self.ring)} of {len(self.ring)} turns"
+        return [self.program.title, self.version, families, faults, ring, way, home]
 
 
 def main() -> int:
@@ -80,14 +93,16 @@ def main() -> int:
 def _try(program: Program, stage: Stage) -> Row:
     began = time.monotonic()
     turns = tool_turns(program, stage, CACHE)
-    _restart(stage, team_routes())
+    _restart(stage, profile_routes("team"))
     broken = faults(program, stage, CACHE)
+    _restart(stage, profile_routes("ring"))
+    ring = round_robin(program, stage, CACHE)
     way = None
     if program.resumes:
         _restart(stage, first_routes())
         way = journey(program, stage, CACHE)
     sys.stderr.write(f"{program.name}  {time.monotonic() - began:.0f} s\n")
-    return Row(program, version_of(program, CACHE), turns, broken, way)
+    return Row(program, version_of(program, CACHE), turns, broken, ring, way)
 
 
 def _restart(stage: Stage, models: dict[str, str]) -> None:
@@ -112,7 +127,8 @@ def _write(results: dict[str, str]) -> None:
 def _table(results: dict[str, str]) -> str:
     day = datetime.now(UTC).strftime("%B %Y")
     way = "A → B → C → A by `segue switch`"
-    head = ["client", "version", f"{len(FAMILIES)} provider families", "faults", way, "then its own provider"]
+    families = f"{len(FAMILIES)} provider families"
+    head = ["client", "version", families, "faults", "round robin", way, "then its own provider"]
     return "\n".join([f"Run in {day}:\n", _row(head), _row(["---"] * len(head)), *results.values()]) + "\n\n"
 
 

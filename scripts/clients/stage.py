@@ -31,6 +31,8 @@ FAMILIES = {
 """A model of each provider family."""
 TEAM = ("anthropic/claude-sonnet-4-6", "openai/gpt-5.5")
 """A profile with failover."""
+RING = ("anthropic/claude-sonnet-4-6", "gemini/gemini-3.5-flash", "openai/gpt-5.5")
+"""A profile with round robin: each turn of a session has another model."""
 
 
 class Stage:
@@ -67,10 +69,11 @@ class Stage:
         self.stop()
 
     def configure(self, models: dict[str, str]) -> None:
-        """`models`: names that clients ask for → routes, or the profile of `TEAM`."""
+        """`models`: names that clients ask for → routes, or the profiles of `TEAM` and `RING`."""
         lines = ["[gateway]", "port = 0", 'log = "json"', "[gateway.models]"]
         lines += [f'"{name}" = "{route}"' for name, route in models.items()]
         lines += ["[profiles.team]", f"members = {list(TEAM)}", "retry = { attempts = 2, first_pause = 0.1 }"]
+        lines += ["[profiles.ring]", f"members = {list(RING)}", 'policy = "round_robin"']
         for name in PROVIDERS:
             lines += [f"[providers.{name}]", f'base_url = "{self.api.url(name)}{PATHS.get(name, "")}"']
             lines += [f'api_key = "{PROVIDER_KEY}"'] if name != "ollama" else []

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from scripts.clients.note_model import PROMPT, WORD
 from scripts.clients.programs import OWN, Program, Turn
-from scripts.clients.stage import FAMILIES, PROVIDER_KEY, Stage
+from scripts.clients.stage import FAMILIES, PROVIDER_KEY, RING, Stage
 from segue.cli.clients import NO_KEY, Pointer
 from segue.emulators.faults import Fault
 
@@ -173,9 +173,19 @@ def journey(program: Program, stage: Stage, cache: Path) -> Journey:
     return Journey(tuple(outcomes), seals, issued, left, alone)
 
 
-def team_routes() -> dict[str, str]:
+def round_robin(program: Program, stage: Stage, cache: Path) -> tuple[Outcome, ...]:
+    """One session of four turns, each with the next model; or as many new ones, of a client that cannot resume."""
+    _, name = OWN[program.wire]
+    turn = new_turn(program, stage, cache, name, "ring")
+    return tuple(
+        take_turn(program, structs.replace(turn, resume=program.resumes and number > 0), stage)
+        for number in range(len(RING) + 1)
+    )
+
+
+def profile_routes(profile: str) -> dict[str, str]:
     """Every client's own names lead to the profile."""
-    return dict.fromkeys(first_routes(), "team")
+    return dict.fromkeys(first_routes(), profile)
 
 
 def first_routes() -> dict[str, str]:

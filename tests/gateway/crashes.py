@@ -23,7 +23,8 @@ from segue.emulators.server import Served, serve
 MODEL = "anthropic/claude-sonnet-4-6"
 """Signs its thoughts, which a client of the Chat wire cannot hold."""
 TOOL = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}}
-START_SECONDS = 30.0
+REPLY_SECONDS = 180.0
+"""However busy the machine is: a reply that takes longer never comes."""
 
 
 class Killed(Struct):
@@ -91,7 +92,7 @@ def ask(port: int, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
         "reasoning_effort": "high",
         "tools": [{"type": "function", "function": TOOL}],
     }
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_SECONDS)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REPLY_SECONDS)
     try:
         connection.request(
             "POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"}

@@ -28,7 +28,7 @@ from segue.transports.transport import WireRequest
 
 T = TypeVar("T")
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "laws"
-SECONDS = 20.0
+SECONDS = 600.0 if LONG else 20.0
 MODELS = (*PROFILES, *ROUTES.values())
 FAULTS = (
     Fault(kind="status", status=529),

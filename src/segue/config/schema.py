@@ -159,6 +159,8 @@ class GatewayLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Seconds that a process may be late with its work; while it is later, new requests get 503 or 529."""
     per_route: Count | None = None
     """Requests at a time to one provider/model."""
+    keep_alive: Seconds = 15.0
+    """Seconds of silence after which a stream gets a frame that keeps its connection open, where its wire has one."""
     drain: Seconds = 30.0
     """Seconds that running replies have to end when the gateway stops."""
 

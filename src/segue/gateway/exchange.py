@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from segue.routing.router import Routing
     from segue.transcript.repairs import Repair
 
-KEEP_ALIVE_SECONDS: Final = 15.0
-"""After so long a silence a stream gets a frame that keeps its connection open."""
 _LIFECYCLE: Final = (ReplyStarted, UsageReported)
 
 
@@ -67,6 +65,7 @@ class Exchange:
         self._members = members
         self._keep = keep
         self._note: Callable[[], None] | None = note
+        self._keep_alive = members.keep_alive
         self._held: list[bytes] = []
         self._events: list[Event] = []
         self._first_content: float | None = None
@@ -78,9 +77,12 @@ class Exchange:
         self._alive: asyncio.TimerHandle | None = None
         self._beat: asyncio.Task[None] | None = None
         self._last_write = 0.0
+        self._committed = False
+        """Whether the client has got something of a reply: then nobody else may answer."""
 
     async def run(self, routings: list[Callable[[], Routing]]) -> None:
         """Open and try the routings one after another. What fails in the end is written as an error of the client's wire."""
+        self._start_beat()
         try:
             error = await self._first_success(routings)
         finally:
@@ -98,7 +100,7 @@ class Exchange:
                 error = await self._try_members(opened())
             except SegueError as none_free:
                 error = error or none_free
-            if error is None or self._writer.started:
+            if error is None or self._committed:
                 return None
             if not _may_go_elsewhere(error):
                 break
@@ -109,12 +111,12 @@ class Exchange:
         while True:
             route = routing.route
             error = await self._try(route, routing, self._turn)
-            if error is not None and _is_refusal(error) and not self._writer.started:
+            if error is not None and _is_refusal(error) and not self._committed:
                 error = await self._try_plain(route, routing, error)
             if error is None:
                 return None
-            step = routing.failed(error, shown=self._writer.started, ran=False)
-            if self._writer.started:
+            step = routing.failed(error, shown=self._committed, ran=False)
+            if self._committed:
                 return None
             match step:
                 case GiveUp(last):
@@ -167,7 +169,7 @@ class Exchange:
             routing.answered(reply.usage, self._first_content, seconds=monotonic() - self._started)
             await self._finish(attempt, reply)
             return None
-        if self._writer.started:
+        if self._committed:
             await self._break_off(attempt, error)
         return error
 
@@ -200,16 +202,19 @@ class Exchange:
         self._report.first_content = self._first_content
         if not self._turn.stream:
             return
-        await self._writer.start(200, self._headers(attempt, self._turn.dialect.server.stream_type))
+        self._committed = True
+        headers = self._headers(attempt, self._turn.dialect.server.stream_type)
+        if attempt.forwarded:
+            self._stop_beat()
+        if not self._writer.started:
+            await self._writer.start(200, headers)
         held, self._held = b"".join(self._held), []
         await self._write(held)
-        if not attempt.forwarded:
-            self._start_beat()
 
     async def _write(self, data: bytes) -> None:
         if not data:
             return
-        if not self._writer.started:
+        if not self._committed:
             self._held.append(data)
             return
         self._last_write = monotonic()
@@ -225,7 +230,7 @@ class Exchange:
             headers = self._headers(attempt, JSON_TYPE)
             await self._writer.whole(WebResponse(headers=headers, body=body))
             return
-        if not self._writer.started:
+        if not self._committed:
             await self._commit(attempt)
         self._stop_beat()
         await self._remember(attempt, reply)
@@ -245,7 +250,10 @@ class Exchange:
 
     async def _fail(self, error: SegueError) -> None:
         self._report.error = error.code
-        await self._writer.whole(error_response(error, self._turn.dialect))
+        if self._writer.started:
+            await self._writer.end(self._turn.dialect.server.error_frame(for_client(error)))
+        else:
+            await self._writer.whole(error_response(error, self._turn.dialect))
 
     def _headers(self, attempt: RouteAttempt, content_type: str) -> Mapping[str, str]:
         repairs = attempt.repairs
@@ -269,18 +277,31 @@ class Exchange:
     # Keeping the connection open
 
     def _start_beat(self) -> None:
-        if self._turn.dialect.server.keep_alive and self._reframe is None:
+        if self._turn.stream and self._turn.dialect.server.keep_alive and self._reframe is None:
+            self._last_write = monotonic()
             loop = asyncio.get_running_loop()
-            self._alive = loop.call_later(KEEP_ALIVE_SECONDS, self._on_silence)
+            self._alive = loop.call_later(self._keep_alive, self._on_silence)
 
     def _on_silence(self) -> None:
         silent = monotonic() - self._last_write
         loop = asyncio.get_running_loop()
-        if silent >= KEEP_ALIVE_SECONDS:
+        if silent >= self._keep_alive:
             self._last_write = monotonic()
-            self._beat = loop.create_task(self._writer.write(self._turn.dialect.server.keep_alive))
+            self._beat = loop.create_task(self._send_keep_alive())
             silent = 0.0
-        self._alive = loop.call_later(KEEP_ALIVE_SECONDS - silent, self._on_silence)
+        self._alive = loop.call_later(self._keep_alive - silent, self._on_silence)
+
+    async def _send_keep_alive(self) -> None:
+        """Also before the first content: the response begins, and the next member may still answer it."""
+        server = self._turn.dialect.server
+        if not self._writer.started:
+            headers = {
+                "content-type": server.stream_type,
+                "x-segue-conversation": self._turn.conversation_id,
+                "cache-control": "no-cache",
+            }
+            await self._writer.start(200, headers)
+        await self._writer.write(server.keep_alive)
 
     def _stop_beat(self) -> None:
         if self._alive is not None:
@@ -320,7 +341,7 @@ class Exchange:
             note()
 
     async def _remember_broken(self, attempt: RouteAttempt) -> None:
-        if self._writer.started and self._events:
+        if self._committed and self._events:
             reply = self._folded(attempt)
             self._report.usage = reply.usage
             await self._remember(attempt, reply, broken=True)
