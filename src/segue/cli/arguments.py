@@ -46,6 +46,17 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE|URL|-",
         help="attach an image, a PDF, a sound or a text; - is stdin. In a prompt: @FILE",
     )
+    made.add_argument(
+        "-t", "--template", default="", metavar="NAME", help="a prompt of your own: segue templates"
+    )
+    made.add_argument(
+        "--var",
+        dest="variables",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a variable of the template",
+    )
     _add_model(made.add_argument_group("model"))
     _add_session(made.add_argument_group("session"))
     _add_tools(made.add_argument_group("tools and limits"))
@@ -191,7 +202,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 def has_prompt(arguments: argparse.Namespace) -> bool:
     return (
-        bool(arguments.words or arguments.prompt or arguments.attachments)
+        bool(arguments.words or arguments.prompt or arguments.attachments or arguments.template)
         or arguments.input_format == "stream-json"
     )
 

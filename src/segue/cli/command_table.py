@@ -16,6 +16,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "embed": ("segue.cli.commands.embed", "turn texts into vectors"),
     "health": ("segue.cli.commands.health", "check whether the configured providers answer"),
     "sessions": ("segue.cli.commands.sessions", "list, show, export, import, rename and remove sessions"),
+    "templates": ("segue.cli.commands.templates", "list your own prompts for -t"),
     "config": ("segue.cli.commands.config", "show settings and where they come from; check them"),
     "keys": ("segue.cli.commands.keys", "store, list and remove API keys"),
     "trust": ("segue.cli.commands.trust", "trust the config files of a project"),

@@ -7,6 +7,8 @@ from itertools import takewhile
 from pathlib import Path
 
 PROJECT_FILES = ("segue.toml", ".segue/config.toml")
+TEMPLATES = ".segue/templates"
+"""The folder of a project's templates."""
 
 
 def user_file() -> Path:

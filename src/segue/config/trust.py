@@ -9,7 +9,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from segue.config.paths import PROJECT_FILES, project_directories, trust_file
+from segue.config.paths import PROJECT_FILES, TEMPLATES, project_directories, trust_file
 from segue.private_files import write_private
 
 if TYPE_CHECKING:
@@ -61,10 +61,13 @@ def revoke(files: list[Path]) -> None:
 def files_to_trust(start: Path) -> list[Path]:
     """The files of this project that trust is about, nearest first."""
     return [
-        directory / name
+        file
         for directory in project_directories(start)
-        for name in (*PROJECT_FILES, MCP_FILE)
-        if (directory / name).is_file()
+        for file in (
+            *(directory / name for name in (*PROJECT_FILES, MCP_FILE)),
+            *sorted((directory / TEMPLATES).glob("*.toml")),
+        )
+        if file.is_file()
     ]
 
 

@@ -72,6 +72,24 @@ def sit(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return play
 
 
+def test_a_template_is_a_command_of_ones_own(cloud: Cloud, sit: Callable[..., None]) -> None:
+    for folder in (cloud.home.config_file.parent / "templates", cloud.home.project / ".segue" / "templates"):
+        folder.mkdir(parents=True)
+        (folder / "poem.toml").write_text('prompt = "Write a poem about $input."')
+        (folder / "help.toml").write_text('prompt = "Not this one."')
+    (cloud.home.project / ".segue" / "templates" / "theirs.toml").write_text('prompt = "Evil."')
+
+    async def scene(at: TypedChat) -> None:
+        cloud.reply("Roses.")
+        assert "Roses." in await at.type("/poem red flowers")
+        assert cloud.bodies()[-1]["messages"][-1]["content"] == "Write a poem about red flowers."
+        assert "not trusted" in await at.type("/theirs")
+        assert "Roses" not in await at.type("/help")
+        assert len(cloud.bodies()) == 1
+
+    sit(scene)
+
+
 def test_every_command_that_is_offered_is_there() -> None:
     from segue.cli.interactive.commands.table import _action
 

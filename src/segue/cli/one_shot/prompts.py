@@ -13,6 +13,7 @@ import msgspec
 from segue.chat.attachments import mime_of, of_bytes
 from segue.cli.attachments import read_attachment, with_attachments
 from segue.cli.display.terminal import print_status
+from segue.cli.template_flags import variables_of
 from segue.conversation.blocks import Text
 from segue.errors import UsageError
 
@@ -20,19 +21,22 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from segue.config.templates import Template
     from segue.conversation.blocks import Block
 
 HINT_SECONDS: Final = 3.0
 """After this time a user whose stdin is open by mistake learns what is read."""
 
 
-def read_prompts(arguments: argparse.Namespace) -> Iterator[tuple[Block, ...]]:
+def read_prompts(
+    arguments: argparse.Namespace, template: Template | None = None
+) -> Iterator[tuple[Block, ...]]:
     """One prompt with its attachments, or one for each line of stdin."""
     if arguments.input_format == "stream-json":
         for text in _messages():
             yield (Text(text),)
     else:
-        yield _prompt(arguments)
+        yield _prompt(arguments, template)
 
 
 def text_of(prompt: tuple[Block, ...]) -> str:
@@ -40,7 +44,7 @@ def text_of(prompt: tuple[Block, ...]) -> str:
     return next((block.text for block in prompt if type(block) is Text), "")
 
 
-def _prompt(arguments: argparse.Namespace) -> tuple[Block, ...]:
+def _prompt(arguments: argparse.Namespace, template: Template | None) -> tuple[Block, ...]:
     words = [*arguments.words, *([arguments.prompt] if arguments.prompt else [])]
     stdin = cache(_read_stdin)
     attached = [read_attachment(source, stdin) for source in arguments.attachments]
@@ -53,6 +57,8 @@ def _prompt(arguments: argparse.Namespace) -> tuple[Block, ...]:
         prompt = f"{' '.join(words)}\n\n<stdin>\n{piped.strip()}\n</stdin>"
     else:
         prompt = " ".join(words) or piped
+    if template is not None:
+        prompt = template.fill(prompt, variables_of(arguments))
     if not prompt.strip() and not attached:
         raise UsageError(
             "The prompt is empty.", code="no_prompt", hint='Write a prompt: segue "…", or pipe one in.'

@@ -22,6 +22,7 @@ from segue.cli.one_shot.interrupts import Stop
 from segue.cli.one_shot.output import JsonOutput, make_output
 from segue.cli.one_shot.prompts import read_prompts, text_of
 from segue.cli.runtime import Runtime, lossy_switch_error
+from segue.cli.template_flags import apply_template
 from segue.conversation.options import Options
 from segue.errors import ContentPolicyError, SegueError, UsageError
 from segue.events import Repaired, Switch, TurnComplete
@@ -43,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 class _OneShot:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
+        self._template = apply_template(arguments)
         self._schema = read_schema(arguments.schema) if arguments.schema else None
         self._started = time.monotonic()
         self._session = self._model = ""
@@ -64,7 +66,7 @@ class _OneShot:
             return self._fail(stop.error) if stop.error else stop.exit_code
 
     async def _answer_all(self, stop: Stop) -> Exit:
-        prompts = read_prompts(self._arguments)
+        prompts = read_prompts(self._arguments, self._template)
 
         async def next_prompt() -> tuple[Block, ...] | None:
             # In a thread: stdin may be silent for long, and Ctrl-C must not wait for it.

@@ -112,6 +112,9 @@ def works_meanwhile(line: str) -> bool:
 async def run_command(interactive: InteractiveChat, line: str) -> None:
     """Run a typed command. Errors are shown, and the chat continues."""
     try:
+        if (prompt := _own_prompt(line, interactive)) is not None:
+            await interactive.run_turn(prompt)
+            return
         command, words = _parse(line)
         await _action(command)(interactive, words)
     except SegueError as error:
@@ -122,6 +125,17 @@ async def run_command(interactive: InteractiveChat, line: str) -> None:
         interactive.show_error(
             SegueError(f"/{line.split(maxsplit=1)[0][1:]} failed: {type(error).__name__}: {error}")
         )
+
+
+def _own_prompt(line: str, interactive: InteractiveChat) -> str | None:
+    """The prompt of a template whose name is no command; None if there is none."""
+    from segue.config.templates import find_template, template_files  # noqa: PLC0415 - only an unknown word needs it
+
+    name, _, text = line.strip()[1:].partition(" ")
+    directory = interactive.runtime.directory
+    if name.lower() in _BY_NAME or name not in template_files(directory):
+        return None
+    return find_template(name, directory).fill(text, {})
 
 
 def _parse(line: str) -> tuple[Command, list[str]]:

@@ -1,0 +1,102 @@
+"""Templates: prompts of one's own with a system prompt, model, tools, schema and options, one TOML file each.
+
+The user's are used as they are. A project's are used once they are trusted, and never in place of one of the user's.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any, Final, final
+
+import msgspec
+from msgspec import Struct
+
+from segue.config.paths import TEMPLATES, project_directories, user_file
+from segue.config.schema import OptionSettings
+from segue.config.trust import is_trusted
+from segue.config.validation import suggestion
+from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+INPUT: Final = "input"
+"""The variable that stands for what the user writes or pipes in."""
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_VARIABLE: Final = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
+
+
+@final
+class Template(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a template file holds."""
+
+    description: str = ""
+    prompt: str = ""
+    """With $input for what the user writes, and $name or ${name} for variables; $$ is a dollar."""
+    variables: dict[str, str] = {}
+    """Values of variables that are not given."""
+    system: str = ""
+    model: str = ""
+    tools: list[str] = []
+    schema: dict[str, Any] | None = None
+    """JSON Schema that the answer must match."""
+    options: OptionSettings = OptionSettings()
+
+    def fill(self, text: str, given: Mapping[str, str]) -> str:
+        """The prompt with its variables. Without $input the text follows it. Raises UsageError for a missing one."""
+        values = {**self.variables, **given, INPUT: text}
+        names = {found[1] or found[2] for found in _VARIABLE.finditer(self.prompt)} - {None}
+        missing = sorted(names - values.keys())
+        if unknown := sorted(given.keys() - names - self.variables.keys()):
+            raise _wrong(f"The template has no variable {', '.join(unknown)}.", suggestion(unknown[0], names))
+        if missing:
+            raise _wrong(f"Variables are missing: {', '.join(missing)}.", f"Give them: --var {missing[0]}=…")
+        if INPUT in names and not text.strip():
+            raise _wrong("The template needs a text.", "Write or pipe one in.")
+        filled = _VARIABLE.sub(
+            lambda found: values[found[1] or found[2]] if found[1] or found[2] else "$", self.prompt
+        )
+        return filled if INPUT in names or not text.strip() else f"{filled}\n\n{text}".strip()
+
+
+def find_template(name: str, start: Path) -> Template:
+    """Raises UsageError where there is none, or it is not trusted, or is wrong."""
+    files = template_files(start)
+    if name not in files:
+        raise UsageError(
+            f'There is no template "{name}".',
+            code="unknown_template",
+            hint=suggestion(name, files) or f"Templates are files in {user_templates()}.",
+        )
+    file = files[name]
+    data = file.read_bytes()
+    if file.parent != user_templates() and not is_trusted(file, data):
+        raise UsageError(
+            f"{file} is not trusted, so it is not used.",
+            code="untrusted_template",
+            hint="Read it. To use it: segue trust",
+        )
+    try:
+        return msgspec.convert(tomllib.loads(data.decode()), Template)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise UsageError(f"{file}: {error}.", code="config", hint="Correct the file.") from error
+
+
+def template_files(start: Path) -> dict[str, Path]:
+    """Every template by name: the user's first, then those of the project, the nearest first."""
+    found: dict[str, Path] = {}
+    for folder in (user_templates(), *(directory / TEMPLATES for directory in project_directories(start))):
+        for file in sorted(folder.glob("*.toml")) if folder.is_dir() else ():
+            if _NAME.fullmatch(file.stem) and not file.is_symlink():
+                found.setdefault(file.stem, file)
+    return found
+
+
+def user_templates() -> Path:
+    return user_file().parent / "templates"
+
+
+def _wrong(message: str, hint: str) -> UsageError:
+    return UsageError(message, code="bad_template", hint=hint)
