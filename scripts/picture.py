@@ -64,7 +64,9 @@ def play(scene: Scene) -> list[list[Char]]:
     """The lines on the screen when the scene is over."""
     surroundings = {**os.environ, **scene.environment}
     command = ("/bin/bash", "-c", scene.command)
-    with Terminal(command, columns=scene.columns, rows=scene.rows, environment=surroundings) as terminal:
+    with Terminal(
+        command, columns=scene.columns, rows=scene.rows, environment=surroundings, answers=True
+    ) as terminal:
         for step in scene.steps:
             terminal.wait_for(step.see, step.seconds)
             terminal.type(step.keys)

@@ -5,6 +5,7 @@ One-shot and interactive chats are opened here in the same way; they differ only
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -99,6 +100,13 @@ class Runtime:
         own = load_tools([n for n in arguments.tools if is_function(n)], workspace=self.workspace)
         allow = [*self.config.approval.allow, *allowed, *(tool.name for tool in own)]
         return Approval(mode, allow=allow, deny=self.config.approval.deny)
+
+    @property
+    def tool_flags(self) -> list[str]:
+        """What offers the same tools in the same mode again, as words of a command line."""
+        words = [word for name in self._arguments.tools for word in ("-T", shlex.quote(name))]
+        changed = self.approval.mode != self.config.approval.mode
+        return [*words, *(["--approval-mode", self.approval.mode] if changed else [])]
 
     # Models
 

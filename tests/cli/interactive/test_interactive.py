@@ -78,7 +78,7 @@ def test_a_whole_chat_with_a_switch_a_view_an_undo_and_a_way_back(
 
     cloud.reply("Still here.")
     again = terminal("-r", session)
-    again.wait_for(r"The second answer\.\n›")
+    again.wait_for(r"› And again\n\nThe second answer\.\n\n›")
     again.type("Do you remember?" + ENTER)
     again.wait_for(r"Still here\.\n\n  \d+ s · ")
     asked = [message["content"] for message in cloud.bodies()[-1]["messages"] if message["role"] == "user"]

@@ -167,19 +167,22 @@ def test_a_model_is_picked_with_the_arrow_keys_and_a_session_too(cloud: Cloud, t
     segue.type("The first talk" + ENTER)
     segue.wait_for(r"One\.\n\n.*out")
     segue.type("/model" + ENTER)
-    segue.wait_for(r"Switch to which model[\s\S]*openai/\S+ +nothing is lost")
+    segue.wait_for(r"Switch to which model[\s\S]*› anthropic/claude-sonnet-4-6 .*now")
+    segue.type("gpt-4.1")
+    segue.wait_for(r"› gpt-4\.1\n\n  › openai/gpt-4\.1 .*nothing is lost[\s\S]* of \d+")
     segue.settle()
-    segue.type(DOWN + ENTER)
+    segue.type(DOWN + "\x1b[A" + ENTER)
     segue.wait_for(r"⇄ openai/\S+ answers from now on")
     segue.settle()
     segue.type(CTRL_D)
     assert segue.exit_code() == 0
 
     again = terminal("-r")
-    again.wait_for(r"Resume which session[\s\S]*The first talk")
+    again.wait_for(r"Resume which session[\s\S]*› The first talk .*gpt-4\.1")
     again.settle()
     again.type(ENTER)
-    again.wait_for(r"session \w+ · openai/\S+ · 2 messages")
+    shown = again.wait_for(r"session \w+ · openai/\S+ · 2 messages\n\n› The first talk\n\nOne\.\n")
+    assert "Resume which" not in shown, "nothing of the list stays"
 
     none = terminal("-r")
     none.wait_for("Resume which session")

@@ -137,6 +137,37 @@ def test_switching_provider_and_back(cloud: Cloud, sit: Callable[..., None]) -> 
     sit(scene)
 
 
+def test_a_failed_turn_keeps_the_message_and_is_tried_again(cloud: Cloud, sit: Callable[..., None]) -> None:
+    async def scene(at: TypedChat) -> None:
+        cloud.fail(status=503, retry_after=100.0)
+        assert "Your message is kept. Enter tries again" in await at.send("Are you there?")
+        offered = [at.interactive.can_retry]
+        cloud.reply("Yes.")
+        await at.interactive.retry_turn()
+        offered.append(at.interactive.can_retry)
+        assert offered == [True, False]
+        asked = [message["content"] for message in cloud.bodies()[-1]["messages"]]
+        assert asked == ["Are you there?"]
+
+    sit(scene)
+
+
+def test_a_model_is_named_by_a_part_of_its_name_if_only_one_has_it(
+    cloud: Cloud, sit: Callable[..., None]
+) -> None:
+    async def scene(at: TypedChat) -> None:
+        cloud.reply("One.")
+        await at.send("Hi")
+        assert "may be one of" in await at.type("/model gpt-4.1-")
+        assert "openai/gpt-4.1-mini answers from now on" in await at.type("/model gpt-4.1-mini")
+        assert "answers from now on" in await at.type("/model claude-opus-4-6")
+        cloud.reply("Two.")
+        await at.send("Hi")
+        assert "What anthropic/claude-opus-4-6 is sent" in await at.type("/view anthropic")
+
+    sit(scene)
+
+
 def test_a_view_marks_what_was_changed_for_it(cloud: Cloud, sit: Callable[..., None]) -> None:
     async def scene(at: TypedChat) -> None:
         cloud.reply(Call("read_file", {"path": "there.txt"}))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, get_args
 from prompt_toolkit.completion import Completer, Completion
 
 from segue.chat.compaction import Strategy
+from segue.cli.interactive.commands.models import offered_models
 from segue.cli.interactive.commands.settings import SETTABLE
 from segue.cli.interactive.commands.table import COMMANDS
 from segue.dialects.registry import NAMES
@@ -52,7 +53,7 @@ class ChatCompleter(Completer):
     def _arguments(self, command: str) -> Iterable[str]:
         match command:
             case "model":
-                return self._interactive.runtime.model_names()
+                return offered_models(self._interactive)
             case "profile":
                 return self._interactive.runtime.config.profiles
             case "provider" | "key":

@@ -14,12 +14,13 @@ from prompt_toolkit.input import create_input
 from segue import signals
 from segue.cli.display.terminal import Colours
 from segue.cli.exit_codes import Exit
-from segue.cli.interactive.commands.sessions import pick_session, show_session
+from segue.cli.interactive.commands.sessions import pick_session
 from segue.cli.interactive.commands.table import is_command, run_command
 from segue.cli.interactive.interactive_chat import InteractiveChat
 from segue.cli.interactive.prompt import PromptReader, read_typed_early
 from segue.cli.interactive.prompt_output import gated_output
 from segue.cli.interactive.screen import Screen
+from segue.cli.interactive.session_view import show_session
 from segue.cli.interactive.shell_escape import run_shell_command
 from segue.cli.interactive.start_screen import show_start
 from segue.cli.interactive.switch_view import show_switch
@@ -53,7 +54,7 @@ async def _run(arguments: argparse.Namespace) -> Exit:
     )
     try:
         if arguments.resume == "":
-            arguments.resume = await pick_session(runtime, screen.width)
+            arguments.resume = await pick_session(runtime, screen)
             if not arguments.resume:
                 return Exit.INTERRUPTED
         chat = await runtime.open_chat(
@@ -79,7 +80,8 @@ async def run_lines(interactive: InteractiveChat, *, history: Path | None = None
         session, used = interactive.chat.id, bool(interactive.chat.conversation.messages)
         await interactive.chat.close()
     if used and history is not None:
-        interactive.screen.line(f"Resume with: segue -r {session}", "dim")
+        words = " ".join([session, *interactive.runtime.tool_flags])
+        interactive.screen.paragraph(f"Resume with: segue -r {words}", "dim", 2)
     return loop.exit
 
 
@@ -151,6 +153,7 @@ class _InputLoop:
             screen.control("\r\x1b[K")  # the terminal has shown it already; the prompt shows it again
         if chat.conversation.messages:
             show_session(self._interactive)
+            screen.gap()
         else:
             await show_start(self._interactive)
 

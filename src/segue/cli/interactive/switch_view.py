@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from segue.cli.display.trouble_text import provider_title, trouble_words
+from segue.cli.display.trouble_text import trouble_words
 from segue.conversation.blocks import ToolCall
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
 
 _NOT_SENT: Final = {
-    "reasoning_dropped": ("reasoning block", "not sent: only {maker} can read {them}"),
+    "reasoning_dropped": ("reasoning block", "not sent: only the provider that wrote {them} can read {them}"),
     "seal_dropped": ("reasoning block", "sent without its signature"),
     "media_described": ("file", "described in words"),
     "message_dropped": ("message", "not sent"),
@@ -33,7 +33,7 @@ def show_switch(screen: Screen, switch: Switch, conversation: Conversation | Non
     screen.paragraph(f"⇄ {_headline(switch)}", "bold", 2)
     parts = [
         carried(conversation) if conversation is not None else "",
-        *losses(switch.losses, switch.previous),
+        *losses(switch.losses),
     ]
     if conversation is not None and conversation.messages:
         parts.append("/view shows what is sent" if switch.losses else "nothing is lost")
@@ -51,14 +51,14 @@ def carried(conversation: Conversation) -> str:
     return f"{_many(messages, 'message')}{tools} carried over"
 
 
-def losses(repairs: Iterable[Repair], maker: str) -> list[str]:
+def losses(repairs: Iterable[Repair]) -> list[str]:
     """What the new model does not see, or sees in another form: one phrase for each kind."""
     counts = Counter(repair.kind for repair in repairs)
     phrases = []
     for kind, count in counts.items():
         what, how = _NOT_SENT.get(kind, (kind.replace("_", " "), ""))
         them = "it" if count == 1 else "them"
-        phrases.append(f"{_many(count, what)} {how.format(maker=provider_title(maker), them=them)}".rstrip())
+        phrases.append(f"{_many(count, what)} {how.format(them=them)}".rstrip())
     return phrases
 
 

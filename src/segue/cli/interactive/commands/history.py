@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, get_args
 
 from segue.chat.compaction import Strategy
-from segue.cli.interactive.commands.sessions import show_session
 from segue.cli.interactive.commands.settings import check_known
+from segue.cli.interactive.session_view import show_session
 from segue.cli.interactive.turn_view import compaction_line
 
 if TYPE_CHECKING:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segue.cli.commands.sessions import find_session, session_line
 from segue.cli.display.status_lines import shortened
+from segue.cli.display.text_width import cut, padded, width_of
 from segue.cli.interactive.picker import pick
+from segue.cli.interactive.session_view import show_session
+from segue.cli.interactive.start_screen import ago
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat
+    from segue.cli.interactive.screen import Screen
     from segue.cli.runtime import Runtime
+    from segue.sessions.stores.store import SessionInfo
 
 LISTED = 20
 PICKED = 200
+WIDE = 54
+"""Columns from which on more than the title is shown."""
 
 
 async def show_sessions(interactive: InteractiveChat, words: list[str]) -> None:
@@ -27,7 +35,7 @@ async def resume(interactive: InteractiveChat, words: list[str]) -> None:
         session = (await find_session(interactive.runtime.store, " ".join(words))).id
     elif interactive.can_pick:
         interactive.keep_typed_ahead()
-        session = await pick_session(interactive.runtime, interactive.screen.width)
+        session = await pick_session(interactive.runtime, interactive.screen)
     else:
         await show_sessions(interactive, [])
         interactive.screen.line("  Resume one with: /resume ID")
@@ -37,25 +45,24 @@ async def resume(interactive: InteractiveChat, words: list[str]) -> None:
         show_session(interactive)
 
 
-async def pick_session(runtime: Runtime, width: int) -> str:
+async def pick_session(runtime: Runtime, screen: Screen) -> str:
     """The id of a saved session, those of this directory first; "" if none was picked."""
     known = await runtime.store.find(used=True, limit=PICKED)
     if not known:
         raise UsageError("There are no saved sessions.", code="unknown_session", hint="Start one: segue")
-    known = sorted(known, key=lambda info: info.directory != str(runtime.directory))
-    options = [(info.id, session_line(info, width - 6)) for info in known]
-    return await pick("Resume which session? enter: select · esc: cancel", options)
+    here = str(runtime.directory)
+    known = sorted(known, key=lambda info: info.directory != here)
+    options = [(info.id, _label(info, screen.width - 6, here)) for info in known]
+    return await pick("Resume which session?", options, colourless=screen.paint.colourless)
 
 
-def show_session(interactive: InteractiveChat) -> None:
-    """Id, model and size of the session, and its last messages."""
-    screen, messages = interactive.screen, interactive.chat.conversation.messages
-    count = f"{len(messages)} {'message' if len(messages) == 1 else 'messages'}"
-    screen.paragraph(f"session {interactive.chat.id} · {interactive.chat.model} · {count}", "dim", 2)
-    for message in messages[-2:]:
-        if message.text.strip():
-            mark = ">" if message.speaker == "user" else " "
-            screen.line(f"{mark} {shortened(message.text, screen.width - 4)}", "dim")
+def _label(info: SessionInfo, width: int, here: str) -> str:
+    """Title, folder if it is another one, age and model; a narrow window has the title only."""
+    title = shortened(info.title or info.first_words or "(no title)", 60)
+    place = "" if info.directory == here else f"  {Path(info.directory).name}"
+    rest = f"{place}  {ago(info.updated)}  {info.model.rpartition('/')[2]}"
+    room = max(width - width_of(rest), width // 2)
+    return f"{padded(cut(title, room), min(room, 48))}{rest}" if width >= WIDE else title
 
 
 async def fork(interactive: InteractiveChat, words: list[str]) -> None:

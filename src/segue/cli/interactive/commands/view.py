@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from segue.cli.model_discovery import default_model_of
 from segue.interop.convert import convert
 from segue.interop.finding_text import fault_text, repair_text
 from segue.terminal_text import sanitised
@@ -19,13 +20,15 @@ _LINES = 400
 
 async def view(interactive: InteractiveChat, words: list[str]) -> None:
     """The request in a dialect, formatted, with the repairs below it."""
-    screen, name = interactive.screen, words[0] if words else ""
+    screen, name = interactive.screen, _target(interactive, words[0] if words else "")
     if name and "/" not in name:
         converted = convert(interactive.chat.export(), to=name, source="conversation")
         body, repairs = converted.body, converted.repairs
     else:
         request = interactive.chat.preview(name)
         body, repairs = request.body, request.repairs
+    target = name or interactive.chat.model
+    screen.paragraph(f"What {target} is sent · your next message takes the place of the last one", "bold", 2)
     lines = msgspec.json.format(body, indent=2).decode("utf-8", "replace").splitlines()
     for line in lines[:_LINES]:
         screen.line(screen.shortened(sanitised(line)))
@@ -35,6 +38,17 @@ async def view(interactive: InteractiveChat, words: list[str]) -> None:
         screen.paragraph(f"≠ {repair.path}: {fault_text(repair)} → {repair_text(repair)}", "yellow", 2)
     if not repairs:
         screen.line("No repairs were needed.", "green")
+
+
+def _target(interactive: InteractiveChat, name: str) -> str:
+    """A provider stands for the model of it that spoke here last, else for its default one; dialects for themselves."""
+    if name not in interactive.runtime.configured():
+        return name
+    for message in reversed(interactive.chat.conversation.messages):
+        if message.origin is not None and message.origin.provider == name and message.origin.model:
+            return f"{name}/{message.origin.model}"
+    model = default_model_of(name, interactive.runtime.config)
+    return f"{name}/{model}" if model else name
 
 
 async def diagnose(interactive: InteractiveChat, words: list[str]) -> None:
