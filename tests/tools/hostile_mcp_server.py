@@ -43,6 +43,26 @@ def messages() -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
+NO_FIELDS = {"type": "object", "properties": {}}
+FORM = {
+    "type": "object",
+    "required": ["city"],
+    "properties": {
+        "city": {"type": "string", "title": "City"},
+        "days": {"type": "integer"},
+        "unit": {"type": "string", "enum": ["C", "F"]},
+        "rain": {"type": "boolean"},
+    },
+}
+
+
+def ask(received: Iterator[dict[str, Any]], method: str, **params: Any) -> dict[str, Any]:
+    """Ask the client something in the middle of a call, and return its answer as the result."""
+    send(id="q", method=method, params=params)
+    got = next(one for one in received if one.get("id") == "q")
+    return {"content": [{"type": "text", "text": json.dumps(got.get("result") or got.get("error"))}]}
+
+
 def answer(message: dict[str, Any], received: Iterator[dict[str, Any]]) -> dict[str, Any]:
     match message["method"]:
         case "initialize":
@@ -55,10 +75,17 @@ def answer(message: dict[str, Any], received: Iterator[dict[str, Any]]) -> dict[
         case "tools/list":
             return {"tools": TOOLS.get(MODE, [{"name": "a", "inputSchema": SCHEMA}])}
         case _ if MODE == "asks":
-            question = {"message": "Your password?", "requestedSchema": {"type": "object", "properties": {}}}
-            send(id="q", method="elicitation/create", params=question)
-            got = next(one for one in received if one.get("id") == "q")
-            return {"content": [{"type": "text", "text": json.dumps(got.get("result") or got.get("error"))}]}
+            return ask(received, "elicitation/create", message="Your password?", requestedSchema=NO_FIELDS)
+        case _ if MODE == "form":
+            return ask(received, "elicitation/create", message="Which city?", requestedSchema=FORM)
+        case _ if MODE == "page":
+            page = {"mode": "url", "url": "https://example.org/x", "elicitationId": "e"}
+            return ask(received, "elicitation/create", message="Log in there.", **page)
+        case _ if MODE == "samples":
+            said = {"role": "user", "content": {"type": "text", "text": "hi"}}
+            return ask(received, "sampling/createMessage", messages=[said], maxTokens=10)
+        case _ if MODE == "roots":
+            return ask(received, "roots/list")
         case _:
             return {"content": [{"type": "text", "text": "fine"}]}
 

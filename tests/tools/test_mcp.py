@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from segue.errors import SegueError, TransportError, UsageError
 from segue.tools.definition import Output, Tool
 from segue.tools.mcp.config import HttpAddress, StdioAddress, read_servers
+from segue.tools.mcp.questions import ServerQuestion
 from segue.tools.mcp.servers import McpServers, mcp_tool_name
 from tools.tool_runs import perform
 
@@ -274,6 +275,73 @@ def test_a_question_of_a_server_is_declined() -> None:
         assert json.loads((await perform(tools["mcp__s__a"], {})).value) == {"action": "decline"}
 
     with_tools({"s": child(HOSTILE, "asks")}, story)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"city": "Oslo", "days": 2}, {"action": "accept", "content": {"city": "Oslo", "days": 2}}),
+        (None, {"action": "decline"}),
+        (RuntimeError("nobody is there"), {"action": "cancel"}),
+    ],
+)
+def test_a_question_of_a_server_is_answered_by_the_user(answer: Any, expected: Any) -> None:
+    asked: list[ServerQuestion] = []
+
+    async def user(question: ServerQuestion) -> Any:
+        asked.append(question)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def story(tools: dict[str, Tool], servers: McpServers) -> None:
+        servers.ask = user
+        assert json.loads((await perform(tools["mcp__s__a"], {})).value) == expected
+
+    with_tools({"s": child(HOSTILE, "form")}, story)
+    (question,) = asked
+    assert (question.server, question.message) == ("s", "Which city?")
+    assert [(field.name, field.kind, field.required) for field in question.fields] == [
+        ("city", "text", True),
+        ("days", "integer", False),
+        ("unit", "choice", False),
+        ("rain", "boolean", False),
+    ]
+    assert [
+        field.read(text) for field, text in zip(question.fields, [" Oslo ", "2", "2", "yes"], strict=True)
+    ] == [
+        "Oslo",
+        2,
+        "F",
+        True,
+    ]
+    assert [field.read("?") for field in question.fields[1:]] == [None] * 3
+
+
+def test_a_page_that_a_server_names_is_opened_by_the_user_alone() -> None:
+    async def story(tools: dict[str, Tool], servers: McpServers) -> None:
+        asked: list[ServerQuestion] = []
+
+        async def user(question: ServerQuestion) -> dict[str, Any]:
+            asked.append(question)
+            return {}
+
+        servers.ask = user
+        assert json.loads((await perform(tools["mcp__s__a"], {})).value) == {"action": "accept"}
+        assert asked[0].url == "https://example.org/x"
+
+    with_tools({"s": child(HOSTILE, "page")}, story)
+
+
+@pytest.mark.parametrize("mode", ["samples", "roots"])
+def test_a_server_that_wants_a_model_or_folders_is_refused_and_goes_on(mode: str) -> None:
+    async def story(tools: dict[str, Tool], servers: McpServers) -> None:
+        refused = json.loads((await perform(tools["mcp__s__a"], {})).value)
+        assert refused["code"] < 0
+        assert "not supported" in refused["message"]
+        assert len(await servers.tools()) == 1
+
+    with_tools({"s": child(HOSTILE, mode)}, story)
 
 
 def test_two_servers_whose_tools_get_one_name_do_not_cost_the_first() -> None:

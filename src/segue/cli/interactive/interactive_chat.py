@@ -14,6 +14,7 @@ from segue.cli.interactive.key_question import CANCELLED
 from segue.cli.interactive.key_watch import KeyWatch
 from segue.cli.interactive.pager import show_in_pager
 from segue.cli.interactive.question_view import OUTCOMES, QuestionView
+from segue.cli.interactive.server_question import ServerForm, field_prompt
 from segue.cli.interactive.turn_view import TurnScene, TurnView, show_error
 from segue.cli.interactive.typed_ahead import take_typed
 from segue.conversation.blocks import Text
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall
     from segue.events import Decision
     from segue.tools.definition import Tool
+    from segue.tools.mcp.questions import FieldValue, QuestionField, ServerQuestion
 
 TICK_SECONDS: Final = 0.1
 TWICE_SECONDS: Final = 2.0
@@ -69,6 +71,8 @@ class InteractiveChat:
         self._view: TurnView | None = None
         self._interrupted_at = float("-inf")
         self._asking = asyncio.Lock()
+        self._wanted: asyncio.Future[str] | None = None
+        """The next line answers a server; None if it is for the chat."""
         self._meanwhile: set[asyncio.Task[None]] = set()
 
     async def run_turn(self, prompt: str) -> None:
@@ -152,14 +156,7 @@ class InteractiveChat:
                 return "no"
             question = question_about(call, tool, self.runtime.workspace)
             shown = QuestionView(self.screen, question, keys)
-            view.question = shown
-            try:
-                while (answer := await keys.ask(shown.choices(), shown.paint)) == "v":
-                    await show_in_pager(self.screen, shown.whole(), keys.released())
-                    shown.seen = True
-            finally:
-                view.question = None
-                self.screen.live(())
+            answer = await self._answer_to(shown, keys, view)
             view.decide(call.id, OUTCOMES[answer])
             shown.finish(answer)
             if answer == CANCELLED:
@@ -167,6 +164,51 @@ class InteractiveChat:
                 await asyncio.sleep(STOP_SECONDS)  # the turn ends meanwhile, and this with it
                 return "no"
             return _ANSWERS[answer]
+
+    async def _answer_to(self, shown: QuestionView, keys: KeyWatch, view: TurnView) -> str:
+        """The key that answers a question."""
+        view.question = shown
+        try:
+            while (answer := await keys.ask(shown.choices(), shown.paint)) == "v":
+                await show_in_pager(self.screen, shown.whole(), keys.released())
+                shown.seen = True
+        finally:
+            view.question = None
+            self.screen.live(())
+        return answer
+
+    async def answer(self, question: ServerQuestion) -> dict[str, FieldValue] | None:
+        """Ask what an MCP server wants to know; None if the user declines."""
+        async with self._asking:
+            keys, view = self._keys, self._view
+            if keys is None or view is None:
+                return None
+            shown = QuestionView(self.screen, ServerForm(question), keys)
+            if (answer := await self._answer_to(shown, keys, view)) == CANCELLED:
+                self.interrupt(by_ctrl_c=False)
+            if answer != "y":
+                return None
+            values: dict[str, FieldValue] = {}
+            for field in question.fields:
+                value = await self._typed_value(field)
+                if value is not None:
+                    values[field.name] = value
+            return values
+
+    async def _typed_value(self, field: QuestionField) -> FieldValue | None:
+        """What the user types for a field; None if it stays empty."""
+        while True:
+            self.screen.end_text()
+            self.screen.line(field_prompt(field), "yellow")
+            self._wanted = asyncio.get_running_loop().create_future()
+            try:
+                line = await self._wanted
+            finally:
+                self._wanted = None
+            if line.strip() == "-" and not field.required:
+                return None
+            if (value := field.read(line)) is not None:
+                return value
 
     async def replace_chat(self, chat: Chat) -> None:
         """Open another chat and close this one."""
@@ -211,6 +253,9 @@ class InteractiveChat:
         """Some commands work while a turn runs; everything else is queued."""
         from segue.cli.interactive.commands.table import run_command, works_meanwhile  # noqa: PLC0415 - circular
 
+        if self._wanted is not None and not self._wanted.done():
+            self._wanted.set_result(line)
+            return
         if works_meanwhile(line):
             task = asyncio.get_running_loop().create_task(run_command(self, line))
             self._meanwhile.add(task)

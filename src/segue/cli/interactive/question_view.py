@@ -1,15 +1,15 @@
-"""Shows the question whether a call may run: the whole of it on the screen, or in a pager first."""
+"""Shows a question, such as whether a call may run: the whole of it on the screen, or in a pager first."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 from segue.cli.display.text_width import width_of, wrapped
 from segue.cli.interactive.approval_prompt import ROWS_AROUND
 from segue.cli.interactive.key_question import CANCELLED
 
 if TYPE_CHECKING:
-    from segue.cli.interactive.approval_prompt import ApprovalQuestion
+    from segue.cli.display.terminal import Colours
     from segue.cli.interactive.key_question import Choice
     from segue.cli.interactive.key_watch import KeyWatch
     from segue.cli.interactive.screen import Screen
@@ -22,11 +22,22 @@ OUTCOMES: Final = {
 }
 
 
+class ShownQuestion(Protocol):
+    """What is asked, and what can be answered."""
+
+    @property
+    def title(self) -> str: ...
+
+    def lines(self, width: int, paint: Colours) -> list[str]: ...
+
+    def choices(self, *, seen: bool) -> list[Choice]: ...
+
+
 @final
 class QuestionView:
     """One question until its answer. What is longer than the screen can be allowed only after it was shown whole."""
 
-    def __init__(self, screen: Screen, question: ApprovalQuestion, keys: KeyWatch) -> None:
+    def __init__(self, screen: Screen, question: ShownQuestion, keys: KeyWatch) -> None:
         self._screen = screen
         self._question = question
         self._keys = keys

@@ -70,6 +70,8 @@ async def _run(arguments: argparse.Namespace) -> Exit:
 async def run_lines(interactive: InteractiveChat, *, history: Path | None = None) -> Exit:
     """Read and run lines until the user leaves or the process is ended."""
     interactive.runtime.approval.ask = interactive.ask
+    if interactive.runtime.mcp is not None:
+        interactive.runtime.mcp.ask = interactive.answer
     await interactive.chat.open()
     loop = _InputLoop(interactive, history)
     try:

@@ -17,6 +17,7 @@ from segue.errors import SegueError, TransportError, UsageError
 from segue.redaction import remember_named_secrets
 from segue.tools.definition import Output
 from segue.tools.mcp.config import HttpAddress, ServerConfig, StdioAddress
+from segue.tools.mcp.questions import answer_server
 from segue.tools.mcp.results import output_of_result
 from segue.tools.mcp.stderr import StderrTail
 from segue.tools.mcp.stdio import server_environment, stdio_transport
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mcp_types import Tool as ListedTool
 
     from segue.tools.definition import Context
+    from segue.tools.mcp.questions import AnswerQuestion
 
 CLOSE_SECONDS: Final = 10.0
 MAX_PAGES: Final = 100
@@ -61,8 +63,10 @@ class _OpenConnection:
 class Connection:
     """A server that is connected to when it is first needed, and again after it was lost."""
 
-    def __init__(self, server: ServerConfig) -> None:
+    def __init__(self, server: ServerConfig, ask: Callable[[], AnswerQuestion | None] = lambda: None) -> None:
+        """`ask`: who can ask the user, at the moment of a question; None if nobody can."""
         self.server = server
+        self._ask = ask
         remember_named_secrets(server.given)
         self._open: _OpenConnection | None = None
         self._connecting = asyncio.Lock()
@@ -174,7 +178,7 @@ class Connection:
         try:
             async with AsyncExitStack() as stack:
                 transport = await self._transport(opened, stack)
-                client = Client(_Watched(transport, opened.over.set), elicitation_callback=_decline)
+                client = Client(_Watched(transport, opened.over.set), elicitation_callback=self._answer)
                 await stack.enter_async_context(client)
                 opened.client.set_result(client)
                 await opened.over.wait()
@@ -182,6 +186,9 @@ class Connection:
             opened.over.set()
             await opened.stderr.settle()
             opened.stderr.close()
+
+    async def _answer(self, context: object, params: object) -> Any:  # noqa: ARG002 - as the SDK calls it
+        return await answer_server(self.server.name, params, self._ask())
 
     async def _transport(self, opened: _OpenConnection, stack: AsyncExitStack) -> Any:
         address = self.server.address
@@ -246,13 +253,6 @@ class _WatchedStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-async def _decline(context: object, params: object) -> Any:  # noqa: ARG001 - the same for every question
-    """A server's question to the user: it might be for a password, and the user might take it for ours."""
-    from mcp_types import ElicitResult  # noqa: PLC0415 - heavy, and loaded by now
-
-    return ElicitResult(action="decline")
 
 
 async def _import_sdk() -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mcp_types import Tool as ListedTool
 
     from segue.tools.definition import Context, Output
+    from segue.tools.mcp.questions import AnswerQuestion
 
 MAX_NAME: Final = 64
 
@@ -39,7 +40,9 @@ class McpServers:
         self.offers: dict[str, int] = {}
         """How many tools each server has that answered, by its name."""
         self._outputs = OutputLimit(None if outputs is None else Path(outputs))
-        self._connections = [Connection(server) for server in servers]
+        self.ask: AnswerQuestion | None = None
+        """Who can ask the user what a server wants to know; None declines its questions."""
+        self._connections = [Connection(server, lambda: self.ask) for server in servers]
         self._tools: tuple[Tool, ...] | None = None
         self._listing = asyncio.Lock()
 
