@@ -418,3 +418,18 @@ def test_a_result_with_a_name_belongs_to_the_call_whose_name_was_lost() -> None:
     first = adopted.messages[1].calls[0]
     found = [block.call_id for block in adopted.messages[2].blocks if type(block) is ToolResult]
     assert first.id in found
+
+
+def test_a_reply_at_the_end_that_held_only_a_thought_bound_to_another_prefix_is_dropped() -> None:
+    rules = TARGETS["anthropic"]
+    origin = Origin("anthropic", "provider", "https://provider.invalid", "model-1")
+    bound = structs.replace(
+        rules.at(provider=origin.provider, endpoint=origin.endpoint, model=origin.model),
+        reasoning=structs.replace(rules.reasoning, bound=True),
+    )
+    thought = Reasoning("", Seal(origin, "sealed"))
+    for earlier in ((), (model(thought, "Yes."), user("more"))):
+        shown = said(user("q"), *earlier, model(thought), rules=bound)
+        assert not any(isinstance(block, Reasoning) for step in shown.steps for block in step.blocks)
+        assert list(complaints(shown, bound)) == []
+        assert "reasoning_dropped" in kinds_of(shown)

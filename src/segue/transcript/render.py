@@ -313,7 +313,8 @@ def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
         return
     if any(thinks(step) for step in steps[:first]):
         raise _ReachesBack
-    stripped = strip(steps, range(broken + 1), composer.rules.reasoning)
+    # A step that lost its thoughts and held nothing else was not sent: it is torn, and not there.
+    stripped = strip(steps, range(min(broken + 1, len(steps))), composer.rules.reasoning)
     _note_stripped(composer, stripped, "its seal was made under another prefix")
     if resume is not None:
         before = resume.composer.steps
