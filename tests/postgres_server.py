@@ -37,7 +37,7 @@ def installation(version: int = 18) -> Path | None:
     return folder if (folder / "bin" / "postgres").exists() else None
 
 
-def _account() -> dict[str, Any]:
+def account() -> dict[str, Any]:
     """PostgreSQL refuses to run as root: then somebody without rights runs it."""
     return {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
 
@@ -64,7 +64,7 @@ class PostgresServer:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._folder.chmod(0o755)
         self.data.mkdir(mode=0o700)
-        if _account():
+        if account():
             os.chown(self.data, 65534, 65534)
             os.chown(self._folder, 65534, 65534)
         words = [
@@ -99,7 +99,8 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                **_account(),
+                cwd="/",
+                **account(),
             )
 
     def is_ready(self) -> bool:
@@ -134,7 +135,7 @@ class PostgresServer:
 
     def _run(self, program: str, *words: str) -> None:
         done = subprocess.run(  # noqa: S603 - the wheel's own program
-            [self._binaries / program, *words], capture_output=True, check=False, cwd="/", **_account()
+            [self._binaries / program, *words], capture_output=True, check=False, cwd="/", **account()
         )
         if done.returncode:
             raise RuntimeError(done.stderr.decode("utf-8", "replace")[-2000:])
@@ -142,19 +143,23 @@ class PostgresServer:
 
 def _readable(found: Path, folder: Path) -> Path:
     """The programs where the account that runs them may read them: a copy, if they are in somebody's home."""
-    account = _account()
-    if not account:
+    runner = account()
+    if not runner:
         return found
-    test = subprocess.run(  # noqa: S603 - the wheel's own program
-        [str(found / "bin" / "postgres"), "-V"], capture_output=True, check=False, **account
-    )
-    if test.returncode == 0:
-        return found
+    with suppress(OSError):
+        words = [str(found / "bin" / "postgres"), "-V"]
+        if not subprocess.run(words, capture_output=True, check=False, cwd="/", **runner).returncode:  # noqa: S603
+            return found
+    # With the libraries that the wheel has beside its package, in the same place.
+    package = found.parent
     copied = folder.with_name(f"{folder.name}-programs")
-    if not copied.exists():
-        shutil.copytree(found, copied, ignore=shutil.ignore_patterns("include", "*.a"), symlinks=True)
-        copied.chmod(0o755)
-    return copied
+    for part in (found, package.with_name(f"{package.name}.libs")):
+        if part.exists():
+            ignored = shutil.ignore_patterns("include", "*.a")
+            shutil.copytree(part, copied / part.relative_to(package.parent), ignore=ignored, symlinks=True)
+    for directory in (copied, copied / package.name):
+        directory.chmod(0o755)
+    return copied / found.relative_to(package.parent)
 
 
 @contextmanager
