@@ -14,7 +14,7 @@ from bench.gateway_requests import MODEL, AgentSession
 
 RAMP_SECONDS = 5.0
 """Within which paced streams begin."""
-KEY = "sk-bench-caller"
+KEY = "sk-bench-caller-0f5c3a9d7e1b48265d90c7ab34ef6812"
 _CALL_ID = re.compile(rb'"((?:toolu|call)_[A-Za-z0-9_-]+)"')
 _SENT_AT = re.compile(rb" t(\d{10}\.\d{4}) ")
 

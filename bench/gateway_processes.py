@@ -157,13 +157,16 @@ litellm_settings: {{drop_params: true}}
             [program, "--config", str(config), "--port", str(port), "--host", "127.0.0.1"],
             stderr=log,
             LITELLM_LOG="ERROR",
+            LITELLM_MASTER_KEY=KEY,
         )
         found = Measured(process, port)
-        for _ in range(90):
+        for _ in range(240):
             time.sleep(1)
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/health/liveliness", timeout=1).close()
             except (urllib.error.URLError, OSError):
+                if process.poll() is not None:
+                    return None
                 continue
             return found
         return None

@@ -20,7 +20,6 @@ from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.volatile_store import VolatileStore
 from segue.gateway.names import ModelNames
 from segue.gateway.services import ClientServices
-from segue.gateway.turns import read_fields
 from segue.gateway.web import WebRequest
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
@@ -55,8 +54,7 @@ class Translation:
         door = self._doors.find("POST", "/v1/messages", headers)
         assert door is not None
         request = WebRequest(method="POST", path="/v1/messages", headers=headers, body=body)
-        prepared = await self._services.prepare(door, read_fields(body), "bench")
-        turn = await self._services.read(door, request, prepared, "bench")
+        turn = await self._services.read_chat(door, request, "bench")
         preview = provider_of(self._route, self._providers).capabilities.preview
         assert preview is not None
         return preview(self._members.request(turn, self._route)).body
@@ -76,8 +74,10 @@ def history_rows(size: int = 400) -> list[Row]:
     def first() -> None:
         loop.run_until_complete(translation(*firsts[next(at) % len(firsts)]))
 
+    strangers = iter([Translation() for _ in range(8)])
+
     def fresh() -> None:
-        loop.run_until_complete(Translation()(*firsts[0]))
+        loop.run_until_complete(next(strangers)(*firsts[0]))
 
     taken = interleaved({"floor": lambda: _floor(firsts[0][0]), "from nothing": fresh}, rounds=7)
     rows: list[Row] = [

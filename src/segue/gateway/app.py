@@ -31,7 +31,6 @@ from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.names import ModelNames
 from segue.gateway.report import RequestReport
 from segue.gateway.services import ClientServices
-from segue.gateway.turns import read_fields
 from segue.gateway.web import (
     ClientGoneError,
     ResponseWriter,
@@ -295,8 +294,7 @@ class Gateway:
     ) -> None:
         """A reply of a model."""
         caller = account.name
-        prepared = await self._services.prepare(door, read_fields(request.body), caller)
-        turn = await self._services.read(door, request, prepared, caller)
+        turn = await self._services.read_chat(door, request, caller)
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
         report.restored, report.messages = len(turn.originals.replies), turn.conversation.messages
         switched = await self.memory.switched(turn.conversation_id)
@@ -312,7 +310,7 @@ class Gateway:
                 report,
                 memory=self.memory,
                 members=self.members,
-                keep=self._services.keep if prepared.kept else None,
+                keep=self._services.keep if turn.prepared.kept else None,
                 note=lambda: self._note(turn, report),
             )
             await exchange.run(self.members.routings(turn, switched))

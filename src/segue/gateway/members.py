@@ -118,11 +118,10 @@ class Members:
             return None
         if target.dialect != turn.dialect.name or not _all_made_by(turn, target):
             return None
-        try:
-            sent = _preview(provider, request)
-        except SegueError:
-            return None
-        if sent is None or not _is_unchanged(sent, same_model=turn.asked in (target.model, route.name)):
+        same_model = turn.asked in (target.model, route.name)
+        if not _passes(provider, _lasting(turn, request), same_model=same_model) and not _passes(
+            provider, request, same_model=same_model
+        ):
             return None
         field = turn.dialect.server.model_field
         body = renamed(turn.request.body, field, target.model) if field else turn.request.body
@@ -155,6 +154,31 @@ class Members:
 def _preview(provider: ProviderAdapter, request: ChatRequest) -> RequestSent | None:
     preview = provider.capabilities.preview
     return preview(request) if preview is not None else None
+
+
+def _passes(provider: ProviderAdapter, request: ChatRequest | None, *, same_model: bool) -> bool:
+    """Whether a plan of the request would change nothing that matters."""
+    if request is None:
+        return False
+    try:
+        sent = _preview(provider, request)
+    except SegueError:
+        return False
+    return sent is not None and _is_unchanged(sent, same_model=same_model)
+
+
+def _lasting(turn: ClientTurn, request: ChatRequest) -> ChatRequest | None:
+    """The request without what its client writes anew each time, so that the plan of its last one can be continued: enough
+    to see whether something would be repaired. None if there is no such thing in it."""
+    conversation = _without_passing_system(turn)
+    if conversation is turn.conversation:
+        return None
+    return structs.replace(
+        request,
+        conversation=conversation,
+        options=structs.replace(request.options, own=None),
+        session=f"{request.session} forwarded",
+    )
 
 
 def _without_passing_system(turn: ClientTurn) -> Conversation:

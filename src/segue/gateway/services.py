@@ -15,6 +15,7 @@ from segue.conversation.events import fold
 from segue.dialects.registry import DIALECTS, proper_name, recognise
 from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.gateway.archive import ReplyArchive
+from segue.gateway.client_requests import RequestReader
 from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
 from segue.gateway.turns import PreparedRequest, model_of, read_fields, read_turn
@@ -49,6 +50,7 @@ class ClientServices:
         self._providers = providers
         self._memory = memory
         self._archive = ReplyArchive(memory)
+        self._requests = RequestReader(names.native)
         self._compactor = ClientCompaction(members, providers, memory)
 
     async def prepare(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
@@ -104,6 +106,16 @@ class ClientServices:
         item = stored.compacted_item(token_hex(16), self._compactor.capsule(caller, summary))
         usage = {"input": summary.usage.input_tokens or 0, "output": summary.usage.output_tokens or 0}
         return _json(stored.encode_compaction(prepared.fields, token_hex(24), item, int(time()), usage))
+
+    async def read_chat(self, door: Door, request: WebRequest, caller: str) -> ClientTurn:
+        """A request for a reply."""
+        read = self._requests.read(door, request, caller)
+        if read is None:
+            prepared = await self.prepare(door, read_fields(request.body), caller)
+            return await self.read(door, request, prepared, caller)
+        return await read_turn(
+            door, request, PreparedRequest(read.fields), caller=caller, memory=self._memory, read=read
+        )
 
     async def read(
         self, door: Door, request: WebRequest, prepared: PreparedRequest, caller: str

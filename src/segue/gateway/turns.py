@@ -13,6 +13,7 @@ from segue.conversation.json_text import parse_json
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
+from segue.dialects.read_cache import ReadRequest
 from segue.errors import InvalidRequestError
 from segue.gateway.doors import Door
 from segue.gateway.memory.fingerprints import START, extend_fingerprint
@@ -140,6 +141,20 @@ def session_of(door: Door, request: WebRequest, fields: Mapping[str, Any]) -> st
     return next((value for value in (*headers, *named) if isinstance(value, str) and value), "")
 
 
+def _read(dialect: Dialect, fields: Mapping[str, Any], native_model: str) -> ReadRequest:
+    field = dialect.server.model_field
+    # Who made the replies that we did not see is known as far as the client's name for the model is a real one.
+    decoded = dialect.decode_request({**fields, field: native_model} if field else fields)
+    adoption = adopt(without_capsules(decoded.messages), system=decoded.system, dialect=dialect.name)
+    return ReadRequest(
+        fields=dict(fields),
+        conversation=adoption.conversation,
+        tools=decoded.tools,
+        options=decoded.options,
+        repairs=adoption.repairs,
+    )
+
+
 async def read_turn(
     door: Door,
     request: WebRequest,
@@ -148,20 +163,20 @@ async def read_turn(
     caller: str,
     memory: Memory,
     native_model: str = "",
+    read: ReadRequest | None = None,
 ) -> ClientTurn:
     """Raises TranscriptError with a path where it is no request of this wire.
 
-    `native_model`: the name of the model at the client's own provider; empty if that is not known.
+    `native_model`: the name of the model at the client's own provider; empty if that is not known. `read`: the request, if
+    it was read before.
     """
     dialect, fields = door.dialect, prepared.fields
-    field = dialect.server.model_field
-    # Who made the replies that we did not see is known as far as the client's name for the model is a real one.
-    decoded = dialect.decode_request({**fields, field: native_model} if field else fields)
-    adoption = adopt(_without_capsules(decoded.messages), system=decoded.system, dialect=dialect.name)
-    messages = adoption.conversation.messages
+    if read is None:
+        read = _read(dialect, fields, native_model)
+    messages = read.conversation.messages
     session = session_of(door, request, fields)
     originals = await recall_originals(memory, caller, messages, session=session, size=len(request.body))
-    conversation = structs.replace(adoption.conversation, messages=originals.messages)
+    conversation = structs.replace(read.conversation, messages=originals.messages)
     continues = originals.last is not None and _ends_with_results(dialect, fields)
     return ClientTurn(
         door=door,
@@ -171,9 +186,9 @@ async def read_turn(
         stream=streams(door, fields),
         prepared=prepared,
         conversation=conversation,
-        tools=decoded.tools,
-        options=decoded.options,
-        repairs=adoption.repairs,
+        tools=read.tools,
+        options=read.options,
+        repairs=read.repairs,
         originals=originals,
         used_ids=frozenset(call.native_id for message in messages for call in message.calls),
         conversation_id=_conversation_of(memory, caller, session, messages, originals),
@@ -250,7 +265,7 @@ def _without_unknown_seals(message: Message) -> Message:
     return structs.replace(message, blocks=tuple(blocks))
 
 
-def _without_capsules(messages: Sequence[Message]) -> Sequence[Message]:
+def without_capsules(messages: Sequence[Message]) -> Sequence[Message]:
     """Reasoning that we showed under a seal of our own: no provider can open it."""
     if not any(_has_capsule(message) for message in messages):
         return messages

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from segue.dialects.card import ModelCard
     from segue.providers.adapter import ChatRequest
 
-KEPT_SESSIONS = 64
-"""Conversations are kept whole, so only the most recent ones."""
+KEPT_SESSIONS = 256
+KEPT_BYTES = 32 << 20
+"""Conversations are kept whole, so only the most recent ones: no more of them, and no more bytes of their requests."""
 
 
 @final
@@ -44,6 +45,7 @@ class RequestWriter:
         self._provider = provider
         self._endpoint = endpoint
         self._kept: OrderedDict[tuple[str, str], PlanState] = OrderedDict()
+        self._kept_bytes = 0
 
     def write(self, request: ChatRequest, options: Options, card: ModelCard, url: str = "") -> WrittenRequest:
         session = request.session, request.model
@@ -69,7 +71,10 @@ class RequestWriter:
         return WrittenRequest(sent, planned.names, planned.transcript)
 
     def _keep(self, session: tuple[str, str], state: PlanState) -> None:
+        if (old := self._kept.pop(session, None)) is not None:
+            self._kept_bytes -= len(old.encoded.body)
         self._kept[session] = state
-        self._kept.move_to_end(session)
-        if len(self._kept) > KEPT_SESSIONS:
-            self._kept.popitem(last=False)
+        self._kept_bytes += len(state.encoded.body)
+        while len(self._kept) > KEPT_SESSIONS or (self._kept_bytes > KEPT_BYTES and len(self._kept) > 1):
+            _, dropped = self._kept.popitem(last=False)
+            self._kept_bytes -= len(dropped.encoded.body)

@@ -1,0 +1,85 @@
+"""What is read with the help of earlier requests is what is read without them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from gateway.world import ROUTES, GatewayWorld
+from segue.gateway.client_requests import RequestReader
+from segue.gateway.doors import Doors
+from segue.gateway.web import WebRequest
+
+DOORS = Doors()
+MARKS = {"anthropic-version": "2023-06-01"}
+
+
+def body(turns: int, *, model: str = "claude-opus-4-6", end: str = "") -> dict[str, Any]:
+    messages: list[Any] = [{"role": "user", "content": "word " * 4000}]
+    for turn in range(turns):
+        call = {"type": "tool_use", "id": f"toolu_{turn}", "name": "weather", "input": {"city": "Rome"}}
+        messages.append({"role": "assistant", "content": [{"type": "text", "text": f"{turn}"}, call]})
+        result = {"type": "tool_result", "tool_use_id": f"toolu_{turn}", "content": f"result {turn}{end}"}
+        messages.append({"role": "user", "content": [result]})
+    return {"model": model, "max_tokens": 100, "messages": messages}
+
+
+def asked(fields: Any) -> WebRequest:
+    return WebRequest(method="POST", path="/v1/messages", headers=MARKS, body=msgspec.json.encode(fields))
+
+
+def test_the_next_request_of_a_conversation_is_read_like_a_first_one() -> None:
+    door = DOORS.find("POST", "/v1/messages", MARKS)
+    assert door is not None
+    used = RequestReader(lambda name: name)
+    for turns in range(2, 7):
+        request = asked(body(turns))
+        read = used.read(door, request, "me")
+        fresh = RequestReader(lambda name: name).read(door, request, "me")
+        assert read is not None
+        assert fresh is not None
+        assert read.conversation == fresh.conversation
+        assert (read.tools, read.options) == (fresh.tools, fresh.options)
+    assert read is not None
+    assert read.known
+
+
+def test_a_model_that_stands_elsewhere_is_found_all_the_same() -> None:
+    door = DOORS.find("POST", "/v1/messages", MARKS)
+    assert door is not None
+    fields = body(2)
+    name = fields.pop("model")
+    reordered = {
+        "max_tokens": 100,
+        "messages": fields["messages"],
+        "model": name,
+        "metadata": {"pad": "x" * 900},
+    }
+    read = RequestReader(lambda name: f"native {name}").read(door, asked(reordered), "me")
+    assert read is not None
+    reply = next(message for message in read.conversation.messages if message.speaker == "model")
+    assert reply.origin is not None
+    assert reply.origin.model == f"native {name}"
+
+
+def test_what_cannot_be_read_is_left_to_the_careful_way() -> None:
+    door = DOORS.find("POST", "/v1/messages", MARKS)
+    assert door is not None
+    reader = RequestReader(lambda name: name)
+    for data in (b"", b"[]", b"{", b'{"messages": 5}', b'{"messages": [{"role": "judge"}]}'):
+        request = WebRequest(method="POST", path="/v1/messages", headers=MARKS, body=data)
+        assert reader.read(door, request, "me") is None
+
+
+def test_what_goes_to_a_provider_is_the_same_with_and_without_earlier_requests() -> None:
+    async def main() -> None:
+        one, other = GatewayWorld(model=ROUTES["chat"]), GatewayWorld(model=ROUTES["chat"])
+        for turns in (2, 3, 4):
+            assert (await one.ask("/v1/messages", body(turns), headers=MARKS)).status == 200
+        assert (await other.ask("/v1/messages", body(4), headers=MARKS)).status == 200
+        sent, alone = one.asked(ROUTES["chat"])[-1], other.asked(ROUTES["chat"])[-1]
+        assert sent.body == alone.body
+
+    asyncio.run(main())
