@@ -166,6 +166,12 @@ def test_what_is_nested_deeper_than_the_limit_is_found_however_it_was_read(depth
         assert is_too_deep(text.encode(), json.loads(text)) is deep
 
 
+@pytest.mark.parametrize(("depth", "deep"), [(MAX_DEPTH, False), (MAX_DEPTH + 1, True)])
+def test_what_is_wide_and_deep_is_measured_by_its_depth(depth: int, deep: bool) -> None:
+    text = "[" * depth + "]" * (depth - 1) + ", []" * MAX_DEPTH + "]"
+    assert is_too_deep(text, json.loads(text)) is deep
+
+
 def test_what_is_wide_is_not_deep() -> None:
     text = json.dumps([[{}]] * (2 * MAX_DEPTH))
     assert not is_too_deep(text, json.loads(text))

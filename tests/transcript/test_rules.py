@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segue.conversation.blocks import Media, Origin
+from segue.conversation.tools import ToolSpec
 from segue.transcript.rules import MediaRules, Rules, accepts_media, media_type
 from strategies.targets import TARGETS
 
@@ -88,6 +89,7 @@ def test_the_end_of_an_address_says_the_type_of_an_image(ending: str, found: str
 
 def test_a_target_about_which_nothing_is_said_demands_nothing() -> None:
     rules = Rules()
+    assert ToolSpec("read").kind == "function"
     assert rules.media.urls_in_results
     assert rules.media.in_errors
     assert rules.ends_with_model
