@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from segue.cli.display.call_text import call_end, call_words, folded
+from segue.cli.display.call_text import WrittenArguments, call_end, call_words, folded, writing_words
 from segue.conversation.blocks import ToolCall, ToolResult
 
 
@@ -50,6 +50,20 @@ def test_other_ends() -> None:
     assert end("run_shell", reason="cancelled_by_user") == ("-", "stopped by you", ())
     assert end("x", {"a": 1}) == ("✓", "", ('{"a":1}',))
     assert end("x") == ("?", "", ())
+
+
+def test_what_a_model_writes_is_shown_while_it_arrives() -> None:
+    written, shown = WrittenArguments(), []
+    for portion in ('{"pa', 'th": "new.py"', ', "content": "a\\nb', "\\nc"):
+        written = written.plus(portion)
+        shown.append(writing_words("write_file", written))
+    assert shown == [
+        "calling write_file",
+        "writing new.py",
+        "writing new.py, 1 lines",
+        "writing new.py, 2 lines",
+    ]
+    assert writing_words("x", WrittenArguments().plus("y" * 300)) == "calling x (300 characters)"
 
 
 def test_a_long_output_is_folded() -> None:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 MOST_LINES: Final = 5
 """Lines of an output that are shown whole."""
+_LONG: Final = 200
+"""Characters from which on the size of arguments is shown while they arrive."""
+_BEGINNING: Final = 2_000
+_PATH: Final = re.compile(r'"path"\s*:\s*"([^"\\]+)"')
 _EXIT_CODE: Final = re.compile(r"\n?\(exit code (-?\d+)\)\s*\Z")
 _VERBS: Final = {
     "run_shell": ("command", "$", "$"),
@@ -60,6 +64,28 @@ def call_words(call: ToolCall, *, done: bool) -> str:
         return _one_line(f"{verb} {shown}")
     fields = ", ".join(f"{name}: {_plain(value)}" for name, value in arguments.items())
     return _one_line(f"{call.name} {fields or ('' if arguments else call.raw)}".strip())
+
+
+@final
+class WrittenArguments(Struct, frozen=True):
+    """What has arrived of the JSON of a call: its beginning and its size, so that each portion is read once."""
+
+    beginning: str = ""
+    size: int = 0
+    lines: int = 0
+
+    def plus(self, portion: str) -> WrittenArguments:
+        beginning = (self.beginning + portion)[:_BEGINNING] if self.size < _BEGINNING else self.beginning
+        return WrittenArguments(beginning, self.size + len(portion), self.lines + portion.count("\\n"))
+
+
+def writing_words(name: str, written: WrittenArguments) -> str:
+    """`writing new.py, 40 lines`, while a model writes a call."""
+    path = _PATH.search(written.beginning)
+    if name in ("write_file", "edit_file") and path is not None:
+        return _one_line(f"writing {path[1]}" + (f", {written.lines} lines" if written.lines else ""))
+    size = f" ({written.size} characters)" if written.size >= _LONG else ""
+    return f"calling {name}{size}"
 
 
 def call_end(call: ToolCall, result: ToolResult) -> CallEnd:

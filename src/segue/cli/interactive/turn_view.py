@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, assert_never, final
 from msgspec import Struct
 
 from segue.chat.budget import OVER_BUDGET
-from segue.cli.display.call_text import call_words
+from segue.cli.display.call_text import WrittenArguments, call_words, writing_words
 from segue.cli.display.file_changes import change_of
 from segue.cli.display.status_lines import event_line
 from segue.cli.display.text_width import cut_beginning, wrapped
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall, ToolResult
     from segue.errors import SegueError
 
-LONG_ARGUMENTS: Final = 200
-"""Characters from which on the size of arguments is shown while they arrive."""
 FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _CHANGES_FILES: Final = frozenset({"write_file", "edit_file"})
 
@@ -101,8 +99,8 @@ class TurnView:
         self._thinking_since: float | None = None
         self._reasoning_shown = 0
         """Characters of the reasoning that are on the screen."""
-        self._written: dict[int, int] = {}
-        """Characters of the arguments of each call that is being written."""
+        self._written: dict[int, WrittenArguments] = {}
+        """The arguments so far of each call that is being written."""
         self._repairs = 0
         self._model = scene.model
         self.interrupted = False
@@ -222,11 +220,10 @@ class TurnView:
         ]
 
     def _write_call(self, event: ToolCallChunk) -> None:
-        """A call that is being written: long arguments take a while, so their size is shown."""
-        written = self._written.get(event.index, 0) + len(event.arguments) if event.arguments else 0
-        self._written[event.index] = written
-        size = f" ({written} characters)" if written >= LONG_ARGUMENTS else ""
-        self._doing = f"calling {sanitised(event.name)}{size}"
+        """A call that is being written: long arguments take a while, so what is there of them is shown."""
+        before = self._written.get(event.index, WrittenArguments()) if event.arguments else WrittenArguments()
+        written = self._written[event.index] = before.plus(event.arguments)
+        self._doing = writing_words(sanitised(event.name), written)
 
     def _think(self, text: str) -> None:
         if self._thinking_since is None:

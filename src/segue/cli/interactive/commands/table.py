@@ -64,9 +64,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("sessions", "[TEXT]", "list saved sessions", "sessions:show_sessions"),
     Command("resume", "[ID]", "resume a saved session", "sessions:resume", ("continue",)),
     Command("save", "TITLE", "give this session a title", "sessions:save"),
-    Command(
-        "stats", "", "show tokens, cost and repairs so far", "info:show_statistics", ("cost",), meanwhile=True
-    ),
+    Command("stats", "", "show tokens and cost so far", "info:show_statistics", ("cost",), meanwhile=True),
     Command("tools", "", "list the tools", "info:show_tools", meanwhile=True),
     Command("mcp", "", "list the MCP servers and their state", "info:show_servers", meanwhile=True),
     Command("view", "[DIALECT]", "show this conversation as a provider would receive it", "view:view"),
