@@ -308,3 +308,15 @@ def test_thinking_that_was_asked_of_another_model_is_left_to_what_is_known_of_th
     body = {"model": "another", field: "high", "messages": [{"role": "user", "content": "Hello."}]}
     assert field not in convert(body, to=dialect, source=dialect, model=model).request
     assert convert({**body, "model": model}, to=dialect, source=dialect).request[field] == "high"
+
+
+@pytest.mark.parametrize("to", ["openrouter", "groq", "vllm", "deepseek", "kimi"])
+def test_json_mode_means_the_same_at_every_server_of_the_chat_wire(to: str) -> None:
+    body = {
+        "model": "gpt-4.1",
+        "messages": [{"role": "user", "content": "Answer in JSON."}],
+        "response_format": {"type": "json_object"},
+    }
+    converted = convert(body, to=to, source="openai_chat", model="m")
+    assert converted.request["response_format"] == {"type": "json_object"}
+    assert "response_format" not in [repair.path for repair in converted.repairs]

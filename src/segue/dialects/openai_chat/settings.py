@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from segue.conversation.tools import Named
 from segue.dialects.function_tools import own_function
 from segue.dialects.openai_chat.read_settings import EFFORTS, read_options
+from segue.dialects.openai_chat.rules import VARIANTS
 from segue.dialects.own_fields import own
 from segue.dialects.request_settings import as_they_came, foreign_settings, offered_tools, own_extra
 from segue.dialects.schemas import flavours
@@ -47,6 +48,10 @@ def encode_settings(
         lambda before: encode(before).body,
     )
     return body, settings.repairs
+
+
+_JSON_MODE = {"type": "json_object"}
+_SERVERS = frozenset(rules.target.dialect for rules in VARIANTS)
 
 
 class SettingsEncoder:
@@ -227,15 +232,25 @@ class SettingsEncoder:
     def _encode_format(self) -> None:
         schema = self.options.response_schema
         if schema is None:
+            self._keep_json_mode()
             return
         if not self.variant.json_schema:
-            self.body["response_format"] = {"type": "json_object"}
+            self.body["response_format"] = dict(_JSON_MODE)
             self._note("option_not_sent", "response_schema", "only that the answer is JSON can be asked for")
             return
         shape: dict[str, Any] = {"name": "answer", "schema": schema}
         if is_strict(schema):
             shape["strict"] = True
         self.body["response_format"] = {"type": "json_schema", "json_schema": shape}
+
+    def _keep_json_mode(self) -> None:
+        """Every server of this wire knows this one field in the same way, whichever of them it was written for."""
+        came = self.options.own
+        if came is None or came.dialect == self.variant.name or came.dialect not in _SERVERS:
+            return
+        if came.fields.get("response_format") == _JSON_MODE:
+            self.body["response_format"] = dict(_JSON_MODE)
+            self.repairs = [repair for repair in self.repairs if repair.path != "response_format"]
 
     def _add_extra(self) -> None:
         for field, value in own_extra(self.options, self.variant.name).items():
