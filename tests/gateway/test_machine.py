@@ -6,6 +6,7 @@ A rule-based machine over two gateways on one store. Its long form: make gateway
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import tempfile
 from collections.abc import Coroutine
@@ -228,7 +229,8 @@ class GatewayMachine(RuleBasedStateMachine):
 
     def _check_seals(self, client: Conversing, route: str) -> None:
         """A model gets every seal of its own back, whoever answered in between."""
-        sent = self.world.asked(route)[-1].body
+        mark = f"{client.agent.wire}: look"
+        sent = next(one.body for one in reversed(self.world.asked(route)) if mark in json.dumps(one.body))
         provider = route.partition("/")[0]
         made = sum(thought for by, thought in client.kept if by == route)
         if (provider in ("anthropic", "openai") and "input" in sent) or provider == "anthropic":
