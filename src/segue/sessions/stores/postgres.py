@@ -6,8 +6,10 @@ while it stalled is refused, whatever it believes. Leases are measured by the da
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,7 +104,18 @@ class PostgresStore:
 
     async def append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
         values = self._values(entries)
-        return await self._database.run(lambda connection: _append(connection, lease, values))
+        writing = asyncio.ensure_future(
+            self._database.run(lambda connection: _append(connection, lease, values))
+        )
+        try:
+            return await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # Another connection would read past a write that is still under way.
+            while not writing.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait((writing,))
+            writing.exception()  # whatever became of it, the caller has gone
+            raise
 
     async def read(self, session: str, *, after: int = 0) -> list[Record]:
         def read(connection: DatabaseConnection) -> list[Record | DamagedEntry]:
