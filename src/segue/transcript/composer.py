@@ -71,7 +71,7 @@ class Composer:
         """Whether a message with calls must hold some reasoning."""
         self.stand_in = Seal(rules.target, reasoning.call_seal, "thought") if reasoning.call_seal else None
         """For the seal that the target wants on the first call of a step."""
-        self._filler = Reasoning(reasoning.filler)
+        self.filler = Reasoning(reasoning.filler)
         self.makers = Makers(rules)
 
     def fork(self) -> Composer:
@@ -88,7 +88,7 @@ class Composer:
         twin.calls = {}
         twin.open = self.open.copy()
         twin.current, twin.last_calls, twin.fills = self.current, self.last_calls, self.fills
-        twin._filler, twin.stand_in = self._filler, self.stand_in
+        twin.filler, twin.stand_in = self.filler, self.stand_in
         twin.makers = Makers(self.rules)
         return twin
 
@@ -277,7 +277,7 @@ class Composer:
         calls = [block for block in blocks if type(block) is AnsweredCall]
         dialect = self.rules.target.dialect
         self.repairs.append(repair_of("reasoning_filled", dialect, f"messages[{message}]", calls))
-        return self._filler
+        return self.filler
 
     def _sealed(self, message: int, blocks: list[StepBlock]) -> list[StepBlock]:
         for index, block in enumerate(blocks):

@@ -1,12 +1,13 @@
 """The fast path of `adopt` (see fast_paths): each message from its own speaker, each call answered in order.
 
-Most histories are clean, and adopting them without drafts is several times as fast. The constructors are written out
-for that reason alone.
+Most histories are clean, and adopting them without drafts is several times as fast.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec.structs import replace
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.ids import mint
@@ -36,7 +37,7 @@ def adopt_fast(messages: Sequence[Message], minted: int = 0) -> tuple[list[Messa
             blocks = message.blocks
             if not blocks or not _SHOWN_BLOCKS.issuperset(map(type, blocks)):
                 return None
-            adopted.append(Message("user", tuple(blocks), None, message.instruction))
+            adopted.append(message if message.origin is None else replace(message, origin=None))
             continue
         calls = _own_reply(message, minted, adopted) if message.speaker == "model" else None
         if calls is None:
@@ -64,18 +65,7 @@ def _own_reply(message: Message, minted: int, adopted: list[Message]) -> list[_A
             call_id = mint(minted)
             minted += 1
             calls.append((raw_id or native_id, name, call_id))
-            owned.append(
-                ToolCall(
-                    call_id,
-                    name,
-                    block.arguments,
-                    block.raw,
-                    native_id or raw_id,
-                    block.seal,
-                    block.reconstructed,
-                    block.extra,
-                )
-            )
+            owned.append(replace(block, id=call_id, native_id=native_id or raw_id))
         elif type(block) in _MODEL_BLOCKS:
             owned.append(block)
         else:
@@ -103,17 +93,5 @@ def _own_results(blocks: Sequence[Block], calls: list[_AskedCall], results: list
         if (raw_id or native_id) != key or (name != wanted and name and wanted):
             return False
         order += 1
-        results.append(
-            ToolResult(
-                call_id,
-                name or wanted,
-                result.output,
-                result.error,
-                result.complete,
-                result.media,
-                native_id or raw_id,
-                result.reason,
-                extra=result.extra,
-            )
-        )
+        results.append(replace(result, call_id=call_id, name=name or wanted, native_id=native_id or raw_id))
     return True

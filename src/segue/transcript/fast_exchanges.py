@@ -8,16 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
-from segue.conversation.json_safe import is_encodable
+from segue.conversation.json_safe import encodable, is_encodable
 from segue.transcript.drafts import Note
-from segue.transcript.fast_render import knows_better, own_blocks, report
+from segue.transcript.fast_render import knows_better, own_blocks
 from segue.transcript.own_fields import travels
+from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep
 from segue.transcript.value_text import arguments_of, is_object_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segue.conversation.blocks import Origin
     from segue.conversation.message import Message
     from segue.transcript.composer import Composer
     from segue.transcript.repairs import Kind
@@ -36,6 +38,8 @@ def compose_exchanges(
     makers, project, stand_in = composer.makers, composer.ids.project, composer.stand_in
     adds = composer.fills or stand_in is not None
     last = len(messages) - 2 if composer.last_calls else 0
+    writer: Origin | None = None
+    issued = False
     while start < last:
         message, answer = messages[start], messages[start + 1]
         blocks, results = message.blocks, answer.blocks
@@ -54,7 +58,7 @@ def compose_exchanges(
             or not (call_id := call.id)
             or call_id != result.call_id
             or call.reconstructed
-            or names.get(call.name) != call.name
+            or names.get(name := call.name) != name
             or type(output := result.output) is not str
             or not output
             or output.isspace()
@@ -92,17 +96,20 @@ def compose_exchanges(
             own = own_blocks(composer, message, len(blocks) - 1, dropped)
         if own is None:
             break
-        native_id = call.native_id if makers.is_provider(message.origin) else ""
-        wire_id = project(call_id, call.name, native_id)
+        if message.origin is not writer:
+            writer = message.origin
+            issued = makers.is_provider(writer)
+        native_id = call.native_id if issued else ""
+        wire_id = project(call_id, name, native_id)
         seal = call.seal if call.seal is None or makers.opens(call.seal) else None
         done = Completion(output) if result.extra is None else Completion(output, extra=result.extra)
-        answered = AnsweredCall(wire_id, call.name, arguments, done, call_id, seal or stand_in, call.extra)
+        answered = AnsweredCall(wire_id, name, arguments, done, call_id, seal or stand_in, call.extra)
         composer.current = start
         if wire_id != native_id and not composer.reidentified:
             composer.reidentified = True
             composer.touch(len(steps), len(composer.repairs))
         if adds or dropped or seal is not call.seal or (native_id and wire_id != native_id):
-            own = _report(composer, message, call, answered, own, dropped)
+            own = _report(composer, message, answered, own, dropped, native_id)
         steps.append(ModelStep((*own, answered)))
         if ledger is not None:
             claimed.add(call_id)
@@ -113,23 +120,32 @@ def compose_exchanges(
 def _report(
     composer: Composer,
     message: Message,
-    call: ToolCall,
     answered: AnsweredCall,
     own: Sequence[StepBlock],
     dropped: list[tuple[Kind, str]],
+    native_id: str,
 ) -> Sequence[StepBlock]:
     """Report what was changed of an exchange; what stands before its call, with what the target insists on."""
-    start, at, repairs = composer.current, len(message.blocks) - 1, len(composer.repairs)
+    start, repairs, dialect = composer.current, composer.repairs, composer.rules.target.dialect
+    before = len(repairs)
+    path, ids, sent = f"messages[{start}]", (encodable(answered.call_id),), (answered.id,)
     if answered.seal is composer.stand_in is not None:
-        composer.report_stand_in(start, answered)
-    if composer.fills and not any(type(block) is Reasoning for block in own):
-        own = (composer.fill(start, [answered]), *own)
-    if dropped:
-        report(composer, start, [answered], dropped)
-    if call.native_id and call.native_id != answered.id and composer.makers.is_provider(message.origin):
-        composer.note_other_id(call.native_id, answered, start, at)
-    if call.seal is not None and call.seal is not answered.seal:
+        repairs.append(Repair("call_seal_filled", dialect, path, ids, sent, sent))
+    if composer.fills and not (composer.has_thoughts and any(type(block) is Reasoning for block in own)):
+        repairs.append(Repair("reasoning_filled", dialect, path, ids, sent, sent))
+        own = (composer.filler, *own)
+    for kind, decision in dropped:
+        if kind == "reasoning_dropped":
+            repairs.append(Repair(kind, dialect, path, ids, sent, sent, decision))
+        else:
+            repairs.append(Repair(kind, dialect, path, decision=decision))
+    call, at = message.blocks[-1], len(message.blocks) - 1
+    if native_id and native_id != answered.id:
+        composer.note_other_id(native_id, answered, start, at)
+    if type(call) is ToolCall and call.seal is not None and call.seal is not answered.seal:
         composer.notes.append(Note("seal_dropped", start, at, answered))
-    composer.flush()
-    composer.touch(len(composer.steps), repairs)
+    if composer.notes:
+        composer.flush()
+    if composer.untouched is None:
+        composer.touch(len(composer.steps), before)
     return own

@@ -95,7 +95,7 @@ def own_blocks(
             composed.append(shown)
         elif type(block) is Reasoning:
             if thinks is None:
-                thinks = _thinks(composer, message, blocks[:end], dropped)
+                thinks = _thinks(composer, message, blocks, dropped)
             if thinks:
                 if block.seal is not None and not composer.makers.opens(block.seal):
                     return None

@@ -33,13 +33,15 @@ def _letters(characters: str) -> frozenset[str]:
 class IdProjection:
     """Gives out the ids of one transcript, in order of appearance."""
 
-    __slots__ = ("_form", "_grammar", "_index", "_own", "_prefix", "_seen", "_short", "_used", "_words")
+    __slots__ = ("_form", "_grammar", "_index", "_own", "_prefix", "_seen", "_short", "_simple", "_used")
 
     def __init__(self, grammar: IdGrammar) -> None:
         self._grammar = grammar
         self._form, self._prefix = grammar.form, grammar.prefix
         self._own = _letters(grammar.characters)
-        self._words = self._own >= _WORD
+        simple = grammar.form == "prefixed" and not grammar.needs_prefix and self._own >= _WORD
+        self._simple = grammar.max_length if simple else 0
+        """Up to this length every identifier is accepted."""
         self._short = min(_SHORT, grammar.max_length - len(grammar.prefix))
         self._used: set[str] = set()
         self._seen: dict[str, int] = {}
@@ -60,7 +62,15 @@ class IdProjection:
             self._index += 1
             return f"{self._prefix}{name}:{self._index - 1}"
         used = self._used
-        if native_id and native_id not in used and self.accepts(native_id):
+        if (
+            native_id
+            and native_id not in used
+            and (
+                # An identifier has letters, digits and underscores alone; to look at each costs several times as much.
+                (native_id.isidentifier() and native_id.isascii() and len(native_id) <= self._simple)
+                or self.accepts(native_id)
+            )
+        ):
             used.add(native_id)
             return native_id
         seen = self._seen
@@ -122,10 +132,7 @@ class IdProjection:
         length = len(native_id)
         if length > grammar.max_length:
             return False
-        # An identifier has letters, digits and underscores alone; to look at each costs several times as much.
-        if not (
-            self._words and native_id.isidentifier() and native_id.isascii()
-        ) and not self._own.issuperset(native_id):
+        if not self._own.issuperset(native_id):
             return False
         if grammar.form == "alphanumeric":
             return length == grammar.max_length

@@ -62,7 +62,10 @@ def _is_flat(value: dict[Any, Any]) -> bool:
     return (
         _TEXTS.issuperset(map(type, value))
         and _SCALARS.issuperset(map(type, value.values()))
-        and all(type(held) is str or held is None or -_LARGE < held < _LARGE for held in value.values())
+        and (
+            _TEXTS.issuperset(map(type, value.values()))
+            or all(type(held) is str or held is None or -_LARGE < held < _LARGE for held in value.values())
+        )
     )
 
 

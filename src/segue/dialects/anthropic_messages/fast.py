@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from segue.transcript.steps import StepBlock
 
 
-LISTED = Extra(ANTHROPIC.target.dialect, form={"type": "text"})
+NAME = ANTHROPIC.target.dialect
+LISTED = Extra(NAME, form={"type": "text"})
 """Of a text that came as the only block in a list: alone, we would write it as the content itself."""
 
 
@@ -31,11 +32,11 @@ def write_fast(blocks: tuple[StepBlock, ...]) -> tuple[list[Any], list[Any]] | N
     content: list[Any] = []
     results: list[Any] = []
     for block in blocks:
-        if block.extra is not None:
+        if block.extra is not None and block.extra.dialect == NAME:
             return None
         if type(block) is AnsweredCall:
             done = block.completion
-            if done.extra is not None or done.media:
+            if (done.extra is not None and done.extra.dialect == NAME) or done.media:
                 return None
             content.append(ToolUse(block.id, block.name, Raw(block.arguments)))
             results.append(ToolResultBlock(block.id, done.text, done.is_error))

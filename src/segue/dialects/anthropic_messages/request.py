@@ -78,17 +78,19 @@ class _Messages:
         self._role = ""
         self._content: list[Any] = []
         self._around: Extra | None = None
+        self._open = False
         self.before_reply = 0
         """How many there are before the last reply."""
 
     def begin_reply(self) -> None:
-        self._close()
-        self._role, self._content, self._around = "assistant", [], None
+        if self._open:
+            self._close()
+        self._role = ""
         self.before_reply = len(self._closed)
 
     def add_exchange(self, content: list[Any], results: list[Any]) -> None:
-        """Add a whole reply, which has begun, and its results."""
-        self._closed.append(wire.WireMessage("assistant", content))
+        """Add a whole reply, which has begun, and its results, to which more may be added."""
+        self._closed += (wire.WireMessage("assistant", content), wire.WireMessage("user", results))
         self._role, self._content = "user", results
 
     def add(self, role: str, encoded: Any, extra: Extra | None = None) -> None:
@@ -96,12 +98,14 @@ class _Messages:
         if role != self._role or begins is not None:
             self._close()
             self._role, self._content, self._around = role, [], begins
+            self._open = True
         self._content.append(encoded)
 
     def _close(self) -> None:
         content: Any = self._content
-        if not content:
+        if not self._open:
             return
+        self._open = False
         if len(content) == 1 and type(content[0]) is wire.TextBlock:
             content = content[0].text
         message = wire.WireMessage(self._role, content)

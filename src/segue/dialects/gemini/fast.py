@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
-from segue.conversation.blocks import Seal, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
+from segue.dialects.gemini.rules import GEMINI
 from segue.dialects.gemini.wire import (
     SENTINELS,
     WITH_ID,
@@ -31,18 +32,28 @@ if TYPE_CHECKING:
     from segue.transcript.steps import StepBlock
 
 
+NAME = GEMINI.target.dialect
+
+
 def write_fast(blocks: tuple[StepBlock, ...], *, ids: bool) -> tuple[list[Any], list[Any]] | None:
     """The parts of a reply with calls, and their results; None if it has anything of its own, or no calls."""
     parts: list[Any] = []
     results: list[Any] = []
     for block in blocks:
-        if block.extra is not None:
+        extra = block.extra
+        if extra is not None and extra.dialect == NAME and extra is not WITH_ID and extra is not WITHOUT_ID:
             return None
         if type(block) is AnsweredCall:
             done = block.completion
-            if done.extra is not None or done.media or done.is_error:
+            if done.media or done.is_error:
                 return None
-            call_id = block.id if ids else ""
+            came = done.extra
+            if came is not extra and (
+                (came is not None and came.dialect == NAME) or (extra is not None and extra.dialect == NAME)
+            ):
+                return None
+            with_id = extra is WITH_ID if extra is not None and extra.dialect == NAME else ids
+            call_id = block.id if with_id else ""
             call = RequestCall(block.name, Raw(block.arguments), call_id)
             parts.append(CallPart(call) if block.seal is None else CallPart(call, block.seal.payload))
             results.append(ResultPart(RequestResult(block.name, write_output(done.text), call_id)))
@@ -70,7 +81,7 @@ def read_fast(given: Any, origin: Origin) -> Message | None:
     if role == "model":
         return Message("model", tuple(blocks), origin)
     answers = type(blocks[0]) is ToolResult
-    if any((type(block) is ToolResult) is not answers for block in blocks):
+    if any((type(block) is ToolResult) is not answers or type(block) is Reasoning for block in blocks):
         return None
     return Message("tool" if answers else "user", tuple(blocks))
 
@@ -78,16 +89,24 @@ def read_fast(given: Any, origin: Origin) -> Message | None:
 def _read_part(part: dict[str, Any], origin: Origin) -> Block | None:
     fields = len(part)
     seal = None
+    thinks = part.get("thought") is True
+    if thinks:
+        fields -= 1
     if fields == 2:
         signature = part.get("thoughtSignature")
-        if type(signature) is not str or not signature or signature in SENTINELS:
+        if type(signature) is not str or not signature:
             return None
+        if signature in SENTINELS:
+            call = part.get("functionCall")
+            return _read_call(call, None, signature) if type(call) is dict and not thinks else None
         seal = Seal(seal_origin(signature, origin, "google"), signature, "thought")
     elif fields != 1:
         return None
     text = part.get("text")
     if type(text) is str:
-        return Text(text, seal)
+        return Reasoning(text, seal) if thinks else Text(text, seal)
+    if thinks:
+        return None
     call = part.get("functionCall")
     if type(call) is dict:
         return _read_call(call, seal)
@@ -95,13 +114,16 @@ def _read_part(part: dict[str, Any], origin: Origin) -> Block | None:
     return _read_result(result) if type(result) is dict else None
 
 
-def _read_call(call: dict[str, Any], seal: Seal | None) -> ToolCall | None:
+def _read_call(call: dict[str, Any], seal: Seal | None, stand_in: str = "") -> ToolCall | None:
     name, arguments, call_id = call.get("name"), call.get("args"), call.get("id", "")
     if type(name) is not str or type(arguments) is not dict or type(call_id) is not str:
         return None
     if len(call) != (3 if call_id else 2):
         return None
-    return ToolCall("", name, arguments, "", call_id, seal, extra=WITH_ID if call_id else WITHOUT_ID)
+    extra = WITH_ID if call_id else WITHOUT_ID
+    if stand_in:
+        extra = structs.replace(extra, form={"thoughtSignature": stand_in})
+    return ToolCall("", name, arguments, "", call_id, seal, extra=extra)
 
 
 def _read_result(result: dict[str, Any]) -> ToolResult | None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Text
+from segue.dialects.mistral.rules import MISTRAL
 from segue.dialects.mistral.wire import Assistant, RequestCall, RequestFunction, Result
 from segue.transcript.steps import AnsweredCall
 
 if TYPE_CHECKING:
     from segue.transcript.steps import StepBlock
+
+
+NAME = MISTRAL.target.dialect
 
 
 def write_fast(blocks: tuple[StepBlock, ...], messages: list[Any]) -> bool:
@@ -18,11 +22,11 @@ def write_fast(blocks: tuple[StepBlock, ...], messages: list[Any]) -> bool:
     calls: list[RequestCall] = []
     results: list[Result] = []
     for block in blocks:
-        if block.extra is not None:
+        if block.extra is not None and block.extra.dialect == NAME:
             return False
         if type(block) is AnsweredCall:
             done = block.completion
-            if done.extra is not None or done.media or done.is_error:
+            if (done.extra is not None and done.extra.dialect == NAME) or done.media or done.is_error:
                 return False
             calls.append(RequestCall(block.id, RequestFunction(block.name, block.arguments)))
             results.append(Result(block.id, block.name, done.text))

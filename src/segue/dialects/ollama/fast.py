@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from segue.conversation.blocks import Reasoning, Text
+from segue.dialects.ollama.rules import OLLAMA
 from segue.dialects.ollama.wire import Assistant, RequestCall, RequestFunction, Result
 from segue.transcript.steps import AnsweredCall
 
 if TYPE_CHECKING:
     from segue.transcript.steps import StepBlock
+
+
+NAME = OLLAMA.target.dialect
 
 
 def write_fast(blocks: tuple[StepBlock, ...], messages: list[Any]) -> bool:
@@ -20,11 +24,11 @@ def write_fast(blocks: tuple[StepBlock, ...], messages: list[Any]) -> bool:
     calls: list[RequestCall] = []
     results: list[Result] = []
     for block in blocks:
-        if block.extra is not None:
+        if block.extra is not None and block.extra.dialect == NAME:
             return False
         if type(block) is AnsweredCall:
             done = block.completion
-            if done.extra is not None or done.media or done.is_error:
+            if (done.extra is not None and done.extra.dialect == NAME) or done.media or done.is_error:
                 return False
             function = RequestFunction(len(calls), block.name, Raw(block.arguments))
             calls.append(RequestCall(block.id, function))

@@ -32,6 +32,7 @@ def new_writer(variant: Variant) -> Callable[[tuple[StepBlock, ...], list[Any]],
     if variant.thoughts == "reasoning" or variant.details:
         return None
     silence = UNSET if variant.silence == "omit" else _SILENCE[variant.silence]
+    dialect = variant.name
     names, thinks = variant.result_names, variant.thoughts == "reasoning_content"
 
     def write(blocks: tuple[StepBlock, ...], messages: list[Any]) -> bool:
@@ -40,11 +41,15 @@ def new_writer(variant: Variant) -> Callable[[tuple[StepBlock, ...], list[Any]],
         calls: list[Call] = []
         results: list[ToolMessage] = []
         for block in blocks:
-            if block.extra is not None:
+            if block.extra is not None and block.extra.dialect == dialect:
                 return False
             if type(block) is AnsweredCall:
                 done = block.completion
-                if block.seal is not None or done.extra is not None or done.media:
+                if (
+                    block.seal is not None
+                    or done.media
+                    or (done.extra is not None and done.extra.dialect == dialect)
+                ):
                     return False
                 calls.append(Call(block.id, Function(block.name, block.arguments)))
                 results.append(ToolMessage(block.id, done.text, block.name if names else UNSET))

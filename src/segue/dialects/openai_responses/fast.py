@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Text
+from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.wire import FunctionCall, FunctionCallOutput, MessageItem
 from segue.transcript.steps import AnsweredCall
 
@@ -12,16 +13,19 @@ if TYPE_CHECKING:
     from segue.transcript.steps import StepBlock
 
 
+NAME = OPENAI_RESPONSES.target.dialect
+
+
 def write_fast(blocks: tuple[StepBlock, ...], items: list[Any]) -> bool:
     """Add the items of a reply: texts, and calls with their results; whether that is what it is."""
     written: list[Any] = []
     results: list[Any] = []
     for block in blocks:
-        if block.extra is not None:
+        if block.extra is not None and block.extra.dialect == NAME:
             return False
         if type(block) is AnsweredCall:
             done = block.completion
-            if done.extra is not None or done.media:
+            if (done.extra is not None and done.extra.dialect == NAME) or done.media:
                 return False
             written.append(FunctionCall(block.id, block.name, block.arguments))
             results.append(FunctionCallOutput(block.id, done.text))
