@@ -28,6 +28,7 @@ from strategies.fast_cases import (
     foreign_histories,
     gemini_contents,
     own_histories,
+    responses_items,
 )
 from strategies.histories import conversations
 from strategies.targets import TARGETS, Replay, for_every_target
@@ -97,6 +98,12 @@ def test_messages_of_anthropic_are_decoded_alike(messages: list[dict[str, Any]])
 @given(st.lists(gemini_contents(), max_size=3))
 def test_contents_of_gemini_are_decoded_alike(contents: list[dict[str, Any]]) -> None:
     fast, slow = both(lambda: decoded("gemini", "contents", contents))
+    assert fast == slow
+
+
+@given(st.lists(responses_items(), max_size=4))
+def test_items_of_the_responses_wire_are_decoded_alike(items: list[dict[str, Any]]) -> None:
+    fast, slow = both(lambda: decoded("openai_responses", "input", items))
     assert fast == slow
 
 

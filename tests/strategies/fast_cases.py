@@ -183,6 +183,34 @@ def gemini_contents() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
+def responses_items() -> st.SearchStrategy[dict[str, Any]]:
+    call = {"type": "function_call", "call_id": "call_1", "name": "read", "arguments": '{"path": "a"}'}
+    result = {"type": "function_call_output", "call_id": "call_1", "output": "done"}
+    text = {"type": "message", "role": "assistant", "content": "hello"}
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": "SEALED"}
+    strings = st.sampled_from(("", " ", "hello", "{}", "[1]", '{"cut": "o'))
+    odd: st.SearchStrategy[Any] = st.sampled_from(
+        (None, 1, True, [], {}, ["x"], [{"type": "summary_text", "text": "x"}])
+    )
+    kinds = ("message", "function_call", "function_call_output", "reasoning", "other")
+    usual: st.SearchStrategy[dict[str, Any]] = st.sampled_from((call, result, text, thought))
+    return usual | st.fixed_dictionaries(
+        {"type": st.sampled_from(kinds)},
+        optional={
+            "role": st.sampled_from(("user", "assistant", "developer")),
+            "content": strings | odd,
+            "call_id": strings | odd,
+            "name": strings | odd,
+            "arguments": strings | odd,
+            "output": strings | odd,
+            "summary": odd,
+            "encrypted_content": strings | odd,
+            "id": strings,
+            "status": st.just("completed"),
+        },
+    )
+
+
 def chat_messages() -> st.SearchStrategy[dict[str, Any]]:
     call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}
     strings = st.sampled_from(("", " ", "hello", "\ud800"))

@@ -14,12 +14,14 @@ from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from
 from segue.dialects.opaque_blocks import seal_block
 from segue.dialects.openai_responses import wire
+from segue.dialects.openai_responses.fast import read_fast
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.write_parts import media_part
 from segue.dialects.own_fields import FieldKinds, parts_as_came, plain
 from segue.dialects.request_fields import items, record, text, unknown, wrong_type
 from segue.dialects.seal_makers import seal_origin
 from segue.errors import TranscriptError
+from segue.transcript import fast_paths
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
@@ -48,7 +50,17 @@ def read_items(given: list[Any], origin: Origin) -> Iterator[Message]:
     """Items of the model in a row are one message, and so are results in a row."""
     speaker: Speaker = "user"
     run: list[Block] = []
+    fast = fast_paths.enabled()
     for index, item in enumerate(given):
+        found = read_fast(item, origin) if fast else None
+        if found is not None:
+            who, block = found
+            if run and who != speaker:
+                yield _message(speaker, run, origin)
+                run = []
+            speaker = who
+            run.append(block)
+            continue
         path = f"input[{index}]"
         fields = record(item, path)
         who, blocks = _decode_item(fields, path, origin)
