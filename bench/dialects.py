@@ -34,6 +34,7 @@ from segue.conversation.usage import Usage
 from segue.dialects.card import UNKNOWN
 from segue.dialects.dialect import Dialect
 from segue.dialects.plan import Plan, PlanState, plan
+from segue.dialects.read_cache import ReadCache
 from segue.dialects.registry import DIALECTS
 from segue.transcript.adopt import adopt
 from segue.transcript.client_wire import ClientRequest
@@ -61,7 +62,8 @@ Row: TypeAlias = tuple[str, float, str]
 
 
 def run() -> list[Row]:
-    rows = [*_requests(10_000), *_next_requests(10_000), *_servers(10_000), *_translations(400)]
+    rows = [*_requests(10_000), *_next_requests(10_000), *_servers(10_000)]
+    rows += [*_translations(400), *_next_translations(400)]
     rows += [*_streams(), *_stream_translations()]
     rows += [*_whole_chats(400), *_litellm_rows(10_000), *_pydantic_ai_rows(10_000)]
     for name, ratio, note in rows:
@@ -133,6 +135,39 @@ def _translations(size: int) -> list[Row]:
         )
         rows.append((f"translate {source} to {to}", taken["ours"] / taken["floor"], "× parsing and encoding"))
     return rows
+
+
+def _next_translations(size: int) -> list[Row]:
+    """The next request of a client whose last one was translated: what a gateway does at each turn."""
+    rows = []
+    for source, to in TRANSLATIONS:
+        conversation = agent_like(size + 3, origin=Origin(source, model="m"), thoughts=source in THINKING)
+        first, body = (_encoded(DIALECTS[source], _until(conversation, at)) for at in _ends(conversation))
+        cache = ReadCache(100_000_000)
+        state = _planned(DIALECTS[to], cache.read(DIALECTS[source], first).conversation).state
+        taken = interleaved(
+            {
+                "floor": partial(_passed_through, body),
+                "ours": partial(_carried_on, cache, body, DIALECTS[source], DIALECTS[to], state),
+            },
+            rounds=25,
+        )
+        rows.append(
+            (f"next turn, {source} to {to}", taken["ours"] / taken["floor"], "× parsing and encoding")
+        )
+    return rows
+
+
+def _ends(conversation: Conversation) -> tuple[int, int]:
+    """Where two requests end, one turn after another."""
+    ends = [
+        at for at in range(1, len(conversation.messages)) if conversation.messages[at - 1].speaker != "model"
+    ]
+    return ends[-2], ends[-1]
+
+
+def _carried_on(cache: ReadCache, body: bytes, source: Dialect, to: Dialect, state: PlanState) -> bytes:
+    return _planned(to, cache.read(source, body).conversation, state).body
 
 
 def _passed_through(body: bytes) -> bytes:
