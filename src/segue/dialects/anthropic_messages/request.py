@@ -83,13 +83,11 @@ class _Messages:
         """How many there are before the last reply."""
 
     def begin_reply(self) -> None:
-        if self._open:
-            self._close()
-        self._role = ""
-        self.before_reply = len(self._closed)
+        self.before_reply = len(self._closed) + self._open
 
     def add_exchange(self, content: list[Any], results: list[Any]) -> None:
         """Add a whole reply, which has begun, and its results, to which more may be added."""
+        self._close()
         self._closed += (wire.WireMessage("assistant", content), wire.WireMessage("user", results))
         self._role, self._content = "user", results
 
