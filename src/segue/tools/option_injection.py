@@ -181,6 +181,8 @@ _BUNDLED: Final = frozenset(
 )
 """They take several letters behind one dash: `rsync -ave` holds `-e`."""
 _ASSIGNMENT: Final = re.compile(r"\w+=")
+_MOST_TEXT: Final = 300
+"""Characters of a program in a word that are judged: a longer one is asked about, for judging it could take long."""
 _SED_RUNS: Final = re.compile(
     r"(?:^|[;{}!$/\d,\n])\s*[ewWrR](?:\s|$)|(\W)(?:.*?)\1(?:.*?)\1[gpiIMm\d]*[ew]", re.DOTALL
 )
@@ -229,7 +231,9 @@ def starts_another(words: Sequence[str]) -> bool:
     if program == "make" and any(_ASSIGNMENT.match(word) for word in arguments):
         return True
     text = _TEXTS.get(program)
-    return text is not None and any(text.search(word) for word in arguments if not word.startswith("-"))
+    return text is not None and any(
+        len(word) > _MOST_TEXT or text.search(word) for word in arguments if not word.startswith("-")
+    )
 
 
 def _is_option(word: str, option: str, program: str) -> bool:
