@@ -23,6 +23,11 @@ TEXT = {"text": "hello"}
         {"role": "user", "parts": [RESULT, RESULT]},
         {"role": "model", "parts": [TEXT, CALL, {**CALL, "thoughtSignature": "SEALED"}]},
         {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {"a": 1, "b": 2}}}]},
+        {
+            "role": "model",
+            "parts": [{**TEXT, "thought": True}, {**TEXT, "thought": True, "thoughtSignature": "S"}],
+        },
+        {"role": "model", "parts": [{**CALL, "thoughtSignature": "skip_thought_signature_validator"}]},
     ],
 )
 def test_common_contents_are_read_fast(content: dict[str, Any]) -> None:
@@ -38,8 +43,8 @@ def test_common_contents_are_read_fast(content: dict[str, Any]) -> None:
         {"parts": [TEXT]},
         {"role": "user", "parts": []},
         {"role": "user", "parts": [RESULT, TEXT]},
-        {"role": "model", "parts": [{**TEXT, "thought": True}]},
-        {"role": "model", "parts": [{**CALL, "thoughtSignature": "skip_thought_signature_validator"}]},
+        {"role": "user", "parts": [{**TEXT, "thought": True}]},
+        {"role": "model", "parts": [{**TEXT, "thoughtSignature": "skip_thought_signature_validator"}]},
         {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {"output": {"a": 1}}}}]},
         {"role": "user", "parts": [TEXT], "new_field": 1},
         {"role": "model", "parts": [{**CALL, "thought_signature": "SEALED"}]},
