@@ -33,6 +33,7 @@ from segue.providers.models.listing import ModelList, show_model
 from segue.providers.reply_events import (
     ENDS,
     EVENTS_AT_ONCE,
+    before_last_calls,
     check_unread,
     completed,
     in_batches,
@@ -198,14 +199,17 @@ class Provider(ProviderAdapter):
                     check_unread(self.name, decoder.unread[gaps:], endpoint.dialect.call_marks)
                     gaps = len(decoder.unread)
                 calls += list(map(type, events)).count(CallStarted)
-                if calls > endpoint.limits.calls:
-                    raise too_many_calls(self.name, endpoint.limits.calls)
+                surplus = calls - endpoint.limits.calls
+                if surplus > 0:
+                    events = before_last_calls(events, surplus)
                 for batch in in_batches(with_own_names(events, written.tool_names)):
                     if type(batch[-1]) is Finished:
                         await read_rest(portions)
                     yield completed(batch, answer.headers, gaps)
                     if len(batch) == EVENTS_AT_ONCE:
                         await asyncio.sleep(0)  # others need the loop too
+                if surplus > 0:
+                    raise too_many_calls(self.name, endpoint.limits.calls)
         if silent:
             raise ProtocolError(
                 "No response body",

@@ -48,6 +48,16 @@ def with_own_names(events: list[Event], names: dict[str, str]) -> list[Event]:
     ]
 
 
+def before_last_calls(events: list[Event], number: int) -> list[Event]:
+    """The events before the last `number` calls begin."""
+    for place in range(len(events) - 1, -1, -1):
+        if type(events[place]) is CallStarted:
+            number -= 1
+            if not number:
+                return events[:place]
+    return []
+
+
 def in_batches(events: list[Event]) -> list[list[Event]]:
     """Not too many at once, and the end of a reply alone."""
     if len(events) <= EVENTS_AT_ONCE and ENDS.isdisjoint(map(type, events)):
