@@ -202,7 +202,7 @@ def test_with_the_variables_on_a_page_every_emulated_provider_answers(reader: Cl
         reader.home.environment[variable] = value.replace("http://127.0.0.1:8900", reader.served.base_url)
     health = reader.home.run("health", *(provider for provider, _ in rows))
     assert health.code == 0, health.out
-    assert health.out.count(" healthy ") == len(rows) == 6
+    assert health.out.count(" healthy ") == len(rows) == 7
 
 
 @having("toml")
