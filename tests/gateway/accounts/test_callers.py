@@ -186,6 +186,9 @@ def test_without_the_store_limits_refuse_or_allow_by_setting() -> None:
 def test_operators_manage_keys_over_http_and_callers_do_not() -> None:
     async def story() -> None:
         world = GatewayWorld()
+        page = {"origin": "https://evil.example"}
+        stolen = await world.ask("/segue/v1/callers", {"name": "root", "admin": True}, headers=page)
+        assert stolen.status == 403, "a page in the browser of this machine's user is no operator"
         made = await world.ask("/segue/v1/callers", {"name": "root", "admin": True})
         admin = {"authorization": f"Bearer {made.json()['key']}"}
         world.gateway.accounts._checked = 0.0

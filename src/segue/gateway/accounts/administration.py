@@ -167,7 +167,7 @@ class Administration:
         one = _ONE.fullmatch(request.path)
         if one is None and request.path not in (CALLERS, USAGE):
             return None
-        require_operator(account)
+        require_operator(account, request)
         try:
             return await self._perform(request, one)
         except UsageError as error:
@@ -206,8 +206,9 @@ class Administration:
         return _json({"name": name})
 
 
-def require_operator(account: Account) -> None:
-    if not account.admin:
+def require_operator(account: Account, request: WebRequest) -> None:
+    """Raises for everybody else, and for pages in a browser: without accounts they would count as this machine's user."""
+    if not account.admin or "origin" in request.headers:
         raise InvalidRequestError(
             "Only operators may do this.",
             code="operators_only",
