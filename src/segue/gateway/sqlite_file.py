@@ -1,101 +1,125 @@
-"""A SQLite file that several gateways of one machine share: only its owner may read it, writes are whole or not there."""
+"""A SQLite file that several gateways of one machine share: read in the loop, written in a thread.
+
+Writes are whole or not there. They wait for the operating system, not for the disk: a killed process loses nothing, and
+a power cut at most the last moments.
+"""
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import time
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from segue.errors import JournalError
+from segue.sqlite_connections import connect, writing
+from segue.worker_threads import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    import os
+    from collections.abc import Callable, Iterator, Sequence
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 PATIENCE: Final = 10.0
 """Seconds to wait for another process's transaction; each takes milliseconds."""
 
 
-def open_database(path: Path, what: str, schema: Sequence[str], version: int) -> sqlite3.Connection:
-    """`what` it holds, for errors; `schema`: the statements that make it, if it is new."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # SQLite gives its other files the same mode. Never a file that is there: to close it would let go of every lock
-    # that this process has on it.
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-    try:
-        _use_wal(connection)
-        for setting in ("synchronous = NORMAL", "foreign_keys = ON"):
-            connection.execute(f"PRAGMA {setting}")
-        _create_tables(connection, schema, version)
-        _check_version(connection, path, what, version)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+class SharedFile:
+    """Two connections, opened when they are needed. Not for network disks: they do not lock reliably."""
 
+    def __init__(self, path: str | os.PathLike[str], what: str, schema: Sequence[str], version: int) -> None:
+        """`what` it holds, for errors; `schema`: the statements that make a new one."""
+        self._path = Path(path)
+        self._what = what
+        self._schema = schema
+        self._version = version
+        self._worker = Worker(f"segue-gateway-{self._path.stem}")
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
 
-def _use_wal(connection: sqlite3.Connection) -> None:
-    # Two processes that make the same new file at once: this one statement does not wait for its turn.
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
-            return
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection of the loop. What SQLite and the disk raise becomes an error that names the file."""
+        with self._failures():
+            if self._reader is None:
+                self._reader = self._open()
+            yield self._reader
 
+    async def run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Do something in the thread."""
+        with self._failures():
+            return await self._worker.run(do, *args, **kwargs)
 
-def _create_tables(connection: sqlite3.Connection, schema: Sequence[str], version: int) -> None:
-    if _version(connection) == 0:
-        with transaction(connection):
-            if _version(connection) == 0:  # another process may have made them meanwhile
-                for statement in schema:
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {version}")
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction. In the thread only."""
+        with writing(self.writer) as connection:
+            yield connection
 
+    @property
+    def writer(self) -> sqlite3.Connection:
+        """The connection of the thread."""
+        if self._writer is None:
+            self._writer = self._open()
+        return self._writer
 
-def _check_version(connection: sqlite3.Connection, path: Path, what: str, version: int) -> None:
-    if (found := _version(connection)) > version:
-        raise JournalError(
-            f"{what} has form {found}; this segue knows forms up to {version}.",
-            code="newer_store",
-            path=str(path),
-            hint="Nothing was changed. Run it with a newer segue, or set another gateway.memory.directory.",
+    async def close(self, before: Callable[[], None] | None = None) -> None:
+        """`before` is called in the thread, if anything was ever written."""
+        await self._worker.close(lambda: self._close_writer(before))
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _close_writer(self, before: Callable[[], None] | None) -> None:
+        if self._writer is not None:
+            if before is not None:
+                before()
+            self._writer.close()
+            self._writer = None
+
+    def _open(self) -> sqlite3.Connection:
+        connection = connect(
+            self._path, patience=PATIENCE, settings=("synchronous = NORMAL", "foreign_keys = ON")
         )
+        try:
+            self._create_tables(connection)
+            self._check_version(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _create_tables(self, connection: sqlite3.Connection) -> None:
+        if _version(connection) == 0:
+            with writing(connection):
+                if _version(connection) == 0:  # another process may have made them meanwhile
+                    for statement in self._schema:
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version = {self._version}")
+
+    def _check_version(self, connection: sqlite3.Connection) -> None:
+        if (found := _version(connection)) > self._version:
+            raise JournalError(
+                f"{self._what} has form {found}; this segue knows forms up to {self._version}.",
+                code="newer_store",
+                path=str(self._path),
+                hint="Nothing was changed. Run it with a newer segue, or set another gateway.memory.directory.",
+            )
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise JournalError(
+                f"{self._what} cannot be read or written: {error}.",
+                code="store_failed",
+                path=str(self._path),
+                hint="Check the disk's free space and the file's permissions.",
+            ) from error
 
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield connection
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-@contextmanager
-def failures_of(what: str, path: Path) -> Iterator[None]:
-    """What SQLite and the disk raise, as an error that names the file."""
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        raise JournalError(
-            f"{what} cannot be read or written: {error}.",
-            code="store_failed",
-            path=str(path),
-            hint="Check the disk's free space and the file's permissions.",
-        ) from error

@@ -7,8 +7,7 @@ process loses nothing, and a power cut at most what was used in the last moments
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -25,8 +24,7 @@ from segue.gateway.accounts.store import (
     UsageRow,
     check_name,
 )
-from segue.gateway.sqlite_file import failures_of, open_database, transaction
-from segue.worker_threads import Worker
+from segue.gateway.sqlite_file import SharedFile
 
 if TYPE_CHECKING:
     import os
@@ -35,9 +33,6 @@ if TYPE_CHECKING:
 
     from segue.gateway.accounts.admission import Charge
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-_WHAT: Final = "The file of the gateway's accounts"
 VERSION: Final = 1
 _EXPIRY_SECONDS: Final = 3600.0
 
@@ -72,80 +67,54 @@ class SQLiteAccountStore:
         keep_days: int = 400,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._path = Path(path)
+        self._file = SharedFile(path, "The file of the gateway's accounts", _SCHEMA, VERSION)
         self._keep_days = keep_days
         self._clock = clock
-        self._worker = Worker("segue-gateway-accounts")
-        self._writer: sqlite3.Connection | None = None
-        self._reader: sqlite3.Connection | None = None
         self._expire_at = 0.0
 
     async def revision(self) -> int:
-        with failures_of(_WHAT, self._path):
-            return int(self._open_reader().execute("SELECT number FROM revision").fetchone()[0])
+        with self._file.reading() as connection:
+            return int(connection.execute("SELECT number FROM revision").fetchone()[0])
 
     async def accounts(self) -> Sequence[Account]:
-        with failures_of(_WHAT, self._path):
-            rows = self._open_reader().execute("SELECT account FROM accounts ORDER BY name")
+        with self._file.reading() as connection:
+            rows = connection.execute("SELECT account FROM accounts ORDER BY name")
             return [msgspec.json.decode(row[0], type=Account) for row in rows]
 
     async def save(self, account: Account, *, new: bool) -> None:
-        await self._run(self._save, account, new=new)
+        await self._file.run(self._save, account, new=new)
 
     async def standing(self, name: str) -> tuple[Standing, Reserved]:
-        with failures_of(_WHAT, self._path):
-            connection = self._open_reader()
+        with self._file.reading() as connection:
             return _standing(connection, name), _reserved(connection, name, self._clock())
 
     async def admit(self, admission_id: str, account: Account, estimate: Charge) -> Admission | Refusal:
-        return await self._run(self._admit, admission_id, account, estimate)
+        return await self._file.run(self._admit, admission_id, account, estimate)
 
     async def renew(self, admission_ids: Sequence[str]) -> None:
-        await self._run(self._renew, admission_ids)
+        await self._file.run(self._renew, admission_ids)
 
     async def settle(self, admission: Admission, used: Charge) -> None:
-        await self._run(self._settle, admission, used)
+        await self._file.run(self._settle, admission, used)
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
-        await self._run(self._record, rows)
+        await self._file.run(self._record, rows)
 
     async def usage(self, first_day: str, last_day: str) -> Sequence[UsageRow]:
-        with failures_of(_WHAT, self._path):
-            rows = self._open_reader().execute(
+        with self._file.reading() as connection:
+            rows = connection.execute(
                 "SELECT * FROM usage WHERE day BETWEEN ? AND ? ORDER BY day, caller, asked, route",
                 (first_day, last_day),
             )
             return [UsageRow(**dict(zip(UsageRow.__struct_fields__, row, strict=True))) for row in rows]
 
     async def close(self) -> None:
-        await self._worker.close(self._close_writer)
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        await self._file.close()
 
-    # In the thread
-
-    async def _run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        with failures_of(_WHAT, self._path):
-            return await self._worker.run(do, *args, **kwargs)
-
-    def _open_reader(self) -> sqlite3.Connection:
-        if self._reader is None:
-            self._reader = open_database(self._path, _WHAT, _SCHEMA, VERSION)
-        return self._reader
-
-    def _connection(self) -> sqlite3.Connection:
-        if self._writer is None:
-            self._writer = open_database(self._path, _WHAT, _SCHEMA, VERSION)
-        return self._writer
-
-    def _close_writer(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+    # Everything below runs in the file's thread.
 
     def _save(self, account: Account, *, new: bool) -> None:
-        with transaction(self._connection()) as connection:
+        with self._file.writing() as connection:
             known = connection.execute("SELECT 1 FROM accounts WHERE name = ?", (account.name,)).fetchone()
             check_name(account.name, known=known is not None, new=new)
             connection.execute(
@@ -154,11 +123,11 @@ class SQLiteAccountStore:
             )
             connection.execute("UPDATE revision SET number = number + 1")
         # A key that was made or revoked stays so, whatever happens to the machine.
-        self._connection().execute("PRAGMA wal_checkpoint(FULL)")
+        self._file.writer.execute("PRAGMA wal_checkpoint(FULL)")
 
     def _admit(self, admission_id: str, account: Account, estimate: Charge) -> Admission | Refusal:
         now = self._clock()
-        with transaction(self._connection()) as connection:
+        with self._file.writing() as connection:
             reserved = _reserved(connection, account.name, now)
             decided = rules.admit(
                 account.allowance, _standing(connection, account.name), reserved, estimate, now
@@ -176,14 +145,14 @@ class SQLiteAccountStore:
 
     def _renew(self, admission_ids: Sequence[str]) -> None:
         end = self._clock() + RESERVED_SECONDS
-        with transaction(self._connection()) as connection:
+        with self._file.writing() as connection:
             connection.executemany(
                 "UPDATE reservations SET expires = ? WHERE id = ?", [(end, each) for each in admission_ids]
             )
 
     def _settle(self, admission: Admission, used: Charge) -> None:
         account, now = admission.account, self._clock()
-        with transaction(self._connection()) as connection:
+        with self._file.writing() as connection:
             ended = connection.execute("DELETE FROM reservations WHERE id = ?", (admission.id,))
             if not ended.rowcount:
                 return
@@ -193,7 +162,7 @@ class SQLiteAccountStore:
             _keep(connection, account.name, standing)
 
     def _record(self, rows: Sequence[UsageRow]) -> None:
-        with transaction(self._connection()) as connection:
+        with self._file.writing() as connection:
             for row in rows:
                 names = connection.execute(
                     "SELECT count(*) FROM usage WHERE day = ? AND caller = ?", (row.day, row.caller)

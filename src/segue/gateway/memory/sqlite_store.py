@@ -9,22 +9,16 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
-from segue.gateway.sqlite_file import failures_of, open_database, transaction
-from segue.worker_threads import Worker
+from segue.gateway.sqlite_file import SharedFile
 
 if TYPE_CHECKING:
     import os
     import sqlite3
     from collections.abc import Callable, Mapping, Sequence
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-
-_WHAT: Final = "The gateway's memory"
 VERSION: Final = 1
 _BATCH: Final = 500
 """Keys in one statement."""
@@ -72,14 +66,11 @@ class SQLiteMemoryStore:
         keep_seconds: float = 30 * 86_400.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._path = Path(path)
+        self._file = SharedFile(path, "The gateway's memory", _SCHEMA, VERSION)
         self._max_bytes = max_bytes
         self._max_records = max_records
         self._keep_seconds = keep_seconds
         self._clock = clock
-        self._worker = Worker("segue-gateway-memory")
-        self._writer: sqlite3.Connection | None = None
-        self._reader: sqlite3.Connection | None = None
         self._expire_at = 0.0
         self._touched: set[int] = set()
         self._changes: list[Callable[[sqlite3.Connection], None]] = []
@@ -89,43 +80,36 @@ class SQLiteMemoryStore:
         await self._together(partial(self._write, records, self._take_touched()))
 
     async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        with failures_of(_WHAT, self._path):
-            return self._read(keys)
+        with self._file.reading() as connection:
+            return self._read(connection, keys)
 
     async def delete(self, keys: Sequence[bytes]) -> None:
-        await self._run(self._delete, keys)
+        await self._file.run(self._delete, keys)
 
     async def note(self, seen: ConversationInfo) -> None:
         await self._together(partial(self._note, seen))
 
     async def conversation(self, conversation_id: str) -> ConversationInfo | None:
-        with failures_of(_WHAT, self._path):
-            rows = self._open_reader().execute(
+        with self._file.reading() as connection:
+            rows = connection.execute(
                 "SELECT * FROM conversations WHERE id = ? AND updated > ?",
                 (conversation_id, self._clock() - self._keep_seconds),
             )
             return next((_info(row) for row in rows), None)
 
     async def conversations(self, limit: int = 50) -> Sequence[ConversationInfo]:
-        with failures_of(_WHAT, self._path):
-            rows = self._open_reader().execute(
+        with self._file.reading() as connection:
+            rows = connection.execute(
                 "SELECT * FROM conversations WHERE updated > ? ORDER BY updated DESC, id LIMIT ?",
                 (self._clock() - self._keep_seconds, limit),
             )
             return [_info(row) for row in rows]
 
     async def switch(self, conversation_id: str, model: str) -> bool:
-        return await self._run(self._switch, conversation_id, model)
+        return await self._file.run(self._switch, conversation_id, model)
 
     async def close(self) -> None:
-        await self._worker.close(self._close_writer)
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
-
-    async def _run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        with failures_of(_WHAT, self._path):
-            return await self._worker.run(do, *args, **kwargs)
+        await self._file.close(self._write_touched)
 
     async def _together(self, change: Callable[[sqlite3.Connection], None]) -> None:
         """Changes of one moment share a transaction, which costs more than all of them."""
@@ -137,19 +121,14 @@ class SQLiteMemoryStore:
 
     async def _flush_changes(self) -> None:
         changes, self._changes, self._flush = self._changes, [], None
-        await self._run(self._apply, changes)
+        await self._file.run(self._apply, changes)
 
-    def _open_reader(self) -> sqlite3.Connection:
-        if self._reader is None:
-            self._reader = open_database(self._path, _WHAT, _SCHEMA, VERSION)
-        return self._reader
-
-    def _read(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    def _read(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         now = self._clock()
         found: dict[bytes, bytes] = {}
         for start in range(0, len(keys), _BATCH):
             batch = keys[start : start + _BATCH]
-            rows = self._open_reader().execute(
+            rows = connection.execute(
                 f"""SELECT key, body, number, used FROM keys JOIN records ON number = record
                 WHERE key IN ({",".join("?" * len(batch))}) AND used > ?""",  # noqa: S608 - question marks
                 (*batch, now - self._keep_seconds),
@@ -167,21 +146,12 @@ class SQLiteMemoryStore:
 
     # Everything below runs in the worker's thread.
 
-    @property
-    def _connection(self) -> sqlite3.Connection:
-        if self._writer is None:
-            self._writer = open_database(self._path, _WHAT, _SCHEMA, VERSION)
-        return self._writer
-
-    def _close_writer(self) -> None:
-        if self._writer is not None:
-            if self._touched:
-                self._apply([partial(self._write, (), self._take_touched())])
-            self._writer.close()
-            self._writer = None
+    def _write_touched(self) -> None:
+        if self._touched:
+            self._apply([partial(self._write, (), self._take_touched())])
 
     def _apply(self, changes: Sequence[Callable[[sqlite3.Connection], None]]) -> None:
-        with transaction(self._connection) as connection:
+        with self._file.writing() as connection:
             for change in changes:
                 change(connection)
 
@@ -239,7 +209,7 @@ class SQLiteMemoryStore:
         connection.executemany("DELETE FROM records WHERE number = ?", doomed)
 
     def _delete(self, keys: Sequence[bytes]) -> None:
-        with transaction(self._connection) as connection:
+        with self._file.writing() as connection:
             connection.executemany(
                 "DELETE FROM records WHERE number = (SELECT record FROM keys WHERE key = ?)",
                 [(key,) for key in keys],
@@ -256,7 +226,7 @@ class SQLiteMemoryStore:
         )
 
     def _switch(self, conversation_id: str, model: str) -> bool:
-        with transaction(self._connection) as connection:
+        with self._file.writing() as connection:
             changed = connection.execute(
                 "UPDATE conversations SET switched = ? WHERE id = ?", (model, conversation_id)
             )

@@ -18,7 +18,7 @@ from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionSta
 from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
 from segue.sessions.leases.owners import Owner
 from segue.sessions.listing import ListingChange, fold_text, last_use, listing_change
-from segue.sessions.stores.sqlite_connection import open_database, writing
+from segue.sessions.stores.sqlite_connection import open_database
 from segue.sessions.stores.sqlite_rows import (
     SEQ_BITS,
     SEQ_MASK,
@@ -28,6 +28,7 @@ from segue.sessions.stores.sqlite_rows import (
     salvage_rows,
 )
 from segue.sessions.stores.store import SessionInfo, check_session_id, intact
+from segue.sqlite_connections import writing
 from segue.worker_threads import Worker
 
 if TYPE_CHECKING:

@@ -1,0 +1,58 @@
+"""Connections to SQLite files that several processes share: private to their owner, with a log that readers need not wait for."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+
+def connect(path: Path, *, patience: float, settings: Sequence[str]) -> sqlite3.Connection:
+    """`patience`: seconds to wait for another process's transaction. `settings`: pragmas, each as `name = value`."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # SQLite gives its other files the same mode. Never a file that is there: to close it would let go of every lock
+    # that this process has on it, and another process could take the log away under an open connection.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+    try:
+        _use_wal(connection, patience)
+        for setting in settings:
+            connection.execute(f"PRAGMA {setting}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _use_wal(connection: sqlite3.Connection, patience: float) -> None:
+    # Two processes that make the same new file at once: this one statement does not wait for its turn.
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+@contextmanager
+def writing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """A transaction that has the right to write from its first moment, so what it reads stays true until its end."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
