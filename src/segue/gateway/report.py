@@ -44,6 +44,8 @@ class RequestReport(Struct, kw_only=True):
     request_bytes: int = 0
     reply_bytes: int = 0
     usage: Usage = Usage()
+    dollars: float | None = None
+    """What that cost; None if it is not known."""
     repairs: dict[str, int] = {}
     losses: dict[str, int] = {}
     attempts: int = 0

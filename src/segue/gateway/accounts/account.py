@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PREFIX = "segue-"
+_NO_LIMITS = Allowance()
 
 
 @final
@@ -44,6 +45,11 @@ class Account(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether it may also make and revoke keys and see everybody's usage."""
     created: float = 0.0
     revoked: float | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether its requests have to be counted before they are sent."""
+        return structs.replace(self.allowance, models=[]) != _NO_LIMITS
 
     def may_use(self, asked: str, routes: Iterable[str]) -> bool:
         """Whether the name that the client asks for is allowed, or else every route that it may lead to."""

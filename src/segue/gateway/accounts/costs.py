@@ -12,14 +12,13 @@ from segue.dialects.server import CallerStanding, RateStanding
 from segue.errors import InvalidRequestError
 from segue.gateway.accounts import rate_limit
 from segue.gateway.accounts.admission import Charge, budget_share, micros
-from segue.gateway.accounts.register import is_limited
 from segue.gateway.accounts.store import UsageRow
 from segue.gateway.client_errors import model_error
 from segue.gateway.turns import model_of, read_fields
 from segue.providers.models.prices import cost_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from segue.gateway.accounts.account import Account
     from segue.gateway.accounts.register import Accounts
@@ -44,9 +43,7 @@ async def counted(
     accounts: Accounts, account: Account, turn: ClientTurn, routes: Sequence[Route], report: RequestReport
 ) -> AsyncIterator[CallerStanding]:
     """Serve a turn as far as its caller may have it, and count what it came to. Raises what the caller may not."""
-    _check_model(account, turn.asked, routes)
-    expected = _estimate(account, estimated_usage(turn), routes[0]) if is_limited(account) else Charge()
-    admission = await accounts.admit(account, expected)
+    admission, expected = await _admit(accounts, account, turn.asked, routes, lambda: estimated_usage(turn))
     try:
         yield standing_of(admission)
     finally:
@@ -69,10 +66,8 @@ async def counted_service(
         return
     report.asked = model_of(door, read_fields(request.body))
     routes = names.router(report.asked).routes
-    _check_model(account, report.asked, routes)
     usage = Usage(input_tokens=len(request.body) // BYTES_PER_TOKEN, output_tokens=0)
-    expected = _estimate(account, usage, routes[0]) if is_limited(account) else Charge()
-    admission = await accounts.admit(account, expected)
+    admission, expected = await _admit(accounts, account, report.asked, routes, lambda: usage)
     done = False
     try:
         yield
@@ -105,9 +100,16 @@ def _rate(per_minute: int | None, due: float, now: float) -> RateStanding | None
     return RateStanding(per_minute, rate_limit.left(due, now, per_minute), max(0.0, due - now))
 
 
-def _check_model(account: Account, asked: str, routes: Sequence[Route]) -> None:
+async def _admit(
+    accounts: Accounts, account: Account, asked: str, routes: Sequence[Route], usage: Callable[[], Usage]
+) -> tuple[Admission | None, Charge]:
+    """What is reserved for a request, and what it may come to; nothing of both where nothing is limited."""
     if not account.may_use(asked, [route.name for route in routes]):
         raise model_error(account, asked)
+    if not account.is_limited:
+        return None, Charge()
+    expected = _estimate(account, usage(), routes[0])
+    return await accounts.admit(account, expected), expected
 
 
 def estimated_usage(turn: ClientTurn) -> Usage:
@@ -138,18 +140,17 @@ def _estimate(account: Account, usage: Usage, route: Route) -> Charge:
 
 
 def used(report: RequestReport, expected: Charge) -> Charge:
-    """What counts. Where the provider did not report it and something was sent, what was expected."""
+    """What counts, which is noted in the report too. Where the provider did not report it and something was sent, what
+    was expected."""
     if report.usage.total_tokens is None:
         return expected if report.first_content is not None else Charge()
     provider, _, model = report.route.partition("/")
-    dollars = cost_of(report.usage, provider, model)
+    dollars = report.dollars = cost_of(report.usage, provider, model)
     return Charge(report.usage.total_tokens, expected.micros if dollars is None else micros(dollars))
 
 
 def usage_row(report: RequestReport, counted: Charge) -> UsageRow:
     usage = report.usage
-    provider, _, model = report.route.partition("/")
-    unknown = usage.total_tokens is not None and cost_of(usage, provider, model) is None
     return UsageRow(
         day=time.strftime("%Y-%m-%d", time.gmtime()),
         caller=report.caller,
@@ -162,7 +163,7 @@ def usage_row(report: RequestReport, counted: Charge) -> UsageRow:
         cached_tokens=usage.cached_tokens or 0,
         reasoning_tokens=usage.reasoning_tokens or 0,
         micros=counted.micros,
-        unpriced=int(unknown),
+        unpriced=int(usage.total_tokens is not None and report.dollars is None),
         repairs=sum(report.repairs.values()),
         losses=sum(report.losses.values()),
         failovers=report.failovers,

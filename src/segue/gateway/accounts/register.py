@@ -13,8 +13,6 @@ import time
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, final
 
-from msgspec import structs
-
 from segue.config.schema import Allowance
 from segue.errors import JournalError, OverloadError
 from segue.gateway.accounts.account import Account, KeyDigest, digest_of, moment_of
@@ -36,7 +34,6 @@ REFRESH_SECONDS: Final = 0.5
 _FLUSH_SECONDS: Final = 1.0
 _MOST_ROWS: Final = 10_000
 """Of usage that waits for a store which cannot be reached."""
-_NO_LIMITS: Final = Allowance()
 _LOG: Final = logging.getLogger("segue.gateway")
 
 
@@ -86,9 +83,8 @@ class Accounts:
 
     async def _refresh(self) -> None:
         if self._revision < 0:
-            async with (
-                self._first_reading
-            ):  # before it has ended nobody is known, and nobody may be taken for anyone
+            # Before it has ended nobody is known, and nobody may be taken for anyone.
+            async with self._first_reading:
                 await self._read_anew()
         else:
             await self._read_anew()
@@ -121,9 +117,7 @@ class Accounts:
     # Whether a request may be sent
 
     async def admit(self, account: Account, estimate: Charge) -> Admission | None:
-        """Reserve what the request may come to; None if the account has no limits. Raises what it would go beyond."""
-        if not is_limited(account):
-            return None
+        """Reserve what the request may come to; None if nobody could count it. Raises what it would go beyond."""
         try:
             decided = await self.store.admit(token_hex(12), account, estimate)
         except JournalError as error:
@@ -210,11 +204,6 @@ class Accounts:
     async def close(self) -> None:
         await self.settled()
         await self.store.close()
-
-
-def is_limited(account: Account) -> bool:
-    """Whether its requests have to be counted before they are sent."""
-    return structs.replace(account.allowance, models=[]) != _NO_LIMITS
 
 
 def _configured(name: str, caller: CallerSettings, environ: Mapping[str, str]) -> Account:

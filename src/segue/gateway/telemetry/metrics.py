@@ -9,7 +9,6 @@ import os
 from typing import TYPE_CHECKING, Final, final
 
 from segue.errors import UsageError
-from segue.providers.models.prices import cost_of
 
 if TYPE_CHECKING:
     from segue.gateway.report import RequestReport
@@ -76,9 +75,8 @@ class GatewayMetrics:
         for kind in _TOKENS:
             if count := getattr(report.usage, kind):
                 self._tokens.labels(kind.removesuffix("_tokens"), route, caller).inc(count)
-        provider, _, model = route.partition("/")
-        if dollars := cost_of(report.usage, provider, model):
-            self._cost.labels(route, caller).inc(dollars)
+        if report.dollars:
+            self._cost.labels(route, caller).inc(report.dollars)
         for kind, number in report.repairs.items():
             self._repairs.labels(kind).inc(number)
         for kind, number in report.losses.items():

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from segue.gateway.report import RequestReport
 
 CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-_ON_SPANS: Final = ("SPAN_ONLY", "SPAN_AND_EVENT", "EVENT_ONLY", "TRUE")
+_ON_SPANS: Final = ("SPAN_ONLY", "SPAN_AND_EVENT", "TRUE")
 _OPERATIONS: Final = {"chat": "chat", "generate": "text_completion", "embed": "embeddings"}
 _TOKEN_BOUNDS: Final = [4**power for power in range(14)]
 _SECOND_BOUNDS: Final = [0.01 * 2**power for power in range(14)]
