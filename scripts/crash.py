@@ -21,13 +21,14 @@ from stories.crashes import kill_again_and_again
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200, help="of each store (default: 200)")
+    parser.add_argument("--store", choices=DURABLE, help="only this one (default: each)")
     parser.add_argument(
         "--seed", type=int, default=secrets.randbelow(2**32), help="default: another each time"
     )
     asked = parser.parse_args()
     # One server of PostgreSQL for all the processes that are killed.
     os.environ.setdefault(PLACE, str(Path(gettempdir()) / f"segue-crash-{os.getpid()}"))
-    for kind in DURABLE if installation() else FILES:
+    for kind in (asked.store,) if asked.store else DURABLE if installation() else FILES:
         started = time.monotonic()
         with TemporaryDirectory(prefix="segue-crash-") as place:
             found = kill_again_and_again(kind, Path(place), asked.kills, asked.seed)

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from gateway.limited_callers import limited_callers
 from gateway.nodes import spread_at_random
 from postgres_server import own_server
 
@@ -37,12 +38,18 @@ def main() -> None:
             turns=turns,
             kills=asked.kills,
             seed=asked.seed,
+            callers=limited_callers(budget=asked.requests // 20, per_minute=120),
         )
     sys.stdout.write(
         f"{asked.nodes} nodes: {found.requests} requests of {asked.conversations} conversations in {found.seconds:.0f} s (seed "
         f"{asked.seed}), {found.kills} nodes killed, {found.broken_off} requests broken off and sent again; none refused, "
         f"{found.turns} turns each on one route, {found.signatures} signatures and none missing\n"
     )
+    for name, got in found.limited.items():
+        sys.stdout.write(
+            f"caller {name}: {got.served} requests served where {got.allowed:.0f} were allowed, {got.broken_off} broken off, "
+            f"{got.refused} refused\n"
+        )
 
 
 if __name__ == "__main__":

@@ -22,6 +22,14 @@ from msgspec import Struct
 
 from cli.cli_runs import Home
 from gateway.crashes import TOOL, folded_reply, signatures_in
+from gateway.limited_callers import (
+    Got,
+    LimitedCaller,
+    caller_settings,
+    key_of,
+    limited_callers,
+    limited_traffic,
+)
 from segue.emulators.emulator import Emulator
 from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.emulators.server import Served, serve
@@ -31,6 +39,13 @@ GEMINI: Final = "gemini/gemini-3.5-flash"
 KEY: Final = base64.b64encode(b"n" * 32).decode()
 CLIENTS: Final = 8
 WAIT_SECONDS: Final = 60.0
+AGENT: Final = "agent"
+"""The caller whose conversations they are: it is counted too, and far from its limits."""
+AGENT_LIMITS: Final = (
+    "dollars_per_day = 100000\nrequests_per_minute = 1000000\ntokens_per_minute = 1000000000"
+)
+
+FEW: Final = limited_callers(budget=12, per_minute=12)
 
 
 class Spread(Struct):
@@ -44,6 +59,8 @@ class Spread(Struct):
     signatures: int = 0
     """Of Anthropic's replies, in the last request of each conversation to it; all that there should be."""
     seconds: float = 0.0
+    limited: dict[str, Got] = {}
+    """What the callers with limits got."""
 
 
 class Looker:
@@ -51,6 +68,8 @@ class Looker:
 
     def reply(self, prompt: Prompt) -> Reply:
         thought: list[Piece] = [Think("Let me look at it first.")] if prompt.thinking else []
+        if not prompt.tools:
+            return Reply(pieces=(Say("All right."),))
         if prompt.results:
             return Reply(pieces=(*thought, Say(f"{prompt.provider} saw {prompt.results[-1]}.")))
         return Reply(pieces=(*thought, Say(f"{prompt.provider} will look."), Call("look", {})))
@@ -62,7 +81,7 @@ class Looker:
 class Node:
     """`segue serve` on one port, with a home of its own, however often it is killed."""
 
-    def __init__(self, home: Home, api: Served, url: str) -> None:
+    def __init__(self, home: Home, api: Served, url: str, callers: list[LimitedCaller]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = int(free.getsockname()[1])
         self._home = home
@@ -72,6 +91,8 @@ class Node:
             f'[profiles.team]\nmembers = ["{ANTHROPIC}", "{GEMINI}"]\npolicy = "round_robin"\n'
             f'[providers.anthropic]\nbase_url = "{api.url("anthropic")}"\napi_key = "sk-emulated"\n'
             f'[providers.gemini]\nbase_url = "{api.url("gemini")}/v1beta"\napi_key = "sk-emulated"\n'
+            + caller_settings(AGENT, AGENT_LIMITS)
+            + "".join(caller.settings for caller in callers)
         )
         self._process: subprocess.Popen[bytes] | None = None
         self.is_up = False
@@ -110,17 +131,21 @@ class Nodes:
         """The reply, from whichever node lives long enough. Raises AssertionError if one refuses."""
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
+            port = self.any_port()
             with self._lock:
-                up = [node for node in self._nodes if node.is_up]
-                node = self._chance.choice(up) if up else None
                 self.found.requests += 1
-            reply = _ask(node.port, messages) if node is not None else None
+            reply = _ask(port, messages) if port is not None else None
             if reply is not None:
                 return reply
             assert time.monotonic() < deadline, "no node answered"
             with self._lock:
                 self.found.broken_off += 1
             time.sleep(0.02)
+
+    def any_port(self) -> int | None:
+        with self._lock:
+            up = [node.port for node in self._nodes if node.is_up]
+            return self._chance.choice(up) if up else None
 
     def kill_one(self) -> None:
         with self._lock:
@@ -141,7 +166,7 @@ def _ask(port: int, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
     }
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)
     try:
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": "application/json", "authorization": f"Bearer {key_of(AGENT)}"}
         connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
         answer = connection.getresponse()
         data = answer.read()
@@ -154,10 +179,12 @@ def _ask(port: int, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 @contextmanager
-def open_nodes(place: Path, url: str, count: int, seed: int) -> Iterator[tuple[Nodes, Emulator]]:
+def open_nodes(
+    place: Path, url: str, count: int, seed: int, callers: list[LimitedCaller]
+) -> Iterator[tuple[Nodes, Emulator]]:
     emulator = Emulator(strict=True, responder=Looker(), log_size=100_000)
     with serve(emulator=emulator) as api, ExitStack() as stack:
-        nodes = [Node(Home(place / f"node{number}"), api, url) for number in range(count)]
+        nodes = [Node(Home(place / f"node{number}"), api, url, callers) for number in range(count)]
         for node in nodes:
             stack.callback(node.kill)
         with ThreadPoolExecutor(count) as pool:  # all create the tables at the same time
@@ -166,17 +193,29 @@ def open_nodes(place: Path, url: str, count: int, seed: int) -> Iterator[tuple[N
 
 
 def spread_at_random(
-    place: Path, url: str, *, nodes: int, conversations: int, turns: int, kills: int, seed: int
+    place: Path,
+    url: str,
+    *,
+    nodes: int,
+    conversations: int,
+    turns: int,
+    kills: int,
+    seed: int,
+    callers: list[LimitedCaller] = FEW,
 ) -> Spread:
-    """Every conversation has so many turns of two requests each. Raises if a request is refused, a turn changes its route,
-    or a signature is missing."""
+    """Every conversation has so many turns of two requests each. Beside them callers send as much as their limits allow.
+    Raises if a conversation's request is refused, a turn changes its route, a signature is missing, or a limit does not
+    hold."""
     started = time.monotonic()
-    with open_nodes(place, url, nodes, seed) as (spread, emulator):
+    with open_nodes(place, url, nodes, seed, callers) as (spread, emulator):
         over = threading.Event()
         killer = threading.Thread(target=_kill_now_and_then, args=(spread, kills, over, seed))
         killer.start()
         try:
-            with ThreadPoolExecutor(CLIENTS) as pool:
+            with (
+                limited_traffic(callers, spread.any_port, url) as traffic,
+                ThreadPoolExecutor(CLIENTS) as pool,
+            ):
                 held = list(pool.map(lambda number: _converse(spread, number, turns), range(conversations)))
         finally:
             over.set()
@@ -187,6 +226,7 @@ def spread_at_random(
         found.signatures = sum(
             _check_signatures(emulator, number, held[number]) for number in range(conversations)
         )
+        found.limited = traffic.check(emulator)
         found.turns = conversations * turns
         found.seconds = time.monotonic() - started
         return found

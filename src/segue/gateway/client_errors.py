@@ -77,16 +77,17 @@ def caller_error() -> CredentialsError:
 
 
 _LIMITS = {
-    "requests": "requests per minute",
-    "tokens": "tokens per minute",
-    "concurrent": "requests at a time",
+    "requests": "has reached its limit of requests per minute",
+    "tokens": "has reached its limit of tokens per minute",
+    "concurrent": "has reached its limit of requests at a time",
+    "reserved": "has requests running that may need all that is left of its budget",
 }
 
 
 def limit_error(account: Account, refusal: Refusal) -> RateLimitError:
     """The caller has to wait."""
     return RateLimitError(
-        f"The caller {account.name} has reached its limit of {_LIMITS[refusal.limit]}.",
+        f"The caller {account.name} {_LIMITS[refusal.limit]}.",
         code=f"caller_{refusal.limit}",
         retry_after=refusal.wait,
         hint=f"Try again in {max(1, math.ceil(refusal.wait))} s.",

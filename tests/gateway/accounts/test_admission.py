@@ -136,7 +136,7 @@ def test_one_request_may_be_dearer_than_what_is_left_but_not_two_at_once() -> No
     assert isinstance(alone, Standing)
     beside = admit(allowance, alone, Reserved(1, 700_000), dear, NOON)
     assert isinstance(beside, Refusal)
-    assert (beside.limit, beside.wait) == ("day", 1.0), "the other may cost less in the end"
+    assert (beside.limit, beside.wait) == ("reserved", 1.0), "the other may cost less in the end"
     spent = settle(allowance, alone, dear, Charge(0, 1_200_000), NOON)
     refused = admit(allowance, spent, Reserved(), dear, NOON)
     assert isinstance(refused, Refusal)
@@ -172,7 +172,7 @@ def test_accounts_are_kept_by_name(store: AccountStore) -> None:
     asyncio.run(story())
 
 
-def test_reservations_end_when_settled_once_or_when_their_gateway_died(store: Any) -> None:
+def test_reservations_end_when_settled_once_and_count_as_spent_when_their_gateway_died(store: Any) -> None:
     async def story() -> None:
         ann = Account(name="ann", allowance=Allowance(dollars_per_day=1.0, concurrent=2))
         first = await store.admit("1", ann, Charge(10, 600_000))
@@ -189,7 +189,18 @@ def test_reservations_end_when_settled_once_or_when_their_gateway_died(store: An
         store.clock.now += RESERVED_SECONDS - 1
         assert (await store.standing("ann"))[1] == Reserved(1, 600_000)
         store.clock.now += 2
-        assert (await store.standing("ann"))[1] == Reserved()
+        assert (await store.standing("ann"))[1] == Reserved(0, 0, 600_000), "it may have been served"
+        beside = await store.admit("4", ann, Charge(10, 600_000))
+        assert isinstance(beside, Admission), "one more: none runs, and something is left"
+        assert beside.standing.day_spent == 700_000
+        assert (await store.standing("ann"))[1] == Reserved(1, 600_000), "counted once"
+        await store.settle(dead, Charge(5, 50_000))
+        standing, reserved = await store.standing("ann")
+        assert (standing.day_spent, reserved) == (150_000, Reserved(1, 600_000)), "its end came late"
+        await store.settle(beside, Charge(5, 900_000))
+        last = await store.admit("5", ann, Charge(10, 1))
+        assert isinstance(last, Refusal)
+        assert last.limit == "day"
         await store.close()
 
     asyncio.run(story())

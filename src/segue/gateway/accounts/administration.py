@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from segue.config.schema import Allowance
 from segue.errors import InvalidRequestError, UsageError
 from segue.gateway.accounts.account import Account, moment_of, new_key, rotated
-from segue.gateway.accounts.admission import MILLION, current
+from segue.gateway.accounts.admission import MILLION, spend
 from segue.gateway.web import JSON_TYPE, WebResponse
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Administration:
 
     async def _info(self, account: Account) -> CallerInfo:
         standing, reserved = await self._store.standing(account.name)
-        now = current(standing, self._clock())
+        now = spend(standing, reserved.expired, self._clock())
         return CallerInfo(
             name=account.name,
             allowance=account.allowance,

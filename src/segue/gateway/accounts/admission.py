@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from segue.config.schema import Allowance
 
 MILLION: Final = 1_000_000
-Limit: TypeAlias = Literal["requests", "tokens", "concurrent", "day", "month"]
+Limit: TypeAlias = Literal["requests", "tokens", "concurrent", "reserved", "day", "month"]
+"""`reserved`: what is left of a budget may be needed by requests that run."""
 
 
 @final
@@ -40,6 +41,8 @@ class Reserved(Struct, frozen=True):
 
     requests: int = 0
     micros: int = 0
+    expired: int = 0
+    """Millionths of requests whose gateway died. They may have been served, so they count as spent."""
 
 
 @final
@@ -66,7 +69,7 @@ def admit(
     Money: a request may be sent while some is left that no other request has reserved. If none runs, one may be dearer
     than what is left, so that an account is over its limit by one request at most.
     """
-    standing = current(standing, now)
+    standing = spend(standing, reserved.expired, now)
     if allowance.concurrent is not None and reserved.requests >= allowance.concurrent:
         return Refusal("concurrent", 1.0)
     moment = datetime.fromtimestamp(now, UTC)
@@ -74,8 +77,9 @@ def admit(
         left = budget.micros - budget.spent - reserved.micros
         if left <= 0 or (reserved.requests and estimate.micros > left):
             # What others have reserved may be given back any moment; what is spent stays spent until the window ends.
-            wait = 1.0 if budget.spent < budget.micros else (budget.end - moment).total_seconds()
-            return Refusal(budget.window, wait)
+            if budget.spent < budget.micros:
+                return Refusal("reserved", 1.0)
+            return Refusal(budget.window, (budget.end - moment).total_seconds())
     requests = tokens = None
     if allowance.requests_per_minute is not None:
         requests = rate_limit.take(standing.requests_due, now, 1, allowance.requests_per_minute)
@@ -119,19 +123,35 @@ def budget_share(
     return max(shares, default=(None, 0.0))
 
 
-def settle(allowance: Allowance, standing: Standing, estimate: Charge, used: Charge, now: float) -> Standing:
-    """The standing after a request that came to `used` where `estimate` had been reserved."""
-    standing = current(standing, now)
+def settle(
+    allowance: Allowance,
+    standing: Standing,
+    estimate: Charge,
+    used: Charge,
+    now: float,
+    *,
+    spent_already: bool = False,
+) -> Standing:
+    """The standing after a request that came to `used` where `estimate` had been reserved, or even counts as spent because
+    nothing was known of the request for too long."""
+    standing = spend(standing, used.micros - (estimate.micros if spent_already else 0), now)
     tokens_due = standing.tokens_due
     if allowance.tokens_per_minute is not None:
         tokens_due = rate_limit.give_back(
             tokens_due, estimate.tokens - used.tokens, allowance.tokens_per_minute
         )
+    return structs.replace(standing, tokens_due=tokens_due)
+
+
+def spend(standing: Standing, micros: int, now: float) -> Standing:
+    """With so much more spent in this day and month."""
+    standing = current(standing, now)
+    if not micros:
+        return standing
     return structs.replace(
         standing,
-        tokens_due=tokens_due,
-        day_spent=standing.day_spent + used.micros,
-        month_spent=standing.month_spent + used.micros,
+        day_spent=max(0, standing.day_spent + micros),
+        month_spent=max(0, standing.month_spent + micros),
     )
 
 

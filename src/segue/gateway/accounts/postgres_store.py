@@ -158,8 +158,14 @@ class PostgresAccountStore:
                 return decided
             else:
                 _keep(connection, account.name, decided)
+                if reserved.expired:
+                    connection.execute(
+                        "UPDATE {schema}.reservations SET spent = true WHERE name = %s AND expires <= %s",
+                        account.name,
+                        now,
+                    )
                 connection.execute(
-                    "INSERT INTO {schema}.reservations VALUES (%s, %s, %s, %s)",
+                    "INSERT INTO {schema}.reservations (id, name, micros, expires) VALUES (%s, %s, %s, %s)",
                     admission_id,
                     account.name,
                     estimate.micros,
@@ -173,10 +179,18 @@ class PostgresAccountStore:
         account = admission.account
         with connection.transaction():
             standing = _locked_standing(connection, account.name)
-            if not connection.execute("DELETE FROM {schema}.reservations WHERE id = %s", admission.id):
+            ended = connection.fetch(
+                "DELETE FROM {schema}.reservations WHERE id = %s RETURNING spent", admission.id
+            )
+            if not ended:
                 return
             settled = rules.settle(
-                account.allowance, standing, admission.estimate, used, self._now(connection)
+                account.allowance,
+                standing,
+                admission.estimate,
+                used,
+                self._now(connection),
+                spent_already=bool(ended[0][0]),
             )
             _keep(connection, account.name, settled)
 
@@ -206,7 +220,9 @@ class PostgresAccountStore:
         oldest = time.strftime("%Y-%m-%d", time.gmtime(now - self._keep_days * 86_400))
         connection.execute("DELETE FROM {schema}.usage WHERE day < %s", oldest)
         connection.execute("DELETE FROM {schema}.usage_batches WHERE taken < %s", now - _EXPIRY_SECONDS)
-        connection.execute("DELETE FROM {schema}.reservations WHERE expires < %s", now - _EXPIRY_SECONDS)
+        connection.execute(
+            "DELETE FROM {schema}.reservations WHERE spent AND expires < %s", now - _EXPIRY_SECONDS
+        )
 
 
 def _locked_standing(connection: DatabaseConnection, name: str) -> Standing:
@@ -236,14 +252,18 @@ def _keep(connection: DatabaseConnection, name: str, standing: Standing) -> None
 
 
 def _reserved(connection: DatabaseConnection, name: str, now: float, but: str = "") -> Reserved:
-    ((requests, micros),) = connection.fetch(
-        "SELECT count(*)::int8, coalesce(sum(micros), 0)::int8 FROM {schema}.reservations "
-        "WHERE name = %s AND expires > %s AND id <> %s",
-        name,
+    (found,) = connection.fetch(
+        "SELECT count(*) FILTER (WHERE expires > %s)::int8, "
+        "coalesce(sum(micros) FILTER (WHERE expires > %s), 0)::int8, "
+        "coalesce(sum(micros) FILTER (WHERE expires <= %s AND NOT spent), 0)::int8 "
+        "FROM {schema}.reservations WHERE name = %s AND id <> %s",
         now,
+        now,
+        now,
+        name,
         but,
     )
-    return Reserved(int(requests), int(micros))
+    return Reserved(*map(int, found))
 
 
 def _is_reserved(connection: DatabaseConnection, admission_id: str) -> bool:

@@ -45,9 +45,10 @@ _SCHEMA: Final = (
         day_spent INTEGER NOT NULL, month TEXT NOT NULL, month_spent INTEGER NOT NULL
     ) WITHOUT ROWID""",
     """CREATE TABLE reservations (
-        id TEXT PRIMARY KEY, name TEXT NOT NULL, micros INTEGER NOT NULL, expires REAL NOT NULL
+        id TEXT PRIMARY KEY, name TEXT NOT NULL, micros INTEGER NOT NULL, expires REAL NOT NULL,
+        spent INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID""",
-    "CREATE INDEX reservations_by_name ON reservations (name, expires, micros)",
+    "CREATE INDEX reservations_by_name ON reservations (name, expires, micros, spent)",
     f"""CREATE TABLE usage (
         day TEXT, caller TEXT, asked TEXT, route TEXT, {", ".join(f"{name} INTEGER NOT NULL" for name in SUMS)},
         PRIMARY KEY ({", ".join(PLACE)})
@@ -135,8 +136,12 @@ class SQLiteAccountStore:
             if isinstance(decided, Refusal):
                 return decided
             _keep(connection, account.name, decided)
+            if reserved.expired:
+                connection.execute(
+                    "UPDATE reservations SET spent = 1 WHERE name = ? AND expires <= ?", (account.name, now)
+                )
             connection.execute(
-                "INSERT INTO reservations VALUES (?, ?, ?, ?)",
+                "INSERT INTO reservations (id, name, micros, expires) VALUES (?, ?, ?, ?)",
                 (admission_id, account.name, estimate.micros, now + RESERVED_SECONDS),
             )
         return Admission(
@@ -153,11 +158,19 @@ class SQLiteAccountStore:
     def _settle(self, admission: Admission, used: Charge) -> None:
         account, now = admission.account, self._clock()
         with self._file.writing() as connection:
-            ended = connection.execute("DELETE FROM reservations WHERE id = ?", (admission.id,))
-            if not ended.rowcount:
+            known = connection.execute(
+                "SELECT spent FROM reservations WHERE id = ?", (admission.id,)
+            ).fetchone()
+            if known is None:
                 return
+            connection.execute("DELETE FROM reservations WHERE id = ?", (admission.id,))
             standing = rules.settle(
-                account.allowance, _standing(connection, account.name), admission.estimate, used, now
+                account.allowance,
+                _standing(connection, account.name),
+                admission.estimate,
+                used,
+                now,
+                spent_already=bool(known[0]),
             )
             _keep(connection, account.name, standing)
 
@@ -178,7 +191,7 @@ class SQLiteAccountStore:
         self._expire_at = now + _EXPIRY_SECONDS
         oldest = time.strftime("%Y-%m-%d", time.gmtime(now - self._keep_days * 86_400))
         connection.execute("DELETE FROM usage WHERE day < ?", (oldest,))
-        connection.execute("DELETE FROM reservations WHERE expires < ?", (now - _EXPIRY_SECONDS,))
+        connection.execute("DELETE FROM reservations WHERE spent AND expires < ?", (now - _EXPIRY_SECONDS,))
 
 
 def _standing(connection: sqlite3.Connection, name: str) -> Standing:
@@ -200,7 +213,9 @@ def _keep(connection: sqlite3.Connection, name: str, standing: Standing) -> None
 
 def _reserved(connection: sqlite3.Connection, name: str, now: float) -> Reserved:
     row = connection.execute(
-        "SELECT count(*), coalesce(sum(micros), 0) FROM reservations WHERE name = ? AND expires > ?",
-        (name, now),
+        """SELECT coalesce(sum(expires > :now), 0), coalesce(sum(CASE WHEN expires > :now THEN micros END), 0),
+            coalesce(sum(CASE WHEN expires <= :now AND NOT spent THEN micros END), 0)
+            FROM reservations WHERE name = :name""",
+        {"name": name, "now": now},
     ).fetchone()
     return Reserved(*row)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from segue.gateway.accounts.admission import Refusal
 
 RESERVED_SECONDS = 60.0
-"""How long a reservation holds without being renewed: those of a gateway that died end by themselves."""
+"""How long a reservation holds without being renewed. What a gateway that died had reserved counts as spent from then on."""
 
 
 @final

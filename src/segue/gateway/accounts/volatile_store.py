@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from segue.gateway.accounts import admission as rules
 from segue.gateway.accounts.admission import Refusal, Reserved, Standing
 from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, UsageRow, check_name
@@ -16,6 +18,13 @@ if TYPE_CHECKING:
     from segue.gateway.accounts.admission import Charge
 
 
+class _Reservation(Struct):
+    name: str
+    micros: int
+    expires: float
+    spent: bool = False
+
+
 class VolatileAccountStore:
     """Forgets everything when the process ends."""
 
@@ -24,7 +33,7 @@ class VolatileAccountStore:
         self._revision = 0
         self._accounts: dict[str, Account] = {}
         self._standings: dict[str, Standing] = {}
-        self._reservations: dict[str, tuple[str, int, float]] = {}
+        self._reservations: dict[str, _Reservation] = {}
         self._usage: dict[tuple[str, str, str, str], UsageRow] = {}
 
     async def revision(self) -> int:
@@ -48,7 +57,9 @@ class VolatileAccountStore:
         if isinstance(decided, Refusal):
             return decided
         self._standings[account.name] = decided
-        self._reservations[admission_id] = account.name, estimate.micros, now + RESERVED_SECONDS
+        for each in self._reservations.values():
+            each.spent |= each.name == account.name and each.expires <= now
+        self._reservations[admission_id] = _Reservation(account.name, estimate.micros, now + RESERVED_SECONDS)
         return Admission(
             id=admission_id, account=account, estimate=estimate, standing=decided, reserved=reserved
         )
@@ -56,11 +67,10 @@ class VolatileAccountStore:
     async def renew(self, admission_ids: Sequence[str]) -> None:
         for each in admission_ids:
             if each in self._reservations:
-                name, micros, _ = self._reservations[each]
-                self._reservations[each] = name, micros, self._clock() + RESERVED_SECONDS
+                self._reservations[each].expires = self._clock() + RESERVED_SECONDS
 
     async def settle(self, admission: Admission, used: Charge) -> None:
-        if self._reservations.pop(admission.id, None) is not None:
+        if (reservation := self._reservations.pop(admission.id, None)) is not None:
             account = admission.account
             self._standings[account.name] = rules.settle(
                 account.allowance,
@@ -68,6 +78,7 @@ class VolatileAccountStore:
                 admission.estimate,
                 used,
                 self._clock(),
+                spent_already=reservation.spent,
             )
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
@@ -82,5 +93,7 @@ class VolatileAccountStore:
 
     def _reserved(self, name: str) -> Reserved:
         now = self._clock()
-        held = [micros for owner, micros, end in self._reservations.values() if owner == name and end > now]
-        return Reserved(len(held), sum(held))
+        own = [each for each in self._reservations.values() if each.name == name]
+        held = [each.micros for each in own if each.expires > now]
+        expired = sum(each.micros for each in own if each.expires <= now and not each.spent)
+        return Reserved(len(held), sum(held), expired)

@@ -18,7 +18,8 @@ CREATE TABLE {schema}.reservations (
     id text PRIMARY KEY,
     name text COLLATE "C" NOT NULL,
     micros int8 NOT NULL,
-    expires float8 NOT NULL
+    expires float8 NOT NULL,
+    spent bool NOT NULL DEFAULT false  -- it expired and counts as spent; a late end corrects that
 );
 CREATE INDEX reservations_by_name ON {schema}.reservations (name, expires);
 

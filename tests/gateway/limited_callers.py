@@ -1,0 +1,224 @@
+"""Callers with a budget and with limits, who send as much as they can while gateways are killed; and what they got.
+
+All their requests are the same, so that what the provider served is the number of them that it saw.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Final
+
+from msgspec import Struct
+
+from segue.conversation.usage import Usage
+from segue.emulators.emulator import Emulator
+from segue.gateway.accounts.admission import MILLION, micros
+from segue.gateway.accounts.postgres_store import PostgresAccountStore
+from segue.providers.models.prices import cost_of
+
+PROVIDER: Final = "anthropic"
+MODEL: Final = "claude-sonnet-4-6"
+SENDERS: Final = 3
+"""Of each caller: at most so many requests of it are in flight."""
+WAIT_SECONDS: Final = 60.0
+TOLERANCE: Final = 0.05
+_MOST_TOKENS: Final = 20
+_POLL_SECONDS: Final = 0.2
+
+
+class LimitedCaller(Struct, frozen=True):
+    """What one caller may use, of which one thing is limited."""
+
+    name: str
+    setting: str
+    limit: float
+
+    @property
+    def key(self) -> str:
+        return key_of(self.name)
+
+    @property
+    def settings(self) -> str:
+        return caller_settings(self.name, f"{self.setting} = {self.limit:g}")
+
+
+class Got(Struct):
+    """What a caller got of it."""
+
+    served: int = 0
+    """Requests that the provider answered."""
+    broken_off: int = 0
+    """Requests whose gateway died: they were admitted or not, and served or not."""
+    refused: int = 0
+    allowed: float = 0.0
+    """So many requests could be sent."""
+
+
+def key_of(name: str) -> str:
+    return f"segue-key-of-{name}"
+
+
+def caller_settings(name: str, limits: str) -> str:
+    digest = sha256(key_of(name).encode()).hexdigest()
+    return f'[gateway.callers.{name}]\nkey_sha256 = "{digest}"\n{limits}\n'
+
+
+class _Sender:
+    """Several clients of one caller."""
+
+    def __init__(self, caller: LimitedCaller, any_port: Callable[[], int | None]) -> None:
+        self.caller = caller
+        self.got = Got()
+        self.usage: Usage | None = None
+        self.seconds = 0.0
+        self.has_met_limit = threading.Event()
+        self._any_port = any_port
+        self._lock = threading.Lock()
+
+    @property
+    def text(self) -> str:
+        return f"This is {self.caller.name}: go ahead."
+
+    def send_until(self, over: threading.Event) -> None:
+        while not over.is_set():
+            port = self._any_port()
+            wait = self._send(port) if port is not None else _POLL_SECONDS
+            if wait:
+                over.wait(wait)
+
+    def _send(self, port: int) -> float:
+        """How long to wait before the next one. Raises AssertionError for any answer but a reply or a refusal of the limit."""
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)
+        body = {
+            "model": f"{PROVIDER}/{MODEL}",
+            "max_tokens": _MOST_TOKENS,
+            "messages": [{"role": "user", "content": self.text}],
+        }
+        headers = {"content-type": "application/json", "authorization": f"Bearer {self.caller.key}"}
+        try:
+            connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
+            answer = connection.getresponse()
+            data = answer.read()
+        except (OSError, http.client.HTTPException):
+            with self._lock:
+                self.got.broken_off += 1
+            return 0.02
+        finally:
+            connection.close()
+        if answer.status == 200:
+            counted = json.loads(data)["usage"]
+            self.usage = Usage(
+                input_tokens=counted["prompt_tokens"], output_tokens=counted["completion_tokens"]
+            )
+            return 0.0
+        assert answer.status == 429, data
+        with self._lock:
+            self.got.refused += 1
+        if self.caller.setting != "dollars_per_day" or b"spent its budget" in data:
+            self.has_met_limit.set()
+        return min(float(answer.headers.get("retry-after", 1.0)), 1.0)
+
+
+class LimitedTraffic:
+    """All senders of one run."""
+
+    def __init__(self, senders: list[_Sender], url: str) -> None:
+        self._senders = senders
+        self._url = url
+
+    def check(self, emulator: Emulator) -> dict[str, Got]:
+        """Raises if a caller got more or less than it was allowed."""
+        found = {}
+        for sender in self._senders:
+            sender.got.served = sum(
+                entry.verdict == "accepted" and sender.text in json.dumps(entry.body.get("messages", ""))
+                for entry in emulator.log
+                if entry.body
+            )
+            assert sender.usage is not None, f"{sender.caller.name} got no reply"
+            match sender.caller.setting:
+                case "dollars_per_day":
+                    self._check_budget(sender, sender.usage)
+                case "tokens_per_minute":
+                    _check_rate(sender, (sender.usage.input_tokens or 0) + (sender.usage.output_tokens or 0))
+                case _:
+                    _check_rate(sender, 1)
+            found[sender.caller.name] = sender.got
+        return found
+
+    def _check_budget(self, sender: _Sender, usage: Usage) -> None:
+        got, cost = sender.got, micros(cost_of(usage, PROVIDER, MODEL) or 0.0)
+        limit = micros(sender.caller.limit)
+        got.allowed = limit / cost
+        assert got.served * cost <= limit + SENDERS * cost, (got, cost)
+        counted = _spent(self._url, sender.caller.name)
+        assert counted >= got.served * cost, "something was served and not counted"
+        # Broken off: at the estimate, which allows for the whole reply.
+        dearest = cost + micros(cost_of(Usage(output_tokens=_MOST_TOKENS), PROVIDER, MODEL) or 0.0)
+        assert counted <= got.served * cost + got.broken_off * dearest, (got, counted)
+        assert counted >= limit - dearest, "the budget could not be used up"
+
+
+def _check_rate(sender: _Sender, cost: int) -> None:
+    """A whole minute's worth at once, and then as much as fills. Who is refused comes again a second later."""
+    got, limit = sender.got, sender.caller.limit
+    got.allowed = limit * (1 + sender.seconds / 60) / cost
+    unused = 2 * limit / 60 / cost
+    assert got.served <= got.allowed * (1 + TOLERANCE) + 1, got
+    assert got.served + got.broken_off >= got.allowed * (1 - TOLERANCE) - unused - 1, got
+
+
+def _spent(url: str, name: str) -> int:
+    """With what is still reserved for requests of gateways that died."""
+
+    async def read() -> int:
+        store = PostgresAccountStore(url)
+        try:
+            standing, reserved = await store.standing(name)
+        finally:
+            await store.close()
+        return standing.day_spent + reserved.micros + reserved.expired
+
+    return asyncio.run(read())
+
+
+@contextmanager
+def limited_traffic(
+    callers: list[LimitedCaller], any_port: Callable[[], int | None], url: str
+) -> Iterator[LimitedTraffic]:
+    """As much as they can send, until the block ends and each has met its limit."""
+    over = threading.Event()
+    senders = [_Sender(caller, any_port) for caller in callers]
+    running: list[Future[None]] = []
+    with ThreadPoolExecutor(SENDERS * len(senders) or 1) as pool:
+        began = time.monotonic()
+        for sender in senders:
+            running += [pool.submit(sender.send_until, over) for _ in range(SENDERS)]
+        try:
+            yield LimitedTraffic(senders, url)
+            for sender in senders:
+                assert sender.has_met_limit.wait(WAIT_SECONDS), f"{sender.caller.name} never met its limit"
+        finally:
+            over.set()
+            for sender in senders:
+                sender.seconds = time.monotonic() - began
+    for one in running:
+        one.result()
+
+
+def limited_callers(*, budget: int, per_minute: int) -> list[LimitedCaller]:
+    """One for each kind of limit, all of about so many requests."""
+    price = (cost_of(Usage(input_tokens=20, output_tokens=_MOST_TOKENS), PROVIDER, MODEL) or 0.0) * MILLION
+    return [
+        LimitedCaller("frugal", "dollars_per_day", budget * round(price) / MILLION),
+        LimitedCaller("steady", "requests_per_minute", per_minute),
+        LimitedCaller("wordy", "tokens_per_minute", 40 * per_minute),
+    ]
