@@ -24,6 +24,7 @@ from segue.tools.definition import Output, Tool
 from segue.tools.mcp.config import HttpAddress, StdioAddress, read_servers
 from segue.tools.mcp.questions import ServerQuestion
 from segue.tools.mcp.servers import McpServers, mcp_tool_name
+from segue.tools.mcp.tool_lists import McpTool, ToolList, ToolListCache
 from tools.tool_runs import perform
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
@@ -504,3 +505,120 @@ def test_an_output_that_is_no_text_is_left_as_it_is() -> None:
         CallToolResult(content=[TextContent(text="[1]")], structured_content={"result": [1]})
     ) == (Output("[1]"))
     assert output_of_result(CallToolResult(content=[], is_error=True)).error
+
+
+COUNTED = """
+import sys
+from pathlib import Path
+from mcp.server import MCPServer
+
+with Path({starts!r}).open("a") as starts:
+    starts.write("started\\n")
+server = MCPServer("counted", version={version!r})
+
+@server.tool()
+def {tool}(n: int) -> int:
+    "Twice a number, for sk-test-secret-of-the-server."
+    return 2 * n
+
+server.run("stdio")
+"""
+
+
+def _counted(tmp_path: Path, version: str = "1", tool: str = "double") -> dict[str, Any]:
+    """A server that counts its starts. Its file keeps its size and its time, as an installed package does."""
+    file, starts = tmp_path / "counted.py", tmp_path / "starts"
+    file.write_text(COUNTED.format(starts=str(starts), version=version, tool=tool))
+    os.utime(file, (1, 1))
+    return {"s": child(str(file), env={"API_KEY": "sk-test-secret-of-the-server"})}
+
+
+def _starts(tmp_path: Path) -> int:
+    file = tmp_path / "starts"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def _with_cache(
+    servers: dict[str, Any], folder: Path, story: Callable[[dict[str, Tool], McpServers], Awaitable[None]]
+) -> None:
+    async def main() -> None:
+        async with McpServers.from_json({"mcpServers": servers}, cache=folder) as opened:
+            await story({tool.name: tool for tool in await opened.tools()}, opened)
+
+    asyncio.run(main())
+
+
+def test_a_server_whose_tools_are_known_starts_when_one_is_called_and_a_new_version_is_asked_again(
+    tmp_path: Path,
+) -> None:
+    cache = tmp_path / "cache"
+
+    async def lists(tools: dict[str, Tool], servers: McpServers) -> None:
+        assert tools["mcp__s__double"].spec.parameters is not None
+        assert servers.offers == {"s": 1}
+
+    async def calls(tools: dict[str, Tool], servers: McpServers) -> None:
+        await lists(tools, servers)
+        assert _starts(tmp_path) == 1
+        assert servers.unstarted == {"s"}
+        assert (await perform(tools["mcp__s__double"], {"n": 4})).value == "8"
+        assert servers.unstarted == set()
+        await servers.reload()
+
+    async def calls_what_is_gone(tools: dict[str, Tool], _servers: McpServers) -> None:
+        output = await perform(tools["mcp__s__double"], {"n": 4})
+        assert output.error == "The MCP server s was changed and has no tool double any more."
+
+    async def knows(tools: dict[str, Tool], _servers: McpServers) -> None:
+        assert set(tools) == {"mcp__s__triple"}
+
+    _with_cache(_counted(tmp_path), cache, lists)
+    _with_cache(_counted(tmp_path), cache, calls)
+    assert _starts(tmp_path) == 2
+    (kept,) = cache.iterdir()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert "Twice a number" in kept.read_text()
+    assert "sk-test-secret" not in kept.read_text()
+    _with_cache(_counted(tmp_path, "2", "triple"), cache, calls_what_is_gone)
+    _with_cache(_counted(tmp_path, "2", "triple"), cache, knows)
+    assert _starts(tmp_path) == 3
+
+
+def _kept_list(*servers: dict[str, Any], folder: Path) -> list[bool]:
+    """Whether each of these has a list, if only the first one's is kept."""
+    configs = [read_servers({"mcpServers": {"s": server}}, {})[0][0] for server in servers]
+    cache = ToolListCache(folder)
+    cache.write(configs[0], ToolList(tools=(McpTool(name="double"),), version="counted 1", at=time.time()))
+    return [cache.read(config) is not None for config in configs]
+
+
+def test_a_list_is_kept_for_one_configuration_and_one_state_of_its_files(tmp_path: Path) -> None:
+    own = _counted(tmp_path)["s"]
+    others = [{**own, "env": {"API_KEY": "another"}}, {**own, "args": []}, {"url": "http://127.0.0.1:9/"}]
+    assert _kept_list(own, *others, folder=tmp_path / "a") == [True, False, False, False]
+    server = read_servers({"mcpServers": {"s": own}}, {})[0][0]
+    cache = ToolListCache(tmp_path / "a")
+    (kept,) = (tmp_path / "a").iterdir()
+    text = kept.read_text()
+    for damaged in ("", "[1]", "\x00", text.replace('"at":', '"at":9'), text.replace('"at":1', '"at":0')):
+        kept.write_text(damaged)
+        assert cache.read(server) is None
+    kept.write_text(text)
+    assert cache.read(server) is not None
+    os.utime(tmp_path / "counted.py", (2, 2))
+    assert cache.read(server) is None
+    assert ToolListCache(None).read(server) is None
+
+
+def test_a_server_that_no_longer_starts_is_asked_the_next_time(tmp_path: Path) -> None:
+    servers, cache = _counted(tmp_path), tmp_path / "cache"
+    (tmp_path / "counted.py").write_text("raise SystemExit(1)")
+    _kept_list(servers["s"], folder=cache)
+
+    async def story(tools: dict[str, Tool], opened: McpServers) -> None:
+        with pytest.raises(TransportError):
+            await perform(tools["mcp__s__double"], {"n": 4})
+        assert "s" in opened.problems
+        assert list(cache.iterdir()) == []
+
+    _with_cache(servers, cache, story)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.config.paths import project_directories
+from segue.config.paths import mcp_lists_directory, project_directories
 from segue.config.trust import MCP_FILE, is_trusted
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def untrusted_mcp_file(directory: Path) -> Path | None:
 
 
 def open_servers(settings: McpSettings, directory: Path, *, bare: bool) -> McpServers | None:
-    """All servers that may be used, or None if there are none. A server starts when its tools are requested."""
+    """All servers that may be used, or None if there are none. A server starts when its tools are
+    requested, or if their list is kept when one of them is called."""
     file = mcp_file(directory) if settings.project_file and not bare else None
     data = None if file is None else file.read_bytes()
     if file is not None and not is_trusted(file, data):
@@ -49,7 +50,7 @@ def open_servers(settings: McpSettings, directory: Path, *, bare: bool) -> McpSe
         taken = {server.name for server in servers}
         servers += [server for server in more if server.name not in taken]
         problems |= wrong
-    opened = McpServers(servers)
+    opened = McpServers(servers, cache=mcp_lists_directory())
     opened.problems.update(problems)
     return opened
 

@@ -42,7 +42,7 @@ from segue.tools.approval import Approval
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from segue.chat.lifecycle import Model
     from segue.events import Switch
@@ -258,13 +258,22 @@ class Runtime:
 
     # MCP servers
 
+    async def reload_servers(self) -> None:
+        """Ask all MCP servers for their tools again."""
+        if self.mcp is not None:
+            old = {tool.name for tool in await self.mcp.tools()}
+            self.tools = tuple(tool for tool in self.tools if tool.name not in old)
+            self._add_tools(await self.mcp.reload())
+
+    def _add_tools(self, more: Iterable[Tool]) -> None:
+        known = {tool.name for tool in self.tools}
+        self.tools = (*self.tools, *(tool for tool in more if tool.name not in known))
+
     async def _open_tools(self) -> list[str]:
-        """Start the MCP servers and add their tools; one line for each server that could not be used."""
+        """Add the tools of the MCP servers; one line for each server that could not be used."""
         if self.mcp is None:
             return []
-        offered = await self.mcp.tools()
-        known = {tool.name for tool in self.tools}
-        self.tools = (*self.tools, *(tool for tool in offered if tool.name not in known))
+        self._add_tools(await self.mcp.tools())
         return [
             f"MCP server {name}: {problem.message} {problem.hint}".rstrip()
             for name, problem in self.mcp.problems.items()
@@ -274,7 +283,11 @@ class Runtime:
         """The MCP servers in use, one line each, and why others are not."""
         if self.mcp is None:
             return self._untrusted()
-        lines = [f"{name}: {count} tools" for name, count in self.mcp.offers.items()]
+        asleep = self.mcp.unstarted
+        lines = [
+            f"{name}: {count} tools{' · starts when one is called' if name in asleep else ''}"
+            for name, count in self.mcp.offers.items()
+        ]
         problems = [f"{name}: {problem.message}" for name, problem in self.mcp.problems.items()]
         return [*lines, *problems, *self._untrusted()]
 

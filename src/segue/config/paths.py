@@ -58,8 +58,17 @@ def gateway_directory(given: str = "") -> Path:
     return Path(given).expanduser() if given else _directory("data") / "gateway"
 
 
+def mcp_lists_directory() -> Path:
+    """What MCP servers offer, so that they need not be started to know it."""
+    return _directory("cache") / "mcp"
+
+
 def _directory(kind: str) -> Path:
     import platformdirs  # noqa: PLC0415 - `segue --help` does not look for files
 
-    found = {"config": platformdirs.user_config_dir, "data": platformdirs.user_data_dir}[kind]
+    found = {
+        "config": platformdirs.user_config_dir,
+        "data": platformdirs.user_data_dir,
+        "cache": platformdirs.user_cache_dir,
+    }[kind]
     return Path(found("segue"))

@@ -21,6 +21,7 @@ from segue.tools.mcp.questions import answer_server
 from segue.tools.mcp.results import output_of_result
 from segue.tools.mcp.stderr import StderrTail
 from segue.tools.mcp.stdio import server_environment, stdio_transport
+from segue.tools.mcp.tool_lists import McpTool
 from segue.tools.threads import in_thread
 
 if TYPE_CHECKING:
@@ -71,7 +72,12 @@ class Connection:
         self._open: _OpenConnection | None = None
         self._connecting = asyncio.Lock()
 
-    async def tools(self) -> list[ListedTool]:
+    async def version(self) -> str:
+        """Name and version of the server, as it reports them; "" if it does not."""
+        info = (await self._opened()).client.result().server_info
+        return "" if info is None else f"{info.name} {info.version}"
+
+    async def tools(self) -> list[McpTool]:
         """All tools of the server, page by page."""
         opened = await self._opened()
         found: list[ListedTool] = []
@@ -93,10 +99,10 @@ class Connection:
             raise self._failed("did not list its tools", _why(error), opened) from error
         return self._distinct(found, opened)
 
-    def _distinct(self, found: list[ListedTool], opened: _OpenConnection) -> list[ListedTool]:
+    def _distinct(self, found: list[ListedTool], opened: _OpenConnection) -> list[McpTool]:
         """A tool that is listed twice counts once; nobody knows which of two different ones a call would run."""
-        tools: dict[str, ListedTool] = {}
-        for tool in found:
+        tools: dict[str, McpTool] = {}
+        for tool in map(_as_listed, found):
             if tools.setdefault(tool.name, tool) != tool:
                 raise self._failed("cannot be used", f'it has two tools with the name "{tool.name}"', opened)
         return list(tools.values())
@@ -204,6 +210,15 @@ class Connection:
         return TransportError(
             f'The MCP server "{self.server.name}" {what}: {why}{shown}.', code="mcp_connection", hint=hint
         )
+
+
+def _as_listed(tool: ListedTool) -> McpTool:
+    return McpTool(
+        name=tool.name,
+        description=tool.description or tool.title or "",
+        input_schema=tool.input_schema,
+        read_only=tool.annotations is not None and tool.annotations.read_only_hint is True,
+    )
 
 
 class _NotRunError(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -15,26 +16,34 @@ from segue.conversation.tools import ToolSpec
 from segue.errors import SegueError, UsageError
 from segue.redaction import redact_known
 from segue.tools.builtin.output_limit import OutputLimit
-from segue.tools.definition import Tool
+from segue.tools.definition import Output, Tool
 from segue.tools.mcp.config import ServerConfig, read_servers
 from segue.tools.mcp.connection import Connection
+from segue.tools.mcp.tool_lists import McpTool, ToolList, ToolListCache
+from segue.tools.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
-    from mcp_types import Tool as ListedTool
-
-    from segue.tools.definition import Context, Output
+    from segue.tools.definition import Context
     from segue.tools.mcp.questions import AnswerQuestion
 
 MAX_NAME: Final = 64
 
 
 class McpServers:
-    """Nothing is started before `tools` asks for it. Leaving the context ends what was started."""
+    """Nothing is started before `tools` asks for it, or where a list is kept before a tool is called. Leaving the
+    context ends what was started."""
 
-    def __init__(self, servers: Iterable[ServerConfig], *, outputs: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        servers: Iterable[ServerConfig],
+        *,
+        outputs: str | Path | None = None,
+        cache: str | Path | None = None,
+    ) -> None:
+        """`cache`: the folder where lists of tools are kept, so that a server starts when one of its tools is called."""
         self.problems: dict[str, SegueError] = {}
         """Why a server has no tools, by its name."""
         self.offers: dict[str, int] = {}
@@ -43,6 +52,9 @@ class McpServers:
         self.ask: AnswerQuestion | None = None
         """Who can ask the user what a server wants to know; None declines its questions."""
         self._connections = [Connection(server, lambda: self.ask) for server in servers]
+        self._cache = ToolListCache(None if cache is None else Path(cache))
+        self._unstarted: dict[str, ToolList] = {}
+        """The kept lists of servers that were not started yet, by name."""
         self._tools: tuple[Tool, ...] | None = None
         self._listing = asyncio.Lock()
 
@@ -53,10 +65,11 @@ class McpServers:
         *,
         environment: Mapping[str, str] | None = None,
         outputs: str | Path | None = None,
+        cache: str | Path | None = None,
     ) -> Self:
         """The servers in a file like ``.mcp.json``, or in what such a file holds."""
         servers, problems = read_servers(source, os.environ if environment is None else environment)
-        made = cls(servers, outputs=outputs)
+        made = cls(servers, outputs=outputs, cache=cache)
         made.problems.update(problems)
         return made
 
@@ -67,6 +80,19 @@ class McpServers:
                 found = await asyncio.gather(*(self._listed(connection) for connection in self._connections))
                 self._tools = self._distinct(found)
             return self._tools
+
+    async def reload(self) -> tuple[Tool, ...]:
+        """Ask all servers again, also those whose lists are kept."""
+        async with self._listing:
+            self._unstarted.clear()
+            found = await asyncio.gather(*(self._asked(connection) for connection in self._connections))
+            self._tools = self._distinct(found)
+            return self._tools
+
+    @property
+    def unstarted(self) -> frozenset[str]:
+        """Servers whose tools are known from a kept list; a call starts them."""
+        return frozenset(self._unstarted)
 
     async def __aenter__(self) -> Self:
         return self
@@ -82,16 +108,52 @@ class McpServers:
         await asyncio.gather(*(connection.close() for connection in self._connections))
 
     async def _listed(self, connection: Connection) -> list[Tool]:
+        kept = await in_thread(lambda: self._cache.read(connection.server))
+        if kept is None:
+            return await self._asked(connection)
+        self._unstarted[connection.server.name] = kept
+        return self._offered(connection, kept)
+
+    async def _asked(self, connection: Connection) -> list[Tool]:
         name = connection.server.name
         try:
-            listed = await connection.tools()
+            listed = await self._read_list(connection)
         except SegueError as problem:
             self.problems[name] = problem
             self.offers.pop(name, None)
             return []
+        return self._offered(connection, listed)
+
+    def _offered(self, connection: Connection, listed: ToolList) -> list[Tool]:
+        name = connection.server.name
         self.problems.pop(name, None)
-        self.offers[name] = len(listed)
-        return [self._tool(connection, tool) for tool in listed]
+        self.offers[name] = len(listed.tools)
+        return [self._tool(connection, tool) for tool in listed.tools]
+
+    async def _read_list(self, connection: Connection) -> ToolList:
+        tools = tuple(await connection.tools())
+        listed = ToolList(tools=tools, version=await connection.version(), at=time.time())
+        await in_thread(lambda: self._cache.write(connection.server, listed))
+        return listed
+
+    async def _start(self, connection: Connection, tool: str) -> str:
+        """Start a server whose list was kept; why this tool of it cannot be called, else "". A new version may have
+        other tools, so its list is read."""
+        name = connection.server.name
+        kept = self._unstarted.pop(name, None)
+        if kept is None:
+            return ""
+        try:
+            if await connection.version() == kept.version:
+                return ""
+            listed = await self._read_list(connection)
+        except SegueError as problem:
+            self.problems[name] = problem
+            self._cache.forget(connection.server)  # the next chat shall report it at once
+            raise
+        if any(known.name == tool for known in listed.tools):
+            return ""
+        return f"The MCP server {name} was changed and has no tool {tool} any more."
 
     def _distinct(self, found: list[list[Tool]]) -> tuple[Tool, ...]:
         """Servers may be called so that their tools get one name: then the first server has it."""
@@ -109,25 +171,26 @@ class McpServers:
                 tools |= {tool.name: tool for tool in offered}
         return tuple(tools.values())
 
-    def _tool(self, connection: Connection, listed: ListedTool) -> Tool:
+    def _tool(self, connection: Connection, listed: McpTool) -> Tool:
         server = connection.server
 
         async def run(arguments: dict[str, Any], context: Context) -> Output:
+            if gone := await self._start(connection, listed.name):
+                return Output(error=gone)
             output = await connection.call(listed.name, arguments, context)
             if isinstance(output.value, str):
                 return structs.replace(output, value=self._outputs.fit(output.value, context))
             return output
 
-        only_reads = listed.annotations is not None and listed.annotations.read_only_hint is True
         return Tool(
             spec=ToolSpec(
                 mcp_tool_name(server.name, listed.name),
-                redact_known(listed.description or listed.title or ""),
+                redact_known(listed.description),
                 listed.input_schema,
             ),
             run=run,
             # A server's word about itself counts only where the user trusts it.
-            effect="read" if server.trusted and only_reads else "other",
+            effect="read" if server.trusted and listed.read_only else "other",
             foreign=True,
             # Time to start the server again if it was lost, and to cancel the call there.
             timeout=server.start_seconds + server.call_seconds + 5.0,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from segue.cli.display.status_lines import shortened
 from segue.cli.display.text_width import wrapped
 from segue.cli.display.turn_summary import dollars, short
+from segue.cli.interactive.commands.settings import check_known
 from segue.cli.interactive.commands.table import COMMANDS
 from segue.terminal_text import sanitised
 
@@ -85,7 +86,10 @@ async def show_tools(interactive: InteractiveChat, words: list[str]) -> None:
 
 
 async def show_servers(interactive: InteractiveChat, words: list[str]) -> None:
-    del words
+    if words:
+        check_known(words[0], ("reload",), "action", "unknown_action")
+        await interactive.runtime.reload_servers()
+        await interactive.chat.equip(interactive.runtime.tools)
     for line in interactive.runtime.servers() or [
         "No MCP servers. Add them in .mcp.json or in the config file."
     ]:

@@ -66,7 +66,13 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("save", "TITLE", "give this session a title", "sessions:save"),
     Command("stats", "", "show tokens and cost so far", "info:show_statistics", ("cost",), meanwhile=True),
     Command("tools", "", "list the tools", "info:show_tools", meanwhile=True),
-    Command("mcp", "", "list the MCP servers and their state", "info:show_servers", meanwhile=True),
+    Command(
+        "mcp",
+        "[reload]",
+        "list the MCP servers; reload asks them again for their tools",
+        "info:show_servers",
+        meanwhile=True,
+    ),
     Command("view", "[DIALECT]", "show this conversation as a provider would receive it", "view:view"),
     Command("doctor", "[DIALECT…]", "check what providers would refuse without repairs", "view:diagnose"),
     Command(
