@@ -193,7 +193,7 @@ def test_a_client_that_goes_away_closes_the_providers_stream() -> None:
     async def main() -> None:
         world = GatewayWorld(responder=Slow())
         request = WireRequest(
-            url=f"http://gateway{CHAT}", body=msgspec.json.encode(chat(ROUTES["anthropic"], stream=True))
+            url=f"http://127.0.0.1{CHAT}", body=msgspec.json.encode(chat(ROUTES["anthropic"], stream=True))
         )
         async with AsgiTransport(world.gateway)(request) as answer:
             async for portion in answer.portions():

@@ -26,9 +26,6 @@ class Story:
         self.world = GatewayWorld()
         self.agent: Agent = AGENTS[wire](self.world, route, stream=stream)
         self.agent.history = SPELLERS[wire](moves)
-        if wire == "anthropic" and moves[-1].kind == "model":
-            # A reply behind it would be one message with it, and its thoughts no longer first: ANT-54.
-            self.agent.add_user("Go on.")
         note(f"{wire} → {route}: {self.agent.history}")
 
     async def send(self) -> GatewayResponse:

@@ -202,7 +202,7 @@ class GatewayMachine(RuleBasedStateMachine):
         agent = client.agent
         body = {**agent.body(agent.model), **({"stream": True} if agent.streams_by_field else {})}
         request = WireRequest(
-            url=f"http://gateway{agent.path(agent.model)}",
+            url=f"http://127.0.0.1{agent.path(agent.model)}",
             headers={"content-type": "application/json", **agent.headers},
             body=msgspec.json.encode(body),
         )

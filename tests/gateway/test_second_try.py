@@ -63,6 +63,19 @@ def test_a_strict_client_is_refused_a_second_try_with_less() -> None:
     asyncio.run(main())
 
 
+def test_an_empty_reply_in_a_history_is_dropped_before_the_provider_sees_it() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        history = [BODY["messages"][0], {"role": "assistant", "content": []}, BODY["messages"][2]]
+        body = {"model": ROUTES["anthropic"], "max_tokens": 4000, "messages": history}
+        reply = await world.ask("/v1/messages", body, headers=MessagesAgent.headers)
+        assert reply.status == 200, reply.body
+        assert world.refusals() == []
+        assert reply.headers["x-segue-repairs"] == "blank_text=1"
+
+    asyncio.run(main())
+
+
 def test_a_refusal_by_another_wire_is_not_sent_twice() -> None:
     async def main() -> None:
         world = GatewayWorld()

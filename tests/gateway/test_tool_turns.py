@@ -8,6 +8,7 @@ import pytest
 
 from gateway.clients import AGENTS
 from gateway.world import ROUTES, GatewayWorld
+from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
 
 
 @pytest.mark.parametrize("wire", AGENTS)
@@ -29,5 +30,47 @@ def test_a_client_of_any_wire_runs_tools_with_a_model_of_any_other_and_may_leave
         # Leaving is safe: what the client holds now, thoughts included, is accepted by its own provider without us.
         at_home = await agent.at_home()
         assert at_home.status == 200, at_home.body
+
+    asyncio.run(main())
+
+
+class _Caller:
+    """A model that thinks and calls a tool at once, whatever it is asked."""
+
+    def reply(self, prompt: Prompt) -> Reply:
+        thoughts: list[Piece] = [Think("The tool knows.")] if prompt.thinking else []
+        if prompt.results:
+            return Reply(pieces=(*thoughts, Say("Rain.")))
+        return Reply(pieces=(*thoughts, Say("I will look."), Call("weather", {"city": "Rome"})))
+
+    def reset(self) -> None:
+        """Nothing is remembered."""
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai_chat"])
+@pytest.mark.parametrize("calls", [True, False])
+def test_thoughts_behind_a_reply_that_the_client_began_itself_are_never_refused(
+    wire: str, *, calls: bool
+) -> None:
+    async def main() -> None:
+        world = GatewayWorld(responder=_Caller() if calls else None)
+        agent = AGENTS[wire](world, ROUTES["anthropic"])
+        agent.add_user("Hello.")
+        agent.history.append({"role": "assistant", "content": "The weather is"})
+        for number in range(3):
+            reply = await agent.send()
+            assert reply.status == 200, reply.body
+            made = agent.add_reply(agent.whole(reply))
+            if made:
+                agent.add_results([(call_id, name, "rain") for call_id, name, _ in made])
+            else:
+                agent.add_user(f"And then, {number}?")
+                left = await agent.at_home()
+                assert left.status == 200, left.body
+        assert world.refusals() == []
+        if calls:
+            sent = world.asked(ROUTES["anthropic"])[-1].body["messages"]
+            thoughts = [block for message in sent for block in message["content"] if "thinking" in block]
+            assert len(thoughts) == 2, "both replies have their seals back"
 
     asyncio.run(main())

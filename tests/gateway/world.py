@@ -110,7 +110,7 @@ class GatewayWorld:
         """One request, its response whole."""
         request = WireRequest(
             method=method,
-            url=f"http://gateway{path}",
+            url=f"http://127.0.0.1{path}",
             headers={"content-type": "application/json", **(headers or {})},
             body=b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode(),
         )

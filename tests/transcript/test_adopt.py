@@ -88,6 +88,12 @@ def test_several_results_for_one_call_are_all_kept() -> None:
     ]
 
 
+def test_an_empty_reply_is_dropped_and_reported() -> None:
+    adoption = adopt([user("Hello."), Message("model", ()), user("Are you there?")], dialect="anthropic")
+    assert [message.speaker for message in adoption.conversation.messages] == ["user", "user"]
+    assert [(repair.kind, repair.path) for repair in adoption.repairs] == [("blank_text", "messages[1]")]
+
+
 def test_nothing_becomes_nothing() -> None:
     assert adopt([]).conversation == Conversation()
 

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from laws.digest import on_the_wire
 from laws.legality import complaints
-from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message, model, tool, user
 from segue.transcript.adopt import adopt
 from segue.transcript.composer import BLANK, CONTINUE, OPENING
@@ -49,6 +49,16 @@ def test_a_model_may_not_have_the_last_word_where_the_target_wants_a_user() -> N
     assert kinds_of(transcript) == ["ended"]
     assert kinds_of(said(user("a"), model("b"), rules=CHAT)) == []
     assert kinds_of(said(user("a"), model(READ), tool(DONE), rules=ANTHROPIC)) == []
+
+
+def test_a_sealed_thought_keeps_the_user_message_that_it_was_made_behind() -> None:
+    began = Message("model", (Text("b"),), Origin("openai_chat", "openai"))
+    asked = said(user("a"), began, rules=ANTHROPIC)
+    origin = ANTHROPIC.target
+    thought = Message("model", (Reasoning("hm", Seal(origin, "sealed")), Text("c")), origin)
+    transcript = said(user("a"), began, thought, user("d"), rules=ANTHROPIC)
+    assert transcript.steps[:3] == asked.steps
+    assert kinds_of(transcript) == kinds_of(asked) == ["ended"]
 
 
 @every_target

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 from segue.conversation.json_text import too_deep
 from segue.errors import InvalidRequestError, OverloadError, SegueError
 from segue.gateway.accounts import costs
-from segue.gateway.accounts.register import Accounts
+from segue.gateway.accounts.register import ANYONE, Accounts
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
 from segue.gateway.admission import LoopWatch
 from segue.gateway.client_errors import error_response, for_client, unexpected
@@ -39,6 +39,7 @@ from segue.gateway.web import (
     read_body,
     read_head,
 )
+from segue.gateway.web_pages import WebPages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -90,6 +91,7 @@ class Gateway:
         )
         self._services = ClientServices(self.names, self.members, providers, memory)
         self._doors = Doors()
+        self._pages = WebPages(self.settings.origins)
         self._watch = LoopWatch(self.settings.limits.lag)
         self._control = control
         self._on_report = on_report
@@ -146,6 +148,8 @@ class Gateway:
             headers = dict(head.headers)
             report.client = headers.get("user-agent", "")
             report.trace_parent = headers.get("traceparent", "")
+            if "origin" in headers:
+                writer.headers.update(self._pages.headers(head))
             if (early := self._without_body(head)) is not None:
                 await writer.whole(early)
                 return
@@ -153,6 +157,8 @@ class Gateway:
             self._admit()
             account = await self.accounts.find(keys_of(head, self._wire(head, door)))
             report.caller = account.name
+            if account is ANYONE:
+                self._pages.check(head)
             body = await read_body(receive, head, self.settings.limits)
             request = WebRequest(
                 method=head.method, path=head.path, query=head.query, headers=head.headers, body=body
@@ -195,6 +201,8 @@ class Gateway:
             case _, "/readyz":
                 status, text = (503, b"draining\n") if self.draining else (200, b"ready\n")
                 return WebResponse(status=status, headers={"content-type": "text/plain"}, body=text)
+        if (preflight := self._pages.preflight(head)) is not None:
+            return preflight
         if head.headers.get("upgrade", "").lower() == "websocket":
             raise InvalidRequestError(
                 "WebSockets are not served here.",

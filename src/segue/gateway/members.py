@@ -88,7 +88,8 @@ class Members:
             provider,
             request,
             nonce=secrets.token_hex(8),
-            home=is_home(provider.name, turn.dialect.name),
+            # Behind a reply that the client began itself its provider takes no thoughts back: they would not come first.
+            home=is_home(provider.name, turn.dialect.name) and not turn.prefilled,
             reasoning=self._settings.reasoning,
             capsule=lambda thought: self._memory.seal_capsule(turn.caller, thought.text.encode()),
         )

@@ -98,6 +98,12 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
         return last.route if last is not None else ""
 
     @property
+    def prefilled(self) -> bool:
+        """Whether the client wrote the beginning of the reply itself."""
+        last = self.conversation.messages[-1] if self.conversation.messages else None
+        return last is not None and last.speaker == "model" and not last.calls
+
+    @property
     def has_images(self) -> bool:
         return any(
             type(block) is Media and block.kind == "image"

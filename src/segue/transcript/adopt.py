@@ -61,7 +61,12 @@ def adopt(messages: Sequence[Message], *, system: str = "", dialect: str = "") -
         )
         for note in sorted(builder.notes, key=lambda note: note.message)
     )
-    return Adoption(Conversation(tuple(adopted), system, minted), repairs)
+    empty = tuple(
+        Repair("blank_text", dialect, f"messages[{index}]", decision="an empty message is dropped")
+        for index, message in enumerate(messages)
+        if message.speaker == "model" and not message.blocks
+    )
+    return Adoption(Conversation(tuple(adopted), system, minted), (*repairs, *empty))
 
 
 def _mint(drafts: Iterable[Draft]) -> int:

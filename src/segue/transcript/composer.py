@@ -219,7 +219,12 @@ class Composer:
         """A reply stored in pieces is one message, also where a target would take several."""
         last = self.steps[-1] if self.steps else None
         if type(last) is ModelStep and not self.last_calls:
-            self.steps[-1] = ModelStep((*last.blocks, *blocks))
+            if not may_end(self.rules, last, 0) and any(map(_is_sealed_thought, blocks)):
+                # The model thought behind the message that was sent to end what came before: it belongs there again.
+                self._note("ended", self.current)
+                self.steps += [UserStep((Text(CONTINUE),)), ModelStep(blocks)]
+            else:
+                self.steps[-1] = ModelStep((*last.blocks, *blocks))
         else:
             if self.rules.opens_with_user and all(_is_note(step) for step in self.steps):
                 self._open()
@@ -382,6 +387,10 @@ class Composer:
 def _is_note(step: Step) -> bool:
     """Whether it is the operator's: notes that lead all steps are part of the system prompt."""
     return type(step) is UserStep and step.instruction
+
+
+def _is_sealed_thought(block: StepBlock) -> bool:
+    return type(block) is Reasoning and block.seal is not None
 
 
 def _message(note: Note) -> int:

@@ -88,7 +88,7 @@ def test_the_client_s_version_stands_where_it_changed_the_reply() -> None:
         held = memory()
         await held.remember("me", START, REMEMBERED)
         found = await recall_originals(held, "me", returned(Text("Shorter."), shown(0, "call_B")))
-        assert [type(block) for block in found.messages[1].blocks] == [Text, Reasoning, ToolCall]
+        assert [type(block) for block in found.messages[1].blocks] == [Reasoning, Text, ToolCall]
         assert found.messages[1].text == "Shorter."
         assert found.messages[1].calls[0] == ToolCall(
             "c0", "read", {"path": "b"}, '{"path":"b"}', "toolu_native_b"

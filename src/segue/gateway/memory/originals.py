@@ -151,8 +151,11 @@ def _patched(message: Message, replies: Sequence[RememberedReply]) -> Message:
         if type(block) is ToolCall and block.native_id in originals:
             call, reply = originals[block.native_id]
             if id(reply) not in begun:
+                thoughts = _reasoning_before(reply.message, call)
+                # A reply that began with a thought must begin with it again, whatever its client wrote in front of it.
+                leads = not begun and thoughts[:1] == [*reply.message.blocks[:1]]
+                blocks = [*thoughts, *blocks] if leads else [*blocks, *thoughts]
                 begun.add(id(reply))
-                blocks += _reasoning_before(reply.message, call)
             blocks.append(_as_called(call, block))
         else:
             blocks.append(block)
