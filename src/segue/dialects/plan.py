@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from segue.conversation.blocks import Origin
 from segue.dialects.card import fit_rules
+from segue.dialects.known_tools import work_out_once
 from segue.dialects.registry import DIALECTS
 from segue.dialects.request_cache import EncodedPrefix, encode_after
 from segue.transcript.policy import DEFAULT
@@ -100,8 +101,12 @@ def plan(
 
 def _with_tools(policy: Policy, tools: tuple[ToolSpec, ...], rules: Rules) -> Policy:
     """What the tools add to what the user wants."""
-    names = policy.tool_names or tuple([tool.name for tool in tools])
+    names = policy.tool_names or work_out_once(tools, "names", lambda: tuple([tool.name for tool in tools]))
     settings_fingerprint = policy.settings_fingerprint
     if not settings_fingerprint and rules.reasoning.bound:
-        settings_fingerprint = blake2b(msgspec.json.encode(tools), digest_size=8).hexdigest()
+        settings_fingerprint = work_out_once(tools, "fingerprint", lambda: _fingerprint(tools))
     return structs.replace(policy, tool_names=names, settings_fingerprint=settings_fingerprint)
+
+
+def _fingerprint(tools: tuple[ToolSpec, ...]) -> str:
+    return blake2b(msgspec.json.encode(tools), digest_size=8).hexdigest()

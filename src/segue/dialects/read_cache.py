@@ -19,6 +19,7 @@ from segue.conversation.message import Conversation, Message, Speaker
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.dialect import Dialect
+from segue.dialects.known_tools import LEAST_TOOLS, ParsedBody, ToolCache
 from segue.dialects.request_fields import wrong_type
 from segue.transcript import fast_paths
 from segue.transcript.adopt import adopt
@@ -85,7 +86,8 @@ class ReadCache:
     """
 
     def __init__(self, budget: int, *, least: int = _LEAST) -> None:
-        self._budget, self._least = budget, least
+        self._tools = ToolCache(budget // 4, min(least, LEAST_TOOLS))
+        self._budget, self._least = budget - budget // 4, least
         self._held = 0
         self._serial = 0
         self._order: OrderedDict[int, _Place] = OrderedDict()
@@ -106,7 +108,7 @@ class ReadCache:
         `owner`: whose requests it may be compared with. `model` is used instead of the one that the body names. `prepare`
         changes decoded messages before they are adopted, each on its own.
         """
-        reader = _Reader(dialect, model, prepare, self._speakers.setdefault(dialect.name, {}))
+        reader = _Reader(dialect, model, prepare, self._speakers.setdefault(dialect.name, {}), self._tools)
         if len(body) < self._least or not fast_paths.enabled():
             return reader.read_whole(body, keep=False)[0]
         place = owner, dialect.name, model, body[:_BEGINNING]
@@ -123,7 +125,7 @@ class ReadCache:
     @property
     def held(self) -> int:
         """How many bytes it takes."""
-        return self._held
+        return self._held + self._tools.held
 
     def _keep(self, place: _Place, new: _Known, instead: int | None = None) -> None:
         if instead is not None:
@@ -152,10 +154,12 @@ class _Reader(Struct, frozen=True):
     prepare: Callable[[Sequence[Message]], Sequence[Message]]
     speakers: dict[Any, Speaker | Literal["operator"]]
     """Role and type of a message on this wire → who speaks."""
+    tools: ToolCache
 
     def read_whole(self, body: bytes, *, keep: bool) -> tuple[ReadRequest, _Known | None]:
         """A request of which nothing is known; and if it is to be kept, what the next one may begin with."""
-        fields = msgspec.json.decode(body)
+        parsed = self.tools.parse(body) if keep else ParsedBody(msgspec.json.decode(body), body)
+        fields = parsed.fields
         if type(fields) is not dict:
             raise wrong_type("", "the body of a request", fields)
         decoded = self._decode(fields)
@@ -180,7 +184,7 @@ class _Reader(Struct, frozen=True):
             frozenset(),
             Conversation(system=decoded.system),
         )
-        return read, self._next(nothing, body, _split(body, field), given, conversation)
+        return read, self._next(nothing, body, _split(parsed.text, field), given, conversation)
 
     def read_on(self, known: _Known, body: bytes) -> tuple[ReadRequest, _Known | None] | None:
         """The same of a request that begins with known bytes; None if what follows them changes what they mean."""
@@ -189,7 +193,8 @@ class _Reader(Struct, frozen=True):
             return None
         field = self.dialect.messages_field
         rest = b'{"%b":[%b' % (field.encode(), rest[1:])
-        fields = msgspec.json.decode(rest)
+        parsed = self.tools.parse(rest)
+        fields = parsed.fields
         new = fields[field]
         if type(new) is not list or not known.ids.isdisjoint(_ids(new)):
             return None
@@ -206,7 +211,7 @@ class _Reader(Struct, frozen=True):
         read = _read(fields, decoded, conversation, known=len(known.conversation.messages))
         if len(new) < _FEW:
             return read, None
-        return read, self._next(known, body, _split(rest, field), new, conversation)
+        return read, self._next(known, body, _split(parsed.text, field), new, conversation)
 
     def _decode(self, fields: dict[str, Any]) -> DecodedRequest:
         named = self.dialect.server.model_field

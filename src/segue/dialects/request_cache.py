@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 from segue.conversation.blocks import Origin
 from segue.conversation.extra import Extra
 from segue.dialects.card import ModelCard
+from segue.dialects.known_tools import FIELD, as_json
 from segue.dialects.request_messages import is_leading_note
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import ModelStep, Step
@@ -72,7 +73,7 @@ def encode_after(
     new = encoded.fields[dialect.messages_field]
     if encoded.is_linked or type(new) is not list:  # or a single message that came in no list
         return EncodedBody(encoded.body, encoded.repairs, EncodedPrefix())
-    settings, before, after = _around(encoded.fields, dialect.messages_field)
+    settings, before, after = _around(encoded.fields, dialect.messages_field, tools)
     ends = [end for end in prefix.ends if end[0] <= steps]
     if steps:
         messages = memoryview(_ENCODER.encode(new))[1:-1]
@@ -137,7 +138,9 @@ def _last_reply(transcript: Transcript) -> int:
     return next((at for at in range(len(steps) - 1, 0, -1) if type(steps[at]) is ModelStep), 0)
 
 
-def _around(fields: dict[str, Any], messages_field: str) -> tuple[dict[str, Any], bytes, bytes]:
+def _around(
+    fields: dict[str, Any], messages_field: str, tools: tuple[ToolSpec, ...]
+) -> tuple[dict[str, Any], bytes, bytes]:
     """The fields without messages, as JSON already; and what stands before and behind the messages in the body."""
     settings: dict[str, Any] = {}
     start = 0
@@ -146,7 +149,9 @@ def _around(fields: dict[str, Any], messages_field: str) -> tuple[dict[str, Any]
             settings[name] = _EMPTY
             start = len(_ENCODER.encode(settings)) - len(_EMPTY_END)
         else:
-            settings[name] = Raw(_ENCODER.encode(value))
+            settings[name] = (
+                as_json(tools, value, _ENCODER.encode) if name == FIELD else Raw(_ENCODER.encode(value))
+            )
     empty = _ENCODER.encode(settings)
     return settings, empty[:start], empty[start:]
 

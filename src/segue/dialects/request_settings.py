@@ -12,6 +12,7 @@ from segue.conversation.extra import Extra
 from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
+from segue.dialects.known_tools import encode_once
 from segue.dialects.own_fields import own
 from segue.transcript.repairs import Repair
 
@@ -187,6 +188,13 @@ class RequestSettings:
 
     def offered(self, tools: Sequence[ToolSpec]) -> list[tuple[int, ToolSpec]]:
         return offered_tools(tools, self.transcript.target.dialect, self.repairs)
+
+    def encode_tools(
+        self, tools: tuple[ToolSpec, ...], encode: Callable[[], list[dict[str, Any]]], *, form: str = ""
+    ) -> list[dict[str, Any]]:
+        """What `encode` gives for these tools. It depends on nothing but them, the wire, the names that they get, and `form`."""
+        what = self.transcript.target.dialect, form, *self.transcript.names.items()
+        return encode_once(tools, what, self.repairs, encode)
 
     def tool_schema(
         self, tool: ToolSpec, index: int, flavour: Callable[[Any], tuple[dict[str, Any], list[str]]]

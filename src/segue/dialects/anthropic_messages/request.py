@@ -16,6 +16,7 @@ from segue.dialects.anthropic_messages.tools import read_tools
 from segue.dialects.anthropic_messages.write_media import encode_media
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
+from segue.dialects.known_tools import read_once
 from segue.dialects.opaque_blocks import OpaqueBlockFilter
 from segue.dialects.own_fields import as_fields, filled_parts, own, plain
 from segue.dialects.request_fields import items, text
@@ -224,7 +225,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     return DecodedRequest(
         messages=adopted,
         system=system,
-        tools=tuple(read_tools(body.get("tools"))),
+        tools=read_once(body.get("tools"), NAME, lambda: read_tools(body.get("tools"))),
         options=decode_options(body, leading),
         leading=len(leading),
     )

@@ -216,9 +216,13 @@ class _Settings(RequestSettings):
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
         further = [tool for tool in self.extra.get("tools") or () if isinstance(tool, dict)]
         named = {tool.get("name"): tool for tool in further}
-        encoded = [self._tool(index, tool, named) for index, tool in self.offered(tools)]
-        names = {tool.get("name") for tool in encoded}
-        encoded += [tool for tool in further if tool.get("name") not in names and "type" in tool]
+        encoded = self.encode_tools(
+            () if further else tools,
+            lambda: [self._tool(index, tool, named) for index, tool in self.offered(tools)],
+        )
+        if further:
+            names = {tool.get("name") for tool in encoded}
+            encoded += [tool for tool in further if tool.get("name") not in names and "type" in tool]
         if encoded:
             self.body["tools"] = encoded
             self.body["tool_choice"] = self._choice()

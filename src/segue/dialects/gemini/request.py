@@ -26,6 +26,7 @@ from segue.dialects.gemini.settings import decode_options, encode_settings
 from segue.dialects.gemini.tools import decode_tools
 from segue.dialects.gemini.wire import WITH_ID, WITHOUT_ID, field
 from segue.dialects.gemini.write_parts import stands_beside, write_call, write_part, write_result
+from segue.dialects.known_tools import read_once
 from segue.dialects.own_fields import as_fields, own, own_call
 from segue.dialects.request_fields import items
 from segue.dialects.request_messages import check_target, take_system
@@ -218,7 +219,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     return DecodedRequest(
         messages=rest,
         system=system,
-        tools=tuple(decode_tools(body)),
+        tools=read_once(body.get("tools"), NAME, lambda: decode_tools(body)),
         options=options,
         leading=len(messages) - len(rest),
     )

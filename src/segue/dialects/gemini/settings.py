@@ -118,11 +118,15 @@ class _Settings(RequestSettings):
             return
         if not self.takes(functions):
             return
-        self.body["tools"] = tool_entries(
-            [
-                (tool, self._declaration(index, tool) if tool.kind != "server" else {})
-                for index, tool in offered
-            ]
+        self.body["tools"] = self.encode_tools(
+            tools,
+            lambda: tool_entries(
+                [
+                    (tool, self._declaration(index, tool) if tool.kind != "server" else {})
+                    for index, tool in offered
+                ]
+            ),
+            form="json_schema" if self.card.json_schema else "",
         )
         self.body["toolConfig"] = {"functionCallingConfig": self._choice()}
         if self.options.parallel_calls is False:

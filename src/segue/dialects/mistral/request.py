@@ -13,6 +13,7 @@ from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import kind_of, media_from, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
+from segue.dialects.known_tools import read_once
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.fast import write_fast
 from segue.dialects.mistral.rules import MISTRAL
@@ -220,7 +221,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     return DecodedRequest(
         messages=rest,
         system=system,
-        tools=tuple(decode_tools(body)),
+        tools=read_once(body.get("tools"), NAME, lambda: decode_tools(body)),
         options=decode_options(body, leading),
         leading=len(leading),
     )

@@ -67,7 +67,9 @@ class _Settings(RequestSettings):
         offered = self.offered(tools)
         if not self.takes(offered):
             return
-        self.body["tools"] = [self._tool(index, tool) for index, tool in offered]
+        self.body["tools"] = self.encode_tools(
+            tools, lambda: [self._tool(index, tool) for index, tool in offered]
+        )
         self.body["tool_choice"] = self._choice()
         if self.options.parallel_calls is not None:
             self.body["parallel_tool_calls"] = self.options.parallel_calls

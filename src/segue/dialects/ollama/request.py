@@ -12,6 +12,7 @@ from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
+from segue.dialects.known_tools import read_once
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.fast import write_fast
 from segue.dialects.ollama.rules import OLLAMA
@@ -167,7 +168,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     return DecodedRequest(
         messages=rest,
         system=system,
-        tools=tuple(decode_tools(body)),
+        tools=read_once(body.get("tools"), NAME, lambda: decode_tools(body)),
         options=decode_options(body, leading),
         leading=len(leading),
     )

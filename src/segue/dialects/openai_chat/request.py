@@ -12,6 +12,7 @@ from segue.conversation.blocks import Media, Origin, Reasoning, Text
 from segue.dialects import request_fields
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
+from segue.dialects.known_tools import read_once
 from segue.dialects.openai_chat import wire
 from segue.dialects.openai_chat.fast import new_writer, read_fast
 from segue.dialects.openai_chat.read_messages import output_text, read_message
@@ -289,7 +290,11 @@ def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
     messages = mark_beginnings(messages, variant.name)
     system, rest = take_system("", messages)
     leading = given[: len(messages) - len(rest)]
-    tools = read_tools(variant, body)
+    tools = (
+        read_tools(variant, body)
+        if body.get("functions") is not None
+        else read_once(body.get("tools"), variant.name, lambda: read_tools(variant, body))
+    )
     options = read_options(variant, body, leading)
     return DecodedRequest(messages=rest, system=system, tools=tools, options=options, leading=len(leading))
 

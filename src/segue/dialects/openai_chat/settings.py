@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.conversation.tools import Named
 from segue.dialects.function_tools import own_function
+from segue.dialects.known_tools import encode_once
 from segue.dialects.openai_chat.read_settings import EFFORTS, read_options
 from segue.dialects.openai_chat.rules import VARIANTS
 from segue.dialects.own_fields import own
@@ -69,9 +70,14 @@ class SettingsEncoder:
             self.body["stream"] = True
             if self.variant.stream_usage:
                 self.body["stream_options"] = {"include_usage": True}  # CHAT-63
-        offered = offered_tools(tools, self.variant.name, self.repairs)
+        offered = encode_once(
+            tools,
+            ("offered", self.variant.name),
+            self.repairs,
+            lambda: offered_tools(tools, self.variant.name, self.repairs),
+        )
         if self._may_offer(offered):
-            self._encode_tools(offered, names)
+            self._encode_tools(tools, offered, names)
         elif self.options.tool_choice not in (None, "auto", "none"):
             self._note("option_not_sent", "tool_choice", "there are no tools to choose from")
         self._encode_limit()
@@ -113,8 +119,15 @@ class SettingsEncoder:
             return False
         return True
 
-    def _encode_tools(self, tools: list[tuple[int, ToolSpec]], names: Mapping[str, str]) -> None:
-        self.body["tools"] = [self._tool(tool, names, number) for number, tool in tools]
+    def _encode_tools(
+        self, tools: tuple[ToolSpec, ...], offered: list[tuple[int, ToolSpec]], names: Mapping[str, str]
+    ) -> None:
+        self.body["tools"] = encode_once(
+            tools,
+            (self.variant.name, *names.items()),
+            self.repairs,
+            lambda: [self._tool(tool, names, number) for number, tool in offered],
+        )
         choice = self.options.tool_choice or "auto"
         kind = "named" if isinstance(choice, Named) else choice
         if kind == "named" and not self.card.named_choice and self.card.forced_choice:  # KIM-09
@@ -255,7 +268,7 @@ class SettingsEncoder:
     def _add_extra(self) -> None:
         for field, value in own_extra(self.options, self.variant.name).items():
             if field == "tools" and isinstance(value, list) and "tools" in self.body:
-                self.body["tools"] += value
+                self.body["tools"] = [*self.body["tools"], *value]
             elif field in self.body or field in ("messages", "model"):
                 self._note("option_not_sent", f"extra.{field}", "another option sets it")
             elif field == "stream_options" and not self.options.stream:  # CHAT-63

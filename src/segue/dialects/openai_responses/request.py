@@ -10,6 +10,7 @@ from msgspec import Raw
 from segue.conversation.blocks import Media, Origin, Reasoning, Text
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
+from segue.dialects.known_tools import read_once
 from segue.dialects.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_block
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.fast import write_fast
@@ -198,7 +199,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     return DecodedRequest(
         messages=adopted,
         system=system,
-        tools=tuple(decode_tools(body.get("tools"))),
+        tools=read_once(body.get("tools"), NAME, lambda: decode_tools(body.get("tools"))),
         options=decode_options(body, leading),
         leading=len(leading),
     )

@@ -130,8 +130,14 @@ class _Settings(RequestSettings):
 
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
         further = [tool for tool in self.extra.get("tools") or () if isinstance(tool, dict)]
-        offered = [(tool, self._tool(index, tool)) for index, tool in self.offered(tools)]
-        encoded = [*in_namespaces(offered), *further]
+        encoded = self.encode_tools(
+            tools,
+            lambda: [
+                *in_namespaces([(tool, self._tool(index, tool)) for index, tool in self.offered(tools)])
+            ],
+        )
+        if further:
+            encoded = [*encoded, *further]
         if not encoded:
             self.takes(())
             return

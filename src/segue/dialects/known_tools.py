@@ -1,0 +1,186 @@
+"""Tools that return in many requests: what was worked out for them once is kept with them.
+
+A client offers the same tools with each request, and they are most of its bytes. They are found by these bytes, so that
+neither they nor what follows from them is read, checked or written again. The values must never be changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from segue.conversation.tools import ToolSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    from segue.transcript.repairs import Repair
+
+_T = TypeVar("_T")
+
+FIELD: Final = "tools"
+_NAME: Final = b'"tools"'
+_BEFORE: Final = re.compile(rb'"tools"\s*:\s*')
+_TRIES: Final = 8
+"""So many fields of that name are looked at: the schema of a tool, or a call, may have one too."""
+LEAST_TOOLS: Final = 2_048
+"""Shorter ones are read as fast as they are looked for."""
+_HELD: Final = 8
+"""What known tools take, as a multiple of their bytes: these, the values read from them, and what is sent to others."""
+_MOST_RESULTS: Final = 16
+
+
+@final
+class GivenTools(list[Any]):
+    """Tools as they came, and what each wire reads in them."""
+
+    def __init__(self, given: list[Any]) -> None:
+        super().__init__(given)
+        self.read: dict[str, KnownTools] = {}
+
+
+@final
+class KnownTools(tuple[ToolSpec, ...]):
+    """Tools as they were read, and what was worked out for them."""
+
+    results: dict[Hashable, Any]
+
+    def __new__(cls, tools: Iterable[ToolSpec]) -> KnownTools:
+        made = super().__new__(cls, tools)
+        made.results = {}
+        return made
+
+
+def read_once(given: Any, wire: str, read: Callable[[], Iterable[ToolSpec]]) -> tuple[ToolSpec, ...]:
+    """What `read` gives for these tools of a request."""
+    if type(given) is not GivenTools:
+        return tuple(read())
+    if wire not in given.read:
+        given.read[wire] = KnownTools(read())
+    return given.read[wire]
+
+
+def work_out_once(tools: tuple[ToolSpec, ...], what: Hashable, work_out: Callable[[], _T]) -> _T:
+    """What `work_out` gives for these tools; `what` names it, and all else that it depends on."""
+    if type(tools) is not KnownTools:
+        return work_out()
+    if what not in tools.results:
+        if len(tools.results) >= _MOST_RESULTS:
+            tools.results.clear()
+        tools.results[what] = work_out()
+    result: _T = tools.results[what]
+    return result
+
+
+def encode_once(
+    tools: tuple[ToolSpec, ...], what: Hashable, repairs: list[Repair], encode: Callable[[], list[_T]]
+) -> list[_T]:
+    """What `encode` gives for these tools. What it adds to the repairs is added again each time."""
+    if type(tools) is not KnownTools:
+        return encode()
+
+    def encode_anew() -> tuple[list[_T], list[Repair]]:
+        before = len(repairs)
+        encoded = encode()
+        noted = repairs[before:]
+        del repairs[before:]
+        return encoded, noted
+
+    encoded, noted = work_out_once(tools, what, encode_anew)
+    repairs += noted
+    return encoded
+
+
+def as_json(tools: tuple[ToolSpec, ...], encoded: Any, encode: Callable[[Any], bytes]) -> Raw:
+    """Encoded tools as JSON."""
+    if type(tools) is not KnownTools or type(encoded) is not list:
+        return Raw(encode(encoded))
+    # The value is kept along with its bytes: as long as it lives, no other has its identity.
+    return work_out_once(tools, ("json", id(encoded)), lambda: (encoded, Raw(encode(encoded))))[1]
+
+
+class _Place(NamedTuple):
+    """Where known tools stand in a body."""
+
+    start: int
+    end: int
+    tools: GivenTools
+
+
+@final
+class ParsedBody(Struct, frozen=True):
+    """A body as it was parsed."""
+
+    fields: Any
+    text: bytes
+    """Its JSON, perhaps with another value instead of the tools. All else is as it came."""
+
+
+STAND_IN: Final = "\0known tools\0"
+"""Takes the place of what need not be parsed, and shows whether that was a field of the body. No client offers this text as
+its tools; to one that did, while it had known tools somewhere else, those would be offered."""
+_STAND_IN_JSON: Final = msgspec.json.encode(STAND_IN)
+
+
+@final
+class ToolCache:
+    """The tools of the requests read last. It holds `budget` bytes or so; what was not used longest goes first."""
+
+    def __init__(self, budget: int, least: int = LEAST_TOOLS) -> None:
+        self._budget, self._least = budget, least
+        self.held = 0
+        self._known: OrderedDict[bytes, GivenTools] = OrderedDict()
+
+    def parse(self, body: bytes) -> ParsedBody:
+        """The body, whose tools are parsed only if they are new. Raises what `msgspec.json.decode` raises."""
+        place = self._find(body)
+        if place is not None:
+            view = memoryview(body)
+            text = b"".join((view[: place.start], _STAND_IN_JSON, view[place.end :]))
+            fields = msgspec.json.decode(text)
+            # Else they stood in something else, or another field of the same name follows.
+            if type(fields) is dict and fields.get(FIELD) == STAND_IN:
+                fields[FIELD] = place.tools
+                return ParsedBody(fields, text)
+        fields = msgspec.json.decode(body)
+        if type(fields) is dict and type(fields.get(FIELD)) is list and fields[FIELD]:
+            fields[FIELD] = self._keep(body, fields[FIELD])
+        return ParsedBody(fields, body)
+
+    def _find(self, body: bytes) -> _Place | None:
+        at = 0
+        for _ in range(_TRIES if self._known else 0):
+            at = body.find(_NAME, at)
+            if at < 0:
+                return None
+            # No text in JSON holds a bare quotation mark, so this is the name of a field, wherever.
+            if (before := _BEFORE.match(body, at)) is not None:
+                start = before.end()
+                for known in reversed(self._known):
+                    if body.startswith(known, start):
+                        self._known.move_to_end(known)
+                        return _Place(start, start + len(known), self._known[known])
+            at += len(_NAME)
+        return None
+
+    def _keep(self, body: bytes, given: list[Any]) -> list[Any]:
+        known = bytes(_TOOLS_ALONE.decode(body).tools)
+        if len(known) < self._least or len(known) * _HELD > self._budget:
+            return given
+        tools = self._known[known] = GivenTools(given)
+        self.held += len(known) * _HELD
+        while self.held > self._budget:
+            dropped, _ = self._known.popitem(last=False)
+            self.held -= len(dropped) * _HELD
+        return tools
+
+
+class _ToolsAlone(Struct):
+    tools: Raw
+
+
+_TOOLS_ALONE: Final = msgspec.json.Decoder(_ToolsAlone)

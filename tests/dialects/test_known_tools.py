@@ -1,0 +1,130 @@
+"""Tools that are known by their bytes are read and written as they would be alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from segue.conversation.blocks import Text
+from segue.conversation.message import Conversation, Message
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.dialects.card import UNKNOWN
+from segue.dialects.known_tools import GivenTools, KnownTools, ToolCache, encode_once
+from segue.dialects.plan import plan
+from segue.dialects.read_cache import ReadCache
+from segue.dialects.registry import DIALECTS
+from segue.transcript.render import render
+from segue.transcript.repairs import Repair
+from strategies.targets import TARGETS
+
+WIRES = ("openai_chat", "kimi", "openai_responses", "anthropic", "gemini", "mistral", "ollama")
+TOOLS = (
+    ToolSpec("read", "Reads.", {"type": "object", "properties": {"tools": {"type": "array"}}}),
+    ToolSpec("näme of a tool", "Wird umbenannt.", {"type": "object", "properties": {}}, strict=True),
+    ToolSpec("wide", "", {"anyOf": [{"type": "object"}, {"type": "string"}]}),
+)
+SAID = Conversation(system="Be brief.").append(Message("user", (Text('Has "tools": [1] in it.'),)))
+
+
+def written(name: str) -> bytes:
+    transcript = render(SAID, None, TARGETS[name])
+    return DIALECTS[name].encode_request(transcript, TOOLS, Options(model="m"), UNKNOWN).body
+
+
+@pytest.mark.parametrize("name", WIRES)
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,\n", " :\t")])
+def test_known_tools_are_read_as_new_ones(name: str, separators: tuple[str, str]) -> None:
+    body = json.dumps(json.loads(written(name)), separators=separators).encode()
+    cache = ReadCache(1_000_000, least=0)
+    first, second = (cache.read(DIALECTS[name], body) for _ in range(2))
+    assert type(second.tools) is KnownTools
+    assert second.tools is first.tools
+    alone = DIALECTS[name].decode_request(msgspec.json.decode(body))
+    assert (second.tools, second.options, second.fields) == (alone.tools, alone.options, json.loads(body))
+
+
+@pytest.mark.parametrize("target", WIRES)
+@pytest.mark.parametrize("source", WIRES)
+def test_known_tools_are_written_as_new_ones(source: str, target: str) -> None:
+    cache = ReadCache(1_000_000, least=0)
+    read = cache.read(DIALECTS[source], written(source))
+
+    def planned(tools: tuple[ToolSpec, ...]) -> tuple[object, ...]:
+        made = plan(
+            SAID, None, target=TARGETS[target].target, card=UNKNOWN, tools=tools, options=Options(model="m")
+        )
+        return made.body, made.repairs, made.names
+
+    alone = planned(tuple(read.tools))
+    assert [planned(read.tools) for _ in range(3)] == [alone] * 3
+
+
+FIRST: list[Any] = [{"name": "a"}, {"name": "b"}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"tools": FIRST}], "tools": [{"name": "c"}]},
+        {"messages": [{"tools": FIRST}]},
+        {"metadata": {"tools": FIRST}, "tools": FIRST},
+        {"text": '"tools":[{"name":"a"},{"name":"b"}]', "tools": FIRST},
+        {"tools": [*FIRST, {"name": "c"}]},
+        {"tools": None, "messages": [{"tools": FIRST}]},
+    ],
+)
+def test_tools_are_found_only_where_they_are_a_field_of_the_request(body: dict[str, Any]) -> None:
+    cache = ToolCache(100_000, least=0)
+    cache.parse(msgspec.json.encode({"tools": FIRST}))
+    parsed = cache.parse(msgspec.json.encode(body))
+    assert parsed.fields == body
+
+
+def test_the_last_of_two_fields_of_the_same_name_counts() -> None:
+    cache = ToolCache(100_000, least=0)
+    tools = msgspec.json.encode(FIRST)
+    cache.parse(b'{"tools":%b}' % tools)
+    assert cache.parse(b'{"tools":%b,"tools":[]}' % tools).fields == {"tools": []}
+    assert cache.parse(b'{"tools":[],"tools":%b}' % tools).fields == {"tools": FIRST}
+
+
+@pytest.mark.parametrize("broken", [b'{"tools":%b', b'{"tools":%b]}', b'{"tools":%b "a":1}', b'"tools":%b'])
+def test_what_is_no_json_stays_none(broken: bytes) -> None:
+    cache = ToolCache(100_000, least=0)
+    tools = msgspec.json.encode(FIRST)
+    cache.parse(b'{"tools":%b}' % tools)
+    with pytest.raises(msgspec.DecodeError):
+        cache.parse(broken % tools)
+
+
+def test_tools_that_were_not_used_longest_are_dropped_first() -> None:
+    cache = ToolCache(1_000, least=0)
+    bodies = [msgspec.json.encode({"tools": [{"name": f"tool number {number}"}]}) for number in range(4)]
+    for body in (*bodies[:3], bodies[0], bodies[3]):
+        cache.parse(body)
+        assert cache.held <= 1_000
+    kept = [type(cache.parse(body).fields["tools"]) is GivenTools for body in bodies]
+    assert kept == [True] * 4
+    first = cache.parse(bodies[3]).fields["tools"]
+    assert cache.parse(bodies[3]).fields["tools"] is first
+
+
+def test_repairs_of_known_tools_are_noted_for_every_request() -> None:
+    tools = KnownTools(TOOLS)
+
+    def noted() -> list[Repair]:
+        repairs = [Repair("option_not_sent", "x", "before")]
+
+        def encode() -> list[int]:
+            repairs.append(Repair("schema_reduced", "x", "tools[0]"))
+            return [1]
+
+        assert encode_once(tools, "x", repairs, encode) == [1]
+        return repairs
+
+    assert noted() == noted()
+    assert len(noted()) == 2
