@@ -58,7 +58,12 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._child.close(force=True)
+        try:
+            self._child.close(force=True)
+        except (
+            pexpect.ExceptionPexpect
+        ):  # killed, but on a busy machine not gone within the tenth of a second it gets
+            self._child.wait()
 
     def type(self, keys: str) -> None:
         self._child.send(keys)

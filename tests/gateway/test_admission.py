@@ -23,7 +23,7 @@ def test_a_loop_that_stays_late_is_overloaded_and_recovers() -> None:
         watch = LoopWatch(0.05)
         await _stall(watch, 1)
         seen = [watch.overloaded]
-        await _stall(watch, admission.TICKS)
+        await _stall_until(watch)
         seen.append(watch.overloaded)
         for _ in range(50):
             await asyncio.sleep(admission.TICK_SECONDS)
