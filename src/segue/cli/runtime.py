@@ -5,7 +5,6 @@ One-shot and interactive chats are opened here in the same way; they differ only
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -21,7 +20,8 @@ from segue.cli.instructions import find_instructions, system_prompt
 from segue.cli.mcp_file import open_servers, untrusted_mcp_file
 from segue.cli.model_discovery import DiscoveredModel, default_model_of, discover_model
 from segue.cli.model_options import given_options
-from segue.cli.tool_loader import is_function, load_tools
+from segue.cli.tool_loader import NONE, is_function, load_tools
+from segue.cli.tool_memory import allowed_call, approve_given, pattern_of, restore, whole_name
 from segue.config.layers import load_settings
 from segue.config.model_names import ModelChoice, resolve_model, with_options
 from segue.config.resources import (
@@ -31,20 +31,23 @@ from segue.config.resources import (
     open_store,
     require_provider,
 )
+from segue.config.trust import approve_copy
 from segue.conversation.options import Options
 from segue.errors import SegueError, TranscriptError, UsageError
 from segue.routing.member_facts import facts_from
 from segue.routing.policies import SingleRouter
 from segue.routing.route import Route
+from segue.sessions.entries import SettingsChanged, ToolGrant
 from segue.sessions.journal import fork
 from segue.sessions.stores.memory import MemoryStore
-from segue.tools.approval import Approval
+from segue.tools.approval import Approval, parse_pattern
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable
 
     from segue.chat.lifecycle import Model
+    from segue.cli.tool_memory import AskConsent
     from segue.events import Switch
     from segue.providers.registry import KnownProviders
     from segue.routing.retry import RetrySettings
@@ -67,10 +70,14 @@ class Runtime:
         """Where the built-in tools work."""
         self.providers: KnownProviders = open_providers(config)
         self.store: Store = MemoryStore() if arguments.no_session else open_store(config)
+        without_tools = NONE in arguments.tools
+        self._tool_names = [whole_name(name) for name in arguments.tools if name != NONE]
+        """Tools that the settings do not have: of the flags, or else of the session."""
+        enabled = [] if without_tools else config.tools.enabled
         self.tools: tuple[Tool, ...] = load_tools(
-            [*config.tools.enabled, *arguments.tools], workspace=self.workspace, timeout=config.tools.timeout
+            [*enabled, *self._tool_names], workspace=self.workspace, timeout=config.tools.timeout
         )
-        self.mcp = open_servers(config.mcp, self.directory, bare=arguments.bare)
+        self.mcp = None if without_tools else open_servers(config.mcp, self.directory, bare=arguments.bare)
         self.approval = self._approval(arguments)
         self.given = given_options(arguments)
         """Options of the flags and of /set: they count more than what the settings have for a model."""
@@ -85,6 +92,8 @@ class Runtime:
         )
         self.instructions = instructions.names
         """Files of the project that are part of the system prompt."""
+        self.not_restored: list[str] = []
+        """What a resumed session had and does not have now, one line each."""
         self.ignored = [*settings.ignored, *instructions.refusals(), *self._untrusted()]
         """What the folder supplies and is not used before it is trusted, one line each."""
         self._system = system_prompt(
@@ -95,18 +104,13 @@ class Runtime:
 
     def _approval(self, arguments: argparse.Namespace) -> Approval:
         mode = "yolo" if arguments.yolo else arguments.approval_mode or self.config.approval.mode
-        allowed = [name.strip() for name in arguments.allowed_tools.split(",") if name.strip()]
         # Whoever names their own function on the command line wants it to run.
-        own = load_tools([n for n in arguments.tools if is_function(n)], workspace=self.workspace)
-        allow = [*self.config.approval.allow, *allowed, *(tool.name for tool in own)]
-        return Approval(mode, allow=allow, deny=self.config.approval.deny)
-
-    @property
-    def tool_flags(self) -> list[str]:
-        """What offers the same tools in the same mode again, as words of a command line."""
-        words = [word for name in self._arguments.tools for word in ("-T", shlex.quote(name))]
-        changed = self.approval.mode != self.config.approval.mode
-        return [*words, *(["--approval-mode", self.approval.mode] if changed else [])]
+        own = load_tools([name for name in self._tool_names if is_function(name)], workspace=self.workspace)
+        allow = [*self.config.approval.allow, *(tool.name for tool in own)]
+        made = Approval(mode, allow=allow, deny=self.config.approval.deny)
+        allowed = [name.strip() for name in arguments.allowed_tools.split(",") if name.strip()]
+        made.always += [parse_pattern(text) for text in allowed]
+        return made
 
     # Models
 
@@ -176,9 +180,16 @@ class Runtime:
 
     # Chats
 
-    async def open_chat(self, *, report: Callable[[str], None], on_switch: Callable[[Switch], None]) -> Chat:
-        """A new chat, or the session that -c or -r name. `report` gets lines for the user; a change of model is
-        passed to `on_switch`, or refused with --strict if the new model would see less."""
+    async def open_chat(
+        self,
+        *,
+        report: Callable[[str], None],
+        on_switch: Callable[[Switch], None],
+        ask: AskConsent | None = None,
+    ) -> Chat:
+        """A new chat, or the session that -c or -r name, with its tools. `report` gets lines for the user; a change of
+        model is passed to `on_switch`, or refused with --strict if the new model would see less. `ask`: asks whether
+        something that could do harm may be used again; None if nobody can be asked."""
         session = await self._session_to_resume()
         model, discovered = await self.first_model(session)
         found = [str(discovered)] if discovered else []
@@ -187,11 +198,19 @@ class Runtime:
             report(line)
         if session is not None and self._arguments.fork:
             session = await self._forked(session)
+        if session is None:
+            return self.chat(model=model)
         previous = self._previous_model(session, model)
-        if session is None or previous is None:
-            return self.chat(session=session.id if session else None, model=model)
-        chat = self.chat(session=session.id, model=previous)
+        chat = self.chat(session=session.id, model=previous or model)
         await chat.open()
+        try:
+            for line in await self.restore_tools(chat, ask):
+                report(line)
+        except BaseException:
+            await chat.close()
+            raise
+        if previous is None:
+            return chat
         switch = await chat.switch(model)
         if switch is not None and switch.losses and self._arguments.strict:
             await chat.switch(previous)
@@ -238,6 +257,7 @@ class Runtime:
     async def _forked(self, session: SessionInfo) -> SessionInfo:
         journal = await fork(self.store, session.id)
         await journal.close()
+        approve_copy(str(Path.cwd()), session.id, journal.session)
         return msgspec.structs.replace(session, id=journal.session)
 
     def _previous_model(self, session: SessionInfo | None, model: Model) -> Model | None:
@@ -255,6 +275,46 @@ class Runtime:
             return self.model(session.model)
         except SegueError:
             return None
+
+    # Tools of a session
+
+    async def restore_tools(self, chat: Chat, ask: AskConsent | None) -> list[str]:
+        """Give a resumed session the tools and approvals that it had, unless the flags name others; one line for
+        what it has again, and for each thing that it has not."""
+        kept, arguments = chat.journal.state.tools, self._arguments
+        if arguments.tools:
+            kept = msgspec.structs.replace(kept, tools=())
+        if arguments.yolo or arguments.approval_mode:
+            kept = msgspec.structs.replace(kept, mode="")
+        usual = self.config.approval.mode
+        found = await restore(kept, session=chat.id, workspace=self.workspace, usual=usual, ask=ask)
+        self._add_tools(found.tools)
+        self._tool_names = self._tool_names or list(kept.tools)
+        for tool in found.tools:
+            if not tool.foreign and tool.effect == "other":
+                self.approval.allow_tool(tool.name)
+        self.approval.mode = found.mode or self.approval.mode
+        self.approval.always += [pattern_of(call) for call in found.allow]
+        here = set() if self.mcp is None else {*self.mcp.offers, *self.mcp.problems}
+        gone = [f"MCP server {name}: it is not configured here" for name in kept.servers if name not in here]
+        self.not_restored = [*found.missing, *gone]
+        await chat.equip(self.tools)
+        names = ", ".join(tool.name for tool in found.tools)
+        again = [f"Tools of this session: {names}"] if names else []
+        return [*again, *(f"Not restored: {line}" for line in self.not_restored)]
+
+    async def remember_tools(self, chat: Chat) -> None:
+        """Keep the tools and approvals of now with the session."""
+        usual = self.config.approval.mode
+        now = ToolGrant(
+            tools=tuple(self._tool_names),
+            mode="" if self.approval.mode == usual else self.approval.mode,
+            allow=tuple(dict.fromkeys(allowed_call(pattern) for pattern in self.approval.always)),
+            servers=() if self.mcp is None else tuple(sorted(self.mcp.offers)),
+        )
+        if now != chat.journal.state.tools and not self._arguments.no_session:
+            await chat.journal.append(SettingsChanged(tools=now))
+            approve_given(now, chat.id)
 
     # MCP servers
 

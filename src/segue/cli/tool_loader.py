@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from segue.tools.definition import Tool
 
 ALL = "all"
+NONE = "none"
+"""No tools, whatever the settings or the session have."""
 
 
 def load_tools(names: Iterable[str], *, workspace: Path, timeout: float | None = None) -> tuple[Tool, ...]:

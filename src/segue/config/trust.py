@@ -1,6 +1,7 @@
 """What a project's files may do before the user trusts them: one table, and what it does not name is refused.
 
-Trust is given to a file as it is: when it changes, it has to be given again. `segue trust` gives it.
+Trust is given to a file as it is: when it changes, it has to be given again. `segue trust` gives it. What a resumed
+session may use again is approved for one session in one folder.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from segue.config.paths import PROJECT_FILES, TEMPLATES, project_directories, tr
 from segue.private_files import write_private
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 SettingPath: TypeAlias = tuple[str, ...]
 Verdict: TypeAlias = Literal["allowed", "ignored", "refused"]
 
 MCP_FILE: Final = ".mcp.json"
+MOST_SESSIONS: Final = 1_000
+"""Approvals of older sessions are forgotten, and asked for again."""
 BEFORE_TRUST: Final[Mapping[SettingPath, Verdict]] = {
     # How an answer looks, and nothing else.
     ("ui", "markdown"): "allowed",
@@ -46,16 +49,43 @@ send keys elsewhere or drop a restriction that somebody relies on: it is refused
 
 def is_trusted(file: Path, data: bytes | None = None) -> bool:
     """Whether the user trusts this file with this content: what was read, or what it holds now."""
-    return _read().get(str(file.resolve())) == _digest(file.read_bytes() if data is None else data)
+    return _files().get(str(file.resolve())) == _digest(file.read_bytes() if data is None else data)
 
 
 def grant(files: list[Path]) -> None:
-    _write({**_read(), **{str(file.resolve()): _digest(file.read_bytes()) for file in files}})
+    _write(files={**_files(), **{str(file.resolve()): _digest(file.read_bytes()) for file in files}})
 
 
 def revoke(files: list[Path]) -> None:
     gone = {str(file.resolve()) for file in files}
-    _write({name: digest for name, digest in _read().items() if name not in gone})
+    _write(files={name: digest for name, digest in _files().items() if name not in gone})
+
+
+def is_approved(folder: str, session: str, subject: str) -> bool:
+    """Whether the user has approved this for the session in this folder."""
+    return _digest(subject.encode()) in _sessions().get(_place(folder, session), ())
+
+
+def approve(folder: str, session: str, subjects: Iterable[str]) -> None:
+    """Remember that the user approves these, which are texts of any kind; only their digests are kept."""
+    known, place = _sessions(), _place(folder, session)
+    before = known.pop(place, [])
+    digests = [_digest(subject.encode()) for subject in subjects]
+    if set(digests) <= set(before):
+        return
+    latest = {**known, place: [*dict.fromkeys([*before, *digests])]}
+    _write(sessions=dict(list(latest.items())[-MOST_SESSIONS:]))
+
+
+def approve_copy(folder: str, session: str, copy: str) -> None:
+    """What was approved for a session is approved for its copy, too."""
+    known = _sessions()
+    if approved := known.get(_place(folder, session)):
+        _write(sessions={**known, _place(folder, copy): approved})
+
+
+def _place(folder: str, session: str) -> str:
+    return f"{session} {folder}"
 
 
 def files_to_trust(start: Path) -> list[Path]:
@@ -75,17 +105,30 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _read() -> dict[str, str]:
+def _read(table: str) -> dict[str, Any]:
     try:
         content: Any = json.loads(trust_file().read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    files = content.get("files") if isinstance(content, dict) else None
-    return {str(name): str(digest) for name, digest in files.items()} if isinstance(files, dict) else {}
+    found = content.get(table) if isinstance(content, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
-def _write(files: dict[str, str]) -> None:
-    write_private(trust_file(), json.dumps({"files": files}, indent=2, sort_keys=True) + "\n")
+def _files() -> dict[str, str]:
+    return {name: str(digest) for name, digest in _read("files").items()}
+
+
+def _sessions() -> dict[str, list[str]]:
+    """The oldest first."""
+    return {place: digests for place, digests in _read("sessions").items() if isinstance(digests, list)}
+
+
+def _write(*, files: dict[str, str] | None = None, sessions: dict[str, list[str]] | None = None) -> None:
+    content = {
+        "files": dict(sorted((_files() if files is None else files).items())),
+        "sessions": _sessions() if sessions is None else sessions,
+    }
+    write_private(trust_file(), json.dumps(content, indent=2) + "\n")
 
 
 def verdict_of(path: SettingPath) -> Verdict:

@@ -159,14 +159,39 @@ class Rewound(Struct, frozen=True, gc=False, tag="rewound"):
 
 
 @final
+class AllowedCall(Struct, frozen=True, gc=False, omit_defaults=True):
+    """Calls that the user approved for the whole session."""
+
+    tool: str
+    subject: str | None = None
+    """What they are called on, as a pattern; None: anything."""
+    exact: bool = False
+    """Nothing in `subject` stands for anything else."""
+
+
+@final
+class ToolGrant(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """The tools of a session and what they may do without a question, beside what the settings have."""
+
+    tools: tuple[str, ...] = ()
+    """Names of built-in tools, and `file.py:function` with the whole path."""
+    mode: str = ""
+    """The approval mode; "": that of the settings."""
+    allow: tuple[AllowedCall, ...] = ()
+    servers: tuple[str, ...] = ()
+    """Names of the MCP servers whose tools were offered."""
+
+
+@final
 class SettingsChanged(
     Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag="settings_changed"
 ):
-    """Title, system prompt or options changed; None: unchanged."""
+    """Title, system prompt, options or tools changed; None: unchanged."""
 
     title: str | None = None
     system: str | None = None
     options: Options | None = None
+    tools: ToolGrant | None = None
 
 
 Entry: TypeAlias = (

@@ -31,6 +31,7 @@ from segue.sessions.entries import (
     SessionStarted,
     SettingsChanged,
     Switched,
+    ToolGrant,
     ToolsAnswered,
     TurnEnded,
     TurnFinish,
@@ -72,6 +73,8 @@ class State:
         self.model = ""
         self.title = ""
         self.options = Options()
+        self.tools = ToolGrant()
+        """What the user gave this session. It is no permission: a journal may come from elsewhere."""
         self.usage = Usage()
         self.cost: float | None = None
         self.turns = 0
@@ -281,6 +284,7 @@ class State:
     def _change(self, _seq: int, entry: SettingsChanged) -> None:
         self.title = self.title if entry.title is None else entry.title
         self.options = self.options if entry.options is None else entry.options
+        self.tools = self.tools if entry.tools is None else entry.tools
         if entry.system is not None:
             self._system, self._conversation = entry.system, None
 

@@ -118,9 +118,15 @@ class Approval:
             )
         self.mode: Mode = mode
         self.ask = ask
+        self.always: list[Pattern] = []
+        """What the user has allowed for the rest of the session."""
         self._allow = [parse_pattern(text) for text in allow]
         self._deny = [parse_pattern(text) for text in deny]
         self._one_at_a_time = asyncio.Lock()
+
+    def allow_tool(self, name: str) -> None:
+        """Every call of this tool may run."""
+        self._allow.append(Pattern(_literal(name)))
 
     async def refusal(self, call: ToolCall, tool: Tool) -> str:
         """Why the call may not run, for the model to read; the empty text when it may."""
@@ -140,7 +146,8 @@ class Approval:
             return ""
         if self.mode == "plan":
             return f'Denied: while planning only tools that read may run, and "{call.name}" does more. Tell your plan.'
-        return "" if any(pattern.allows(call, tool) for pattern in self._allow) else None
+        patterns = (*self._allow, *self.always)
+        return "" if any(pattern.allows(call, tool) for pattern in patterns) else None
 
     async def _asked(self, call: ToolCall, tool: Tool) -> str:
         if self.ask is None:
@@ -153,7 +160,7 @@ class Approval:
         except Exception as error:  # whoever asks may fail in any way, and then nobody has agreed
             return f'Denied: the user could not be asked about "{call.name}" ({type(error).__name__}).'
         if decision == "always":
-            self._allow.append(_remembered(call, tool))
+            self.always.append(_remembered(call, tool))
         if decision in ("once", "always"):
             return ""
         return f'Denied: the user does not want this call of "{call.name}". Ask what to do instead, or do without it.'

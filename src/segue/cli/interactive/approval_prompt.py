@@ -37,6 +37,7 @@ class ApprovalQuestion(Struct, frozen=True):
     always: str
     needs_enter: bool
     unit: str = "line"
+    escape: str = "no, and stop"
 
     def lines(self, width: int, paint: Colours) -> list[str]:
         """The body on a screen of this width: nothing is cut off."""

@@ -85,6 +85,7 @@ class InteractiveChat:
         outputs, self.command_outputs = self.command_outputs, []
         self.screen.gap()
         try:
+            await self.runtime.remember_tools(self.chat)
             await self._show_turn(self.chat.stream(*map(Text, outputs), *blocks, options=self.runtime.given))
         except SegueError as error:
             self.show_error(error)

@@ -28,6 +28,11 @@ class ShownQuestion(Protocol):
     @property
     def title(self) -> str: ...
 
+    @property
+    def escape(self) -> str:
+        """What Esc means."""
+        ...
+
     def lines(self, width: int, paint: Colours) -> list[str]: ...
 
     def choices(self, *, seen: bool) -> list[Choice]: ...
@@ -94,7 +99,7 @@ class QuestionView:
         return self._key_rows("" if self._keys.listens or self._screen.plain else "dim")
 
     def _key_rows(self, colour: str) -> list[str]:
-        keys = [*((choice.key, choice.label) for choice in self.choices()), ("esc", "no, and stop")]
+        keys = [*((choice.key, choice.label) for choice in self.choices()), ("esc", self._question.escape)]
         rows: list[str] = []
         row, width = "", 0
         for key, label in keys:

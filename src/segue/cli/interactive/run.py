@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
@@ -16,6 +17,7 @@ from segue.cli.display.terminal import Colours
 from segue.cli.exit_codes import Exit
 from segue.cli.interactive.commands.sessions import pick_session
 from segue.cli.interactive.commands.table import is_command, run_command
+from segue.cli.interactive.consent_prompt import ConsentPrompt
 from segue.cli.interactive.interactive_chat import InteractiveChat
 from segue.cli.interactive.prompt import PromptReader, read_typed_early
 from segue.cli.interactive.prompt_output import gated_output
@@ -26,6 +28,7 @@ from segue.cli.interactive.start_screen import show_start
 from segue.cli.interactive.switch_view import show_switch
 from segue.cli.runtime import Runtime
 from segue.config.paths import history_file
+from segue.errors import JournalError
 from segue.routing.retry import RetrySettings
 
 if TYPE_CHECKING:
@@ -57,11 +60,15 @@ async def _run(arguments: argparse.Namespace) -> Exit:
             arguments.resume = await pick_session(runtime, screen)
             if not arguments.resume:
                 return Exit.INTERRUPTED
+        source = create_input()
+        consent = ConsentPrompt(screen, source)
         chat = await runtime.open_chat(
             report=lambda line: screen.paragraph(line, "dim"),
             on_switch=lambda switch: show_switch(screen, switch),
+            ask=consent,
         )
-        interactive = InteractiveChat(chat, runtime, screen, create_input(), show_reasoning=False)
+        interactive = InteractiveChat(chat, runtime, screen, source, show_reasoning=False)
+        interactive.queue, interactive.unsent = consent.typed_lines, consent.begun
         return await run_lines(interactive, history=None if arguments.no_session else history_file())
     finally:
         await runtime.close()
@@ -80,10 +87,12 @@ async def run_lines(interactive: InteractiveChat, *, history: Path | None = None
             await loop.run()
     finally:
         session, used = interactive.chat.id, bool(interactive.chat.conversation.messages)
+        if used:
+            with suppress(JournalError):  # somebody else has taken the session over
+                await interactive.runtime.remember_tools(interactive.chat)
         await interactive.chat.close()
     if used and history is not None:
-        words = " ".join([session, *interactive.runtime.tool_flags])
-        interactive.screen.paragraph(f"Resume with: segue -r {words}", "dim", 2)
+        interactive.screen.paragraph(f"Resume with: segue -r {session}", "dim", 2)
     return loop.exit
 
 
@@ -108,7 +117,9 @@ class _InputLoop:
 
     async def run(self) -> None:
         interactive = self._interactive
-        interactive.queue, interactive.unsent = read_typed_early(interactive.source.fileno())
+        lines, begun = read_typed_early(interactive.source.fileno())
+        interactive.queue += lines
+        interactive.unsent += begun
         await self._greet()
         try:
             while not interactive.leaving:

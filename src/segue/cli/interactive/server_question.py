@@ -26,6 +26,10 @@ class ServerForm(Struct, frozen=True):
     def title(self) -> str:
         return f'The MCP server "{revealed(self.question.server)}" asks you:'
 
+    @property
+    def escape(self) -> str:
+        return "no, and stop"
+
     def lines(self, width: int, paint: Colours) -> list[str]:
         fields = [f"- {revealed(field.title)}" for field in self.question.fields]
         page = [f"open this page yourself: {revealed(self.question.url)}"] if self.question.url else []

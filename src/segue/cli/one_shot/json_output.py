@@ -70,6 +70,8 @@ class InitEvent(Struct, frozen=True, kw_only=True, tag="init"):
     """Files of the project that are part of the system prompt."""
     ignored: list[str] = []
     """What the project supplies and is not used before `segue trust`, a sentence each."""
+    not_restored: list[str] = []
+    """Tools and approvals that the resumed session had and does not have now, and why."""
 
 
 @final
@@ -161,6 +163,8 @@ class ResultEvent(Struct, frozen=True, kw_only=True, tag="result"):
     error: ErrorInfo | None = None
     ignored: list[str] = []
     """What the project supplies and is not used before `segue trust`, a sentence each."""
+    not_restored: list[str] = []
+    """Tools and approvals that the resumed session had and does not have now, and why."""
 
 
 OutputEvent: TypeAlias = (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ import msgspec
 from segue import __version__
 from segue.chat.turn import Answer
 from segue.cli.attachments import check_media
-from segue.cli.display.terminal import print_status
+from segue.cli.display.terminal import Colours, print_status
 from segue.cli.display.turn_summary import dollars
 from segue.cli.error_report import report_error
 from segue.cli.exit_codes import Exit
@@ -30,9 +32,11 @@ from segue.tools.threads import in_thread
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from segue.chat.chat import Chat
     from segue.cli.one_shot.output import TurnOutput
+    from segue.cli.tool_memory import AskConsent
     from segue.conversation.blocks import Block
     from segue.events import ChatEvent
 
@@ -51,6 +55,7 @@ class _OneShot:
         self._repairs = 0
         self._cost = 0.0
         self._ignored: list[str] = []
+        self._not_restored: list[str] = []
         self._options = Options()
 
     async def run(self) -> Exit:
@@ -78,8 +83,10 @@ class _OneShot:
         output = make_output(self._arguments, runtime)
         report = (lambda _line: None) if self._arguments.quiet else print_status
         try:
-            async with await runtime.open_chat(report=report, on_switch=output.handle) as chat:
+            async with await runtime.open_chat(report=report, on_switch=output.handle, ask=_asker()) as chat:
                 stop.cancel_turn = chat.cancel
+                self._not_restored = runtime.not_restored
+                await runtime.remember_tools(chat)
                 output.begin(
                     json_output.InitEvent(
                         session_id=chat.id,
@@ -89,6 +96,7 @@ class _OneShot:
                         version=__version__,
                         instructions=runtime.instructions,
                         ignored=runtime.ignored,
+                        not_restored=runtime.not_restored,
                     )
                 )
                 code, limits = Exit.OK, runtime.config.limits
@@ -182,7 +190,26 @@ class _OneShot:
             structured_output=answer.output,
             error=None if error is None else json_output.error_info(error),
             ignored=self._ignored,
+            not_restored=self._not_restored,
         )
+
+
+def _asker() -> AskConsent | None:
+    """Asks whoever sits at the terminal; None if nobody does."""
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+
+    async def ask(parts: Sequence[str]) -> bool:
+        from prompt_toolkit.input import create_input  # noqa: PLC0415 - slow to load
+
+        from segue.cli.interactive.consent_prompt import ConsentPrompt  # noqa: PLC0415
+        from segue.cli.interactive.screen import Screen  # noqa: PLC0415
+
+        plain = os.environ.get("TERM") == "dumb"
+        screen = Screen(sys.stderr, Colours(sys.stderr, plain=plain), plain=plain, markdown=False)
+        return await ConsentPrompt(screen, create_input())(parts)
+
+    return ask
 
 
 def _subtype(answer: Answer, error: SegueError | None) -> json_output.Subtype:

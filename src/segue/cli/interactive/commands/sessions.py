@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segue.cli.commands.sessions import find_session, session_line
 from segue.cli.display.status_lines import shortened
 from segue.cli.display.text_width import cut, padded, width_of
+from segue.cli.interactive.consent_prompt import ConsentPrompt
 from segue.cli.interactive.picker import pick
 from segue.cli.interactive.session_view import show_session
 from segue.cli.interactive.start_screen import ago
+from segue.config.trust import approve_copy
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,6 +45,9 @@ async def resume(interactive: InteractiveChat, words: list[str]) -> None:
         return
     if session and session != interactive.chat.id:
         await interactive.replace_chat(interactive.runtime.chat(session=session))
+        ask = ConsentPrompt(interactive.screen, interactive.source) if sys.stdin.isatty() else None
+        for line in await interactive.runtime.restore_tools(interactive.chat, ask):
+            interactive.screen.paragraph(f"  {line}", "dim", 2)
         show_session(interactive)
 
 
@@ -69,6 +75,7 @@ async def fork(interactive: InteractiveChat, words: list[str]) -> None:
     del words
     before = interactive.chat.id
     await interactive.replace_chat(await interactive.chat.fork())
+    approve_copy(str(interactive.runtime.directory), before, interactive.chat.id)
     interactive.screen.line(f"  {before} is saved unchanged; you are now in its copy {interactive.chat.id}.")
 
 
