@@ -36,6 +36,7 @@ from segue.dialects.dialect import Dialect
 from segue.dialects.plan import Plan, PlanState, plan
 from segue.dialects.read_cache import ReadCache
 from segue.dialects.registry import DIALECTS
+from segue.dialects.reply_translation import ReplyTranslation
 from segue.transcript.adopt import adopt
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.render import render
@@ -230,14 +231,15 @@ def _stream_translations() -> list[Row]:
     return rows
 
 
-def _translate(provider: str, client: str, portions: list[bytes]) -> list[bytes]:
+def _translate(provider: str, client: str, portions: list[bytes]) -> None:
     decoder, encoder = DIALECTS[provider].new_decoder(), DIALECTS[client].new_encoder("model")
     request = ClientRequest(wire=DIALECTS[client].client, nonce="one")
-    responder = Responder(request, Origin(provider))
-    feed, respond, write = decoder.feed, responder.feed_all, encoder.feed
-    sent = [write(event) for portion in portions for event in respond(feed(portion))]
-    sent += [write(event) for event in (*respond(decoder.close()), *responder.close())]
-    return [*sent, encoder.close()]
+    translation = ReplyTranslation(Responder(request, Origin(provider)), encoder)
+    decode, write = decoder.feed, translation.feed
+    for portion in portions:
+        write(decode(portion))
+    write(decoder.close())
+    translation.close()
 
 
 def _chunks(portion: bytes) -> list[bytes]:

@@ -13,6 +13,7 @@ from bench.measure import interleaved
 from segue.config.schema import Config, GatewaySettings
 from segue.conversation.blocks import Origin
 from segue.dialects.registry import DIALECTS
+from segue.dialects.reply_translation import ReplyTranslation
 from segue.gateway.doors import Doors
 from segue.gateway.members import Members
 from segue.gateway.memory.installation_key import InstallationKey
@@ -135,5 +136,5 @@ def chunk_rows(chunks: int = 1_000) -> list[Row]:
 def _translated(provider: str, client: str, portions: list[bytes]) -> bytes:
     decoder, encoder = DIALECTS[provider].new_decoder(), DIALECTS[client].new_encoder("model")
     responder = Responder(ClientRequest(wire=DIALECTS[client].client, nonce="one"), Origin(provider))
-    feed, respond, write = decoder.feed, responder.feed_all, encoder.feed
-    return b"".join([write(event) for portion in portions for event in respond(feed(portion))])
+    decode, write = decoder.feed, ReplyTranslation(responder, encoder).feed
+    return b"".join([write(decode(portion)) for portion in portions])

@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 import json
+from typing import final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.conversation.events import Event, TextDelta, fold
+from segue.conversation.events import Event, ReasoningDelta, TextDelta, fold
 from segue.dialects.registry import DIALECTS, NAMES
-from segue.dialects.repeated_chunk import RepeatedChunk
+from segue.dialects.repeated_chunk import CountedChunkDecoder, RepeatedChunkDecoder
 from strategies.replies import replies
+
+
+@final
+class Repeated(RepeatedChunkDecoder):
+    """Reads nothing in full, and is taught."""
+
+    def _feed(self, portion: bytes) -> list[Event]:
+        raise LookupError(portion)
+
+    learn = RepeatedChunkDecoder._learn
+    forget = RepeatedChunkDecoder._forget
+
+
+@final
+class Counted(CountedChunkDecoder):
+    """The same with a number."""
+
+    def _feed(self, portion: bytes) -> list[Event]:
+        raise LookupError(portion)
+
+    learn = CountedChunkDecoder._learn
 
 
 def chunk(text: str, **more: object) -> bytes:
     return b"data: %b\n\n" % json.dumps({"id": "x", "delta": {"text": text}, **more}).encode()
 
 
-def read(repeated: RepeatedChunk, portion: bytes) -> str | None:
-    events = repeated.events(portion)
-    return None if events is None else "".join(event.text for event in events if type(event) is TextDelta)
+def read(repeated: RepeatedChunkDecoder, portion: bytes) -> list[Event] | None:
+    """None if it would be read in full."""
+    try:
+        return repeated.feed(portion)
+    except LookupError:
+        return None
 
 
 def test_only_the_text_of_a_repeated_chunk_is_read() -> None:
-    repeated = RepeatedChunk()
+    repeated = Repeated()
     assert read(repeated, chunk("a")) is None
     repeated.learn(chunk("a"), [TextDelta(3, "a")])
-    assert (read(repeated, chunk('b "c" \n✓')), repeated.index) == ('b "c" \n✓', 3)
+    assert read(repeated, chunk('b "c" \n✓')) == [TextDelta(3, 'b "c" \n✓')]
+    assert read(repeated, chunk("")) == []
     assert read(repeated, chunk("b", stop=True)) is None
     assert read(repeated, chunk("b") + chunk("c")) is None
     assert read(repeated, chunk("b")[:-1]) is None
@@ -35,23 +61,36 @@ def test_only_the_text_of_a_repeated_chunk_is_read() -> None:
     assert read(repeated, chunk("b")) is None
 
 
+def test_a_thought_is_read_as_one() -> None:
+    repeated = Repeated()
+    repeated.learn(chunk("a"), [ReasoningDelta(1, "a")])
+    assert read(repeated, chunk("b")) == [ReasoningDelta(1, "b")]
+
+
 def test_a_text_that_stands_in_a_chunk_twice_teaches_nothing() -> None:
-    repeated = RepeatedChunk()
+    repeated = Repeated()
     repeated.learn(chunk("x"), [TextDelta(0, "x")])
     assert read(repeated, chunk("y")) is None
 
 
-def test_a_number_may_count_up_between_chunks() -> None:
-    repeated = RepeatedChunk(b'"n": ')
-    repeated.learn(b'{"n": 7, "text": "a"}', [TextDelta(0, "a")])
-    assert read(repeated, b'{"n": 8, "text": "b"}') == "b"
-    assert read(repeated, b'{"n": 18, "text": "b"}') == "b"
-    assert read(repeated, b'{"n": 19, "text": "c"}') == "c"
-    assert read(repeated, b'{"n": "", "text": "b"}') is None
+@pytest.mark.parametrize("shape", ['{"n": %s, "text": "%s"}', '{"text": "%s", "n": %s}'])
+def test_a_number_may_count_up_between_chunks(shape: str) -> None:
+    def numbered(number: str, text: str) -> bytes:
+        return (shape % ((number, text) if shape.startswith('{"n"') else (text, number))).encode()
+
+    repeated = Counted(b'"n": ')
+    repeated.learn(numbered("7", "a"), [TextDelta(0, "a")])
+    assert read(repeated, numbered("8", "b")) == [TextDelta(0, "b")]
+    assert read(repeated, numbered("18", "b")) == [TextDelta(0, "b")]
+    assert read(repeated, numbered("19", "c")) == [TextDelta(0, "c")]
+    assert read(repeated, numbered('""', "b")) is None
+    assert read(repeated, numbered("20", "d")) == [TextDelta(0, "d")]
+    assert read(repeated, numbered("5000", "e")) == [TextDelta(0, "e")]
+    assert read(repeated, numbered("5001", "f")) == [TextDelta(0, "f")]
 
 
 def test_a_server_whose_chunks_all_differ_is_not_learned_for_ever() -> None:
-    repeated = RepeatedChunk()
+    repeated = Repeated()
     for number in range(100):
         repeated.learn(chunk("a", number=number), [TextDelta(0, "a")])
     assert read(repeated, chunk("b", number=99)) is None
@@ -67,7 +106,7 @@ def test_a_stream_chunk_by_chunk_is_the_reply_that_it_is_in_one_piece(
     many = [
         again
         for event in events
-        for again in ([event] * repeats if isinstance(event, TextDelta) else [event])
+        for again in ([event] * repeats if isinstance(event, TextDelta | ReasoningDelta) else [event])
     ]
     encoder = dialect.new_encoder("m")
     portions = [portion for event in many if (portion := encoder.feed(event))] + [encoder.close()]

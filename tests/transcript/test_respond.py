@@ -448,17 +448,6 @@ def test_a_call_in_a_namespace_bears_our_name_of_the_tool() -> None:
     assert [event.name for event in events if isinstance(event, CallStarted)] == ["mcp__github__list"]
 
 
-@pytest.mark.parametrize("client", WIRES)
-def test_all_events_of_a_portion_at_once_are_what_they_are_one_by_one(client: str) -> None:
-    events: list[Event] = [*THOUGHT[:-1], TextDelta(1, " there"), *called(("", "read", '{"a": 1}'))[1:]]
-    one_by_one = answered(responder(client, "xai"), events)
-    at_once = responder(client, "xai")
-    assert (
-        at_once.feed_all(events[:4]) + at_once.feed_all([events[4]]) + at_once.feed_all(events[5:])
-        == one_by_one
-    )
-
-
 def test_text_behind_an_end_that_was_none_is_not_lost() -> None:
     events: list[Event] = [TextDelta(0, "First "), Finished("stop"), TextDelta(0, "second"), Finished("stop")]
     sent = answered(responder("anthropic"), events)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from itertools import chain, count, islice
+from typing import final
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from msgspec import Struct
 
 MARK = "\x00text\x00"
 """Stands for the text in a chunk that becomes a template."""
@@ -15,9 +15,27 @@ _MARK = b'"\\u0000text\\u0000"'
 
 json_text: Callable[[str], bytes] = msgspec.json.Encoder().encode
 """A text as JSON. It holds no line break, so it may stand in a frame or a line."""
+_NUMBERS = tuple([b"%d" % number for number in range(2048)])
 
 
-def template(chunk: bytes) -> tuple[bytes, bytes]:
+@final
+class ChunkTemplate(Struct, frozen=True, gc=False):
+    """What stands around the text of each chunk with more of one block."""
+
+    before: bytes
+    behind: bytes = b""
+    tails: Iterator[bytes] | None = None
+    """What stands behind them instead, one after another, on wires that count their chunks."""
+    pieces: list[str] | None = None
+    """Where the texts are collected, on wires that repeat them at the end."""
+
+
+def template(chunk: bytes) -> ChunkTemplate:
     """What stands before and behind the last `MARK` in an encoded chunk."""
     before, _, behind = chunk.rpartition(_MARK)
-    return before, behind
+    return ChunkTemplate(before, behind)
+
+
+def numbers(start: int = 0) -> Iterator[bytes]:
+    """Numbers that count up. Most are written beforehand: to write one takes longer than the text of most chunks."""
+    return chain(islice(_NUMBERS, start, None), map(b"%d".__mod__, count(max(start, len(_NUMBERS)))))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 import msgspec
 from msgspec import Struct
 
-from segue.conversation.events import Event, Reply
+from segue.conversation.events import Event, ReasoningDelta, Reply, TextDelta
 from segue.conversation.message import Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
@@ -24,6 +24,7 @@ from segue.transcript.rules import Rules
 
 if TYPE_CHECKING:
     from segue.dialects.card import ModelCard
+    from segue.dialects.chunk_template import ChunkTemplate
     from segue.transcript.steps import Transcript
 
 _ENCODER = msgspec.json.Encoder()
@@ -90,6 +91,10 @@ class ReplyEncoder(Protocol):
     """The other way round: events in, the provider's stream out."""
 
     def feed(self, event: Event) -> bytes: ...
+
+    def template(self, event: TextDelta | ReasoningDelta) -> ChunkTemplate | None:
+        """How more of this event's block is written until another event is fed; None if only `feed` knows."""
+        ...
 
     def close(self) -> bytes: ...
 

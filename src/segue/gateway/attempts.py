@@ -12,6 +12,7 @@ from msgspec import structs
 
 from segue.conversation.blocks import Origin
 from segue.conversation.events import Event, Failed, Finished, Reply, fold
+from segue.dialects.reply_translation import ReplyTranslation
 from segue.errors import ProtocolError, SegueError
 from segue.gateway.model_field import ModelField, renamed
 from segue.providers.adapter import RequestSent
@@ -99,6 +100,7 @@ class TranslatedAttempt:
         self._whole = not turn.stream
         self._keep = turn.prepared.kept or self._whole
         self._responder: Responder | None = None
+        self._translation: ReplyTranslation | None = None
         self._encoder: ReplyEncoder = turn.dialect.new_encoder(turn.asked)
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
@@ -113,19 +115,22 @@ class TranslatedAttempt:
 
     def _piece(self, events: list[Event]) -> Piece:
         """What the client gets for these events."""
-        if self._responder is None:
+        translation = self._translation
+        if translation is None:
             return Piece(events, b"")
-        shown = self._responder.feed_all(events)
+        last = type(events[-1])
+        ends = last is Failed or last is Finished
+        if not (self._keep or ends):
+            return Piece(events, translation.feed(events))
+        shown = translation.respond(events)
         if self._keep:
             self._shown += shown
-        last = events[-1]
-        if type(last) is Failed or type(last) is Finished:
+        if ends:
             # Either comes alone; and what ends well for the provider may not be a reply that the client can read.
             events = [one for one in shown if type(one) is Failed] or events
         if self._whole or type(events[-1]) is Failed:
             return Piece(events, b"")
-        feed = self._encoder.feed
-        return Piece(events, feed(shown[0]) if len(shown) == 1 else b"".join([feed(one) for one in shown]))
+        return Piece(events, translation.encode(shown))
 
     def _begin(self, sent: RequestSent) -> None:
         turn = self._turn
@@ -147,6 +152,7 @@ class TranslatedAttempt:
             reasoning=self._reasoning,
             capsule=self._capsule,
         )
+        self._translation = ReplyTranslation(self._responder, self._encoder)
 
     def close(self) -> bytes:
         return self._encoder.close()

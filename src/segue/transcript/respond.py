@@ -101,7 +101,9 @@ class Responder:
         self._started = self._over = self._finished = self._has_content = False
         self._kind: Literal["", "text", "blank", "reasoning"] = ""
         """The block that is open, with the provider's index and the client's."""
-        self._inner = self._outer = self._text = self._thought = self._unchanged = -1
+        self._inner = self.outer = -1
+        self.text = self.thought = -1
+        """The provider's index of the text or thought that is open, if more of it only gets the client's index."""
         self._outers: dict[int, int] = {}
         self._pieces: list[str] = []
         """Of a text that is blank so far, or of a thought that gets a capsule."""
@@ -114,10 +116,10 @@ class Responder:
     def feed(self, event: Event) -> list[Event]:
         """The events for the client: mostly one, none if it does not get this or not yet."""
         # Nearly all events are more of the block that is open.
-        if type(event) is TextDelta and event.index == self._text:
-            return [event] if self._outer == self._text else [TextDelta(self._outer, event.text)]
-        if type(event) is ReasoningDelta and event.index == self._thought:
-            return [event] if self._outer == self._thought else [ReasoningDelta(self._outer, event.text)]
+        if type(event) is TextDelta and event.index == self.text:
+            return [event] if self.outer == self.text else [TextDelta(self.outer, event.text)]
+        if type(event) is ReasoningDelta and event.index == self.thought:
+            return [event] if self.outer == self.thought else [ReasoningDelta(self.outer, event.text)]
         if self._over or (self._finished and type(event) not in _BEHIND_THE_END):
             return []
         events: list[Event] = []
@@ -126,12 +128,6 @@ class Responder:
             events.append(self._start(event))
         self._add(event, events)
         return events
-
-    def feed_all(self, events: list[Event]) -> list[Event]:
-        """The same for all events of one portion; the very list if there is nothing to change."""
-        if len(events) == 1 and type(only := events[0]) is TextDelta and only.index == self._unchanged:
-            return events
-        return [sent for event in events for sent in self.feed(event)]
 
     def close(self) -> list[Event]:
         """Nothing more will come. A reply without an end has failed."""
@@ -192,7 +188,7 @@ class Responder:
                 return
         if self._kind != "text":
             self._begin("text", index, events)
-        events.append(TextDelta(self._outer, text))
+        events.append(TextDelta(self.outer, text))
 
     def _add_thought(self, index: int, text: str, events: list[Event]) -> None:
         if not text:
@@ -207,7 +203,7 @@ class Responder:
             self._begin("reasoning", index, events)
             self._pieces = []
         self._pieces.append(text)
-        events.append(ReasoningDelta(self._outer, text))
+        events.append(ReasoningDelta(self.outer, text))
 
     def _add_media(self, index: int, media: Media, events: list[Event]) -> None:
         self._end_block(events)
@@ -228,21 +224,20 @@ class Responder:
             self._fill_thought(events)
         self._has_content |= kind == "text"
         self._kind, self._inner = kind, index
-        self._outer = self._outers[index] = self._new()
+        self.outer = self._outers[index] = self._new()
         if kind == "text":
-            self._text = index
-            self._unchanged = index if index == self._outer else -1
+            self.text = index
         elif self._capsule is None:
-            self._thought = index
+            self.thought = index
 
     def _end_block(self, events: list[Event]) -> None:
         if self._kind == "blank":
             self._repair("blank_text", self._inner)
         elif self._kind == "reasoning" and self._capsule is not None and self._client.capsule is not None:
             payload = self._capsule(Reasoning("".join(self._pieces)))
-            events.append(Sealed(self._outer, payload, self._client.capsule))
+            events.append(Sealed(self.outer, payload, self._client.capsule))
         self._kind, self._inner = "", -1
-        self._text = self._thought = self._unchanged = -1
+        self.text = self.thought = -1
 
     def _new(self) -> int:
         self._next += 1

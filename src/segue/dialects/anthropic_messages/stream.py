@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, final
 
 import msgspec
 
@@ -23,17 +23,17 @@ from segue.dialects.anthropic_messages.errors import error_from
 from segue.dialects.anthropic_messages.reply import finished, usage_of
 from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.opaque_blocks import KIND
+from segue.dialects.repeated_chunk import Delta, RepeatedChunkDecoder
 from segue.errors import ProtocolError
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
 
-_Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta
 _HEAD = (
     b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
 )
-_FIELDS: dict[type[_Delta], tuple[bytes, bytes]] = {
+_FIELDS: dict[type[Delta], tuple[bytes, bytes]] = {
     TextDelta: (b"text_delta", b"text"),
     ReasoningDelta: (b"thinking_delta", b"thinking"),
     ArgumentsDelta: (b"input_json_delta", b"partial_json"),
@@ -45,10 +45,11 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 @final
-class ReplyDecoder:
+class ReplyDecoder(RepeatedChunkDecoder):
     """A streamed reply, bytes in and events out."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._frames = sse.FrameDecoder()
         self._counts: dict[str, Any] = {}
         self._given: dict[int, Any] = {}
@@ -60,20 +61,10 @@ class ReplyDecoder:
         self._called = False
         self.unread: list[bytes] = []
         self._over = False
-        self._head = b""
-        """What stands before the text in a portion that continues the last one; empty if none is expected."""
-        self._around = -1
-        """How much of such a portion is not its text."""
-        self._kind: type[_Delta] = TextDelta
-        self._index = -1
         self._next_head = b""
 
-    def feed(self, portion: bytes) -> list[Event]:
-        # `startswith` takes twice as long as to remove the prefix.
-        text = portion.removeprefix(self._head).removesuffix(_TAIL)
-        if len(portion) - len(text) != self._around:
-            text = _unpadded(portion, self._head)
-        if text:
+    def _feed(self, portion: bytes) -> list[Event]:
+        if text := _unpadded(portion, self._head):
             try:
                 more = _decode_text(text)
             except _UNREADABLE:
@@ -102,7 +93,8 @@ class ReplyDecoder:
 
         It takes half the time of reading all of the JSON.
         """
-        self._head, self._around = b"", -1
+        self._forget()
+        self._head = b""
         if type(last) is TextDelta or type(last) is ReasoningDelta or type(last) is ArgumentsDelta:
             index = last.index
             if type(last) is ArgumentsDelta and (index in self._own or index in self._given):
@@ -111,7 +103,8 @@ class ReplyDecoder:
                 self._kind, self._index = type(last), index
                 self._next_head = _HEAD % (index, *_FIELDS[self._kind])
             if self._frames.fresh:
-                self._head, self._around = self._next_head, len(self._next_head) + len(_TAIL)
+                self._head, self._tail = self._next_head, _TAIL
+                self._around = len(_TAIL) + len(self._next_head)
 
     def _read(self, frames: list[bytes]) -> list[Event]:
         events: list[Event] = []

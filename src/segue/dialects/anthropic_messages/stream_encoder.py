@@ -23,7 +23,7 @@ from segue.dialects import sse
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import encode_error
 from segue.dialects.anthropic_messages.reply import counts_of, finished, stop_reason
-from segue.dialects.chunk_template import json_text
+from segue.dialects.chunk_template import ChunkTemplate, json_text
 from segue.dialects.opaque_blocks import is_opaque
 from segue.transcript.media import describe
 from segue.transcript.value_text import is_object_text
@@ -89,6 +89,10 @@ class ReplyEncoder:
                 block.arguments.append(event.text)
                 return block.head + json_text(event.text) + _TAIL
         return self._feed(event) if not self._over else b""
+
+    def template(self, event: TextDelta | ReasoningDelta) -> ChunkTemplate | None:
+        head = self._heads.get(event.index)
+        return ChunkTemplate(head, _TAIL) if head is not None else None
 
     def _feed(self, event: Event) -> bytes:
         match event:

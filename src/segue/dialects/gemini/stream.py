@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 
 from segue.dialects import sse
 from segue.dialects.gemini.reply import ReplyReader
-from segue.dialects.repeated_chunk import RepeatedChunk
+from segue.dialects.repeated_chunk import RepeatedChunkDecoder
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
@@ -20,29 +20,26 @@ _IN_TEXT = re.compile(rb'["\\]')
 
 
 @final
-class ReplyDecoder:
+class ReplyDecoder(RepeatedChunkDecoder):
     """A streamed reply, bytes in and events out."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._reader = ReplyReader()
         self.unread = self._reader.unread
         self._frames: sse.FrameDecoder | None = None
         self._objects: _ObjectCutter | None = None
-        self._repeated = RepeatedChunk()
 
-    def feed(self, data: bytes) -> list[Event]:
-        repeated = self._repeated.events(data)
-        if repeated is not None:
-            return repeated
+    def _feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         if self._frames is not None:
             # The common portion is one whole frame, and Google ends its lines with CRLF.
             only = self._frames.sole(data[:-4] + sse.END if data[-4:] == b"\r\n\r\n" else data)
             if only is not None:
                 self._reader.read(only, events)
-                self._repeated.learn(data, events)
+                self._learn(data, events)
                 return events
-        self._repeated.forget()
+        self._forget()
         for found in self._cut(data):
             self._reader.read(found, events)
         return events

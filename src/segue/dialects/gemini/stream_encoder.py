@@ -19,7 +19,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects import sse
 from segue.dialects.calls import PendingCall, compact_arguments
-from segue.dialects.chunk_template import MARK, json_text, template
+from segue.dialects.chunk_template import MARK, ChunkTemplate, json_text, template
 from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.errors import encode_error
 from segue.dialects.gemini.reply import counts_of, finish_reason, media_part
@@ -90,16 +90,21 @@ class ReplyEncoder:
         self._called = False
         self._finished: Finished | None = None
         self._over = False
-        self._text = self._thought = (b"", b"")
-        """What stands around the text of a chunk; empty until the first one was sent."""
+        self._text: ChunkTemplate | None = None
+        self._thought: ChunkTemplate | None = None
 
     def feed(self, event: Event) -> bytes:
         # Nearly all events are more of a text, with nothing that waits.
         if type(event) is TextDelta or type(event) is ReasoningDelta:
-            before, behind = self._text if type(event) is TextDelta else self._thought
-            if before and not self._waiting:
-                return before + json_text(event.text) + behind
+            known = self._text if type(event) is TextDelta else self._thought
+            if known is not None and not self._waiting:
+                return known.before + json_text(event.text) + known.behind
         return self._feed(event) if not self._over else b""
+
+    def template(self, event: TextDelta | ReasoningDelta) -> ChunkTemplate | None:
+        if self._waiting:
+            return None
+        return self._text if type(event) is TextDelta else self._thought
 
     def _feed(self, event: Event) -> bytes:
         match event:
@@ -134,14 +139,14 @@ class ReplyEncoder:
             case ReplyStarted(reply_id, model):
                 self._id = reply_id
                 self._model = self._model or model
-                self._text = self._thought = (b"", b"")
+                self._text = self._thought = None
             case UsageReported(usage):
                 self._usage = self._usage.updated(usage)
             case Finished():
                 self._finished = self._finished or event  # sent at the end: counts may still come
             case Failed(error):
                 self._over = True
-                self._text = self._thought = (b"", b"")
+                self._text = self._thought = None
                 return sse.encode(encode_error(error)[1])
             case _:
                 pass

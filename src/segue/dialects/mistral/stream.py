@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from segue.dialects import sse
 from segue.dialects.mistral.reply import ReplyReader
-from segue.dialects.repeated_chunk import RepeatedChunk
+from segue.dialects.repeated_chunk import RepeatedChunkDecoder
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
@@ -15,26 +15,23 @@ _DONE = b"[DONE]"
 
 
 @final
-class ReplyDecoder:
+class ReplyDecoder(RepeatedChunkDecoder):
     """A streamed reply, bytes in and events out."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._frames = sse.FrameDecoder()
         self._reader = ReplyReader()
         self.unread = self._reader.unread
-        self._repeated = RepeatedChunk()
 
-    def feed(self, data: bytes) -> list[Event]:
-        repeated = self._repeated.events(data)
-        if repeated is not None:
-            return repeated
+    def _feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         only = self._frames.sole(data)
         if only is not None and only != _DONE:
             self._reader.read(only, events)
-            self._repeated.learn(data, events)
+            self._learn(data, events)
             return events
-        self._repeated.forget()
+        self._forget()
         for frame in self._frames.data(data):
             self._read(frame, events)
         return events

@@ -19,7 +19,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects import sse
 from segue.dialects.calls import PendingCall
-from segue.dialects.chunk_template import MARK, json_text, template
+from segue.dialects.chunk_template import MARK, ChunkTemplate, json_text, template
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.errors import encode_error
 from segue.dialects.mistral.reply import call_of, counts_of, finish_reason, thinking_chunk
@@ -43,18 +43,20 @@ class ReplyEncoder:
         self._finished: Finished | None = None
         self._begun = False
         self._over = False
-        self._around = (b"", b"")
-        """What stands around the text of a chunk; empty until the first one was sent."""
+        self._text: ChunkTemplate | None = None
 
     def feed(self, event: Event) -> bytes:
-        if type(event) is TextDelta and self._around[0]:  # nearly all events
-            return self._around[0] + json_text(event.text) + self._around[1]
+        if type(event) is TextDelta and self._text is not None:  # nearly all events
+            return self._text.before + json_text(event.text) + self._text.behind
         return self._feed(event) if not self._over else b""
+
+    def template(self, event: TextDelta | ReasoningDelta) -> ChunkTemplate | None:
+        return self._text if type(event) is TextDelta else None
 
     def _feed(self, event: Event) -> bytes:
         match event:
             case TextDelta(_, text):
-                self._around = template(self._chunk({"content": MARK}))
+                self._text = template(self._chunk({"content": MARK}))
                 return self._content(text)
             case ReasoningDelta(_, text):
                 return self._content([thinking_chunk(text)])
@@ -87,14 +89,14 @@ class ReplyEncoder:
             case ReplyStarted(reply_id, model):
                 self._id = reply_id
                 self._model = self._model or model
-                self._around = (b"", b"")
+                self._text = None
             case UsageReported(usage):
                 self._usage = self._usage.updated(usage)
             case Finished():
                 self._finished = self._finished or event  # sent at the end: counts may still come
             case Failed(error):
                 self._over = True
-                self._around = (b"", b"")
+                self._text = None
                 return self._begin() + sse.encode(encode_error(error)[1])
             case _:
                 pass

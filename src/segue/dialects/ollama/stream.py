@@ -6,33 +6,30 @@ from typing import TYPE_CHECKING, final
 
 from segue.dialects.ndjson import LineDecoder
 from segue.dialects.ollama.reply import ReplyReader
-from segue.dialects.repeated_chunk import RepeatedChunk
+from segue.dialects.repeated_chunk import RepeatedChunkDecoder
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
 
 
 @final
-class ReplyDecoder:
+class ReplyDecoder(RepeatedChunkDecoder):
     """A streamed reply, bytes in and events out."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._lines = LineDecoder()
         self._reader = ReplyReader()
         self.unread = self._reader.unread
-        self._repeated = RepeatedChunk()
 
-    def feed(self, data: bytes) -> list[Event]:
-        repeated = self._repeated.events(data)
-        if repeated is not None:
-            return repeated
+    def _feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         only = self._lines.sole(data)
         if only is not None:
             self._reader.read(only, events)
-            self._repeated.learn(data, events)
+            self._learn(data, events)
             return events
-        self._repeated.forget()
+        self._forget()
         for line in self._lines.feed(data):
             self._reader.read(line, events)
         return events

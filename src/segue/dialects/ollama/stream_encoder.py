@@ -17,7 +17,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import Usage
 from segue.dialects.calls import PendingCall
-from segue.dialects.chunk_template import MARK, json_text, template
+from segue.dialects.chunk_template import MARK, ChunkTemplate, json_text, template
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.errors import encode_error
 from segue.dialects.ollama.reply import NEVER, call_of, last_line
@@ -37,15 +37,18 @@ class ReplyEncoder:
         self._calls: dict[int, PendingCall] = {}
         self._finished: Finished | None = None
         self._over = False
-        self._text = self._thought = (b"", b"")
-        """What stands around the text in a line; empty until the first one was sent."""
+        self._text: ChunkTemplate | None = None
+        self._thought: ChunkTemplate | None = None
 
     def feed(self, event: Event) -> bytes:
         if type(event) is TextDelta or type(event) is ReasoningDelta:  # nearly all events
-            before, behind = self._text if type(event) is TextDelta else self._thought
-            if before:
-                return before + json_text(event.text) + behind
+            known = self._text if type(event) is TextDelta else self._thought
+            if known is not None:
+                return known.before + json_text(event.text) + known.behind
         return self._feed(event) if not self._over else b""
+
+    def template(self, event: TextDelta | ReasoningDelta) -> ChunkTemplate | None:
+        return self._text if type(event) is TextDelta else self._thought
 
     def _feed(self, event: Event) -> bytes:
         match event:
@@ -63,14 +66,14 @@ class ReplyEncoder:
                 return self._line({"role": "assistant", "content": describe(media).text})
             case ReplyStarted(_, model):
                 self._model = self._model or model
-                self._text = self._thought = (b"", b"")
+                self._text = self._thought = None
             case UsageReported(usage):
                 self._usage = self._usage.updated(usage)
             case Finished():
                 self._finished = self._finished or event  # sent at the end: counts may still come
             case Failed(error):
                 self._over = True
-                self._text = self._thought = (b"", b"")
+                self._text = self._thought = None
                 return encode_error(error)[1] + b"\n"
             case _:  # seals have no place on this wire
                 pass

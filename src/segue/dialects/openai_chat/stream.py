@@ -11,7 +11,7 @@ from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.openai_chat.errors import error_in_reply
 from segue.dialects.openai_chat.lenient import decode_chunk, decode_portion
 from segue.dialects.openai_chat.stream_state import ReplyReader
-from segue.dialects.repeated_chunk import RepeatedChunk
+from segue.dialects.repeated_chunk import RepeatedChunkDecoder
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
@@ -22,32 +22,29 @@ _DONE = b"[DONE]"
 _HEAD = 65_536
 
 
-class ReplyDecoder:
+class ReplyDecoder(RepeatedChunkDecoder):
     """CHAT-60: unnamed events, each with a chunk, and at last `[DONE]`."""
 
     def __init__(self, variant: Variant) -> None:
+        super().__init__()
         self._variant = variant
         self._frames = sse.FrameDecoder()
         self._reader = ReplyReader(variant)
         self.unread: list[bytes] = []
-        self._head: bytes | None = b""
+        self._unframed: bytes | None = b""
         """What came before the first frame: perhaps no stream at all, but an error as plain JSON."""
-        self._repeated = RepeatedChunk()
 
-    def feed(self, data: bytes) -> list[Event]:
-        repeated = self._repeated.events(data)
-        if repeated is not None:
-            return repeated
+    def _feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         only = self._frames.sole(data)
         if only is not None and self._read_fast(only, events):
             if self._reader.sorted:
-                self._repeated.learn(data, events)
+                self._learn(data, events)
             return events
-        self._repeated.forget()
+        self._forget()
         frames = self._frames.feed(data)
-        if self._head is not None:
-            self._head = None if frames else self._head + data[: _HEAD - len(self._head)]
+        if self._unframed is not None:
+            self._unframed = None if frames else self._unframed + data[: _HEAD - len(self._unframed)]
         for frame in frames:
             if frame.event or not self._read_fast(frame.data, events):
                 self._read_frame(frame, events)
@@ -56,10 +53,10 @@ class ReplyDecoder:
     def close(self) -> list[Event]:
         events: list[Event] = []
         for frame in self._frames.close():
-            self._head = None
+            self._unframed = None
             self._read_frame(frame, events)
-        if self._head and self._head.lstrip()[:1] in (b"{", b"["):
-            chunk = decode_chunk(self._head)
+        if self._unframed and self._unframed.lstrip()[:1] in (b"{", b"["):
+            chunk = decode_chunk(self._unframed)
             if chunk is not None:
                 self._reader.read(chunk, events, whole=True)
                 self._reader.end(events, proper=True)
@@ -77,7 +74,7 @@ class ReplyDecoder:
         chunk = decode_chunk(data)
         if chunk is None:
             return False
-        self._head = None
+        self._unframed = None
         self._reader.read(chunk, events)
         return True
 

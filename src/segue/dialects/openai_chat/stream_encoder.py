@@ -19,7 +19,7 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.dialects import sse
-from segue.dialects.chunk_template import MARK, json_text, template
+from segue.dialects.chunk_template import MARK, ChunkTemplate, json_text, template
 from segue.dialects.openai_chat.errors import envelope_of
 from segue.dialects.openai_chat.reply import counts_of, finish_reason, image_of, read_details
 from segue.dialects.openai_chat.wire import sealed
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _ENCODER = msgspec.json.Encoder()
 _DONE = b"[DONE]"
-_NOTHING = (b"", b"")
 
 
 @final
@@ -48,36 +47,35 @@ class ReplyEncoder:
         self._finished: Finished | None = None
         self._usage: Usage | None = None
         self._failed = False
-        self._head = self._tail = b""
-        """What stands around the text of a chunk; empty until the first one was sent."""
-        self._thought = _NOTHING
-        self._arguments: dict[int, tuple[bytes, bytes]] = {}
+        self._text: ChunkTemplate | None = None
+        self._thought: ChunkTemplate | None = None
+        self._arguments: dict[int, ChunkTemplate] = {}
 
     def feed(self, event: Event) -> bytes:
         # Nearly all events are more text of one kind or another.
-        if type(event) is TextDelta:
-            if self._head:
-                return self._head + json_text(event.text) + self._tail
+        if type(event) is TextDelta or type(event) is ReasoningDelta:
+            known = self._text if type(event) is TextDelta else self._thought
+            if known is not None:
+                return known.before + json_text(event.text) + known.behind
         elif type(event) is ArgumentsDelta:
-            around = self._arguments.get(event.index, _NOTHING)
-            if around[0]:
-                return around[0] + json_text(event.text) + around[1]
-        elif type(event) is ReasoningDelta:
-            around = self._thought
-            if around[0]:
-                return around[0] + json_text(event.text) + around[1]
+            known = self._arguments.get(event.index)
+            if known is not None:
+                return known.before + json_text(event.text) + known.behind
         return self._feed(event)
+
+    def template(self, event: TextDelta | ReasoningDelta) -> ChunkTemplate | None:
+        return self._text if type(event) is TextDelta else self._thought
 
     def _feed(self, event: Event) -> bytes:
         match event:
             case ReplyStarted(reply_id, model):
                 self._id, self._model = reply_id, self._model or model
-                self._head, self._thought = b"", _NOTHING
+                self._text = self._thought = None
                 self._arguments.clear()
                 return self._delta({"content": ""})
             case TextDelta(_, text):
                 sent = self._delta({"content": text})
-                self._head, self._tail = template(self._delta({"content": MARK}))
+                self._text = template(self._delta({"content": MARK}))
                 return sent
             case ReasoningDelta(_, text):
                 sent = self._delta({self._thoughts: text})

@@ -16,7 +16,7 @@ from segue.dialects.openai_responses.reply import (
     ended,
     started,
 )
-from segue.dialects.repeated_chunk import RepeatedChunk
+from segue.dialects.repeated_chunk import CountedChunkDecoder
 from segue.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -27,10 +27,11 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 @final
-class ReplyDecoder:
+class ReplyDecoder(CountedChunkDecoder):
     """A streamed reply, bytes in and events out."""
 
     def __init__(self) -> None:
+        super().__init__(b'"sequence_number":')
         self._frames = sse.FrameDecoder()
         self._reader = ItemReader()
         self._places: dict[Any, Any] = {}
@@ -39,12 +40,8 @@ class ReplyDecoder:
         self._begun = False
         self.unread: list[bytes] = []
         self._over = False
-        self._repeated = RepeatedChunk(b'"sequence_number":')
 
-    def feed(self, portion: bytes) -> list[Event]:
-        repeated = self._repeated.events(portion)
-        if repeated is not None:
-            return repeated
+    def _feed(self, portion: bytes) -> list[Event]:
         events: list[Event] = []
         only = self._frames.sole(portion)
         for data in self._frames.data(portion) if only is None else (only,):
@@ -64,8 +61,8 @@ class ReplyDecoder:
                 event = self._reader.arguments(more.output_index, more.delta)
             if event is not None:
                 events.append(event)
-        self._repeated.learn(portion, events if only is not None else [])
-        self._repeated.texts = self._reader.sent.get(self._repeated.index)
+        self._learn(portion, events if only is not None else [])
+        self._texts = self._reader.sent.get(self._index, [])
         return events
 
     def close(self) -> list[Event]:

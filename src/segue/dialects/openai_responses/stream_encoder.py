@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 import msgspec
@@ -21,7 +22,7 @@ from segue.conversation.events import (
 from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
 from segue.dialects import sse
-from segue.dialects.chunk_template import json_text
+from segue.dialects.chunk_template import ChunkTemplate, json_text
 from segue.dialects.opaque_blocks import is_opaque
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import error_object
@@ -45,21 +46,21 @@ if TYPE_CHECKING:
 
 _Kind: TypeAlias = Literal["text", "reasoning", "call", "custom", "image", "kept"]
 _PREFIXES = {"text": "msg_", "reasoning": "rs_", "call": "fc_", "custom": "ctc_", "image": "ig_", "kept": ""}
-_HEAD = b'event: %b\ndata: {"type":"%b","sequence_number":'
-_MANY = 4096
-_DIGITS = tuple([b"%d" % number for number in range(_MANY)])
-"""The numbers of most events: to write one takes longer than the text of most deltas."""
-_DELTAS: dict[_Kind, tuple[bytes, bytes, bytes]] = {
-    "text": (b"response.output_text.delta", b',"content_index":0', b',"logprobs":[]}\n\n'),
-    "reasoning": (b"response.reasoning_summary_text.delta", b',"summary_index":0', b"}\n\n"),
-    "call": (b"response.function_call_arguments.delta", b"", b"}\n\n"),
-    "custom": (b"response.custom_tool_call_input.delta", b"", b"}\n\n"),
+_HEAD = b'event: %b\ndata: {"type":"%b","item_id":%b,"output_index":%d%b,"delta":'
+_TAIL = b',"sequence_number":%d}\n\n'
+_TAILS = tuple([_TAIL % number for number in range(2048)])
+"""Of most events: to write one takes longer than the text of most deltas."""
+_DELTAS: dict[_Kind, tuple[bytes, bytes]] = {
+    "text": (b"response.output_text.delta", b',"content_index":0,"logprobs":[]'),
+    "reasoning": (b"response.reasoning_summary_text.delta", b',"summary_index":0'),
+    "call": (b"response.function_call_arguments.delta", b""),
+    "custom": (b"response.custom_tool_call_input.delta", b""),
 }
-"""Name, what leads to the part of the item, and end of the event with more of it."""
+"""Name of the event with more of an item, and the fields that lead to the part of it."""
 
 
 class _Item:
-    """An output item on the wire. `head` and `rest`: all of a delta before the number of the event, and before its text."""
+    """An output item on the wire. `head`: all of a delta before its text."""
 
     __slots__ = (
         "call_id",
@@ -70,9 +71,7 @@ class _Item:
         "media",
         "own",
         "pieces",
-        "rest",
         "sealed",
-        "tail",
         "tool",
     )
 
@@ -86,15 +85,16 @@ class _Item:
         self.sealed = ""
         self.media: Media | None = None
         self.closed = False
-        self.head = self.rest = self.tail = b""
+        self.head = b""
         if kind in _DELTAS:
-            name, place, self.tail = _DELTAS[kind]
-            self.head = _HEAD % (name, name)
-            self.rest = b',"item_id":%b,"output_index":%d%b,"delta":' % (json_text(self.id), index, place)
+            name, place = _DELTAS[kind]
+            self.head = _HEAD % (name, name, json_text(self.id), index, place)
 
     @property
     def text(self) -> str:
-        return "".join(self.pieces)
+        if len(self.pieces) > 1:
+            self.pieces[:] = ["".join(self.pieces)]  # it is asked for several times at the end
+        return self.pieces[0] if self.pieces else ""
 
     @property
     def id(self) -> str:
@@ -146,20 +146,23 @@ class ReplyEncoder:
         """Items that only need more text."""
         self._finished: Finished | None = None
         self._over = False
-        self._sequence = 0
+        self._tails = chain(_TAILS, map(_TAIL.__mod__, count(len(_TAILS))))
+        """Ends of the events that are still to come: their numbers."""
 
     def feed(self, event: Event) -> bytes:
         if type(event) is TextDelta or type(event) is ReasoningDelta or type(event) is ArgumentsDelta:
             # Nearly all events: more of an item that is known.
             growing = self._growing.get(event.index)
             if growing is not None:
-                text = event.text
-                growing.pieces.append(text)
-                number = self._sequence
-                self._sequence = number + 1
-                digits = _DIGITS[number] if number < _MANY else b"%d" % number
-                return b"".join((growing.head, digits, growing.rest, json_text(text), growing.tail))
+                growing.pieces.append(event.text)
+                return self._more(growing, event.text)
         return self._feed(event) if not self._over else b""
+
+    def template(self, event: TextDelta | ReasoningDelta) -> ChunkTemplate | None:
+        item = self._growing.get(event.index)
+        if item is None:
+            return None
+        return ChunkTemplate(item.head, tails=self._tails, pieces=item.pieces)
 
     def _feed(self, event: Event) -> bytes:
         match event:
@@ -267,8 +270,7 @@ class ReplyEncoder:
         return opened + begun + self._more(item, text)
 
     def _more(self, item: _Item, text: str) -> bytes:
-        self._sequence += 1
-        return b"".join((item.head, b"%d" % (self._sequence - 1), item.rest, json_text(text), item.tail))
+        return item.head + json_text(text) + next(self._tails)
 
     def _open(self, index: int, kind: _Kind, **fields: Any) -> bytes:
         if index in self._items:
@@ -326,9 +328,8 @@ class ReplyEncoder:
         return self._frame(f"response.reasoning_summary_part.{what}", **place, summary_index=0, part=thought)
 
     def _frame(self, kind: str, **fields: Any) -> bytes:
-        fields = {"type": kind, "sequence_number": self._sequence, **fields}
-        self._sequence += 1
-        return sse.encode(wire.ENCODER.encode(fields), kind)
+        data = wire.ENCODER.encode({"type": kind, **fields}).removesuffix(b"}")
+        return sse.encode(data + next(self._tails).removesuffix(sse.END), kind)
 
 
 def _is_whole(item: _Item) -> bool:
