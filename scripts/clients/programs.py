@@ -12,12 +12,14 @@ from msgspec import Struct
 
 from segue.cli.clients import Pointer, arguments_of, environment_of, find_client
 
-Wire = Literal["anthropic", "responses", "gemini", "chat"]
+Wire = Literal["anthropic", "responses", "gemini", "chat", "mistral", "ollama"]
 OWN: dict[Wire, tuple[str, str]] = {
     "anthropic": ("anthropic", "claude-sonnet-4-6"),
     "responses": ("openai", "gpt-5.5"),
     "gemini": ("gemini", "gemini-3.5-flash"),
     "chat": ("openai", "gpt-4.1"),
+    "mistral": ("mistral", "mistral-large-latest"),
+    "ollama": ("ollama", "qwen3"),
 }
 """A wire's own provider, and the model of it that clients ask for by themselves."""
 
@@ -39,6 +41,7 @@ class Turn(Struct, frozen=True):
     pointer: Pointer
     prompt: str
     resume: bool = False
+    program: str = ""
 
     @property
     def node(self) -> str:
@@ -48,11 +51,16 @@ class Turn(Struct, frozen=True):
         return str(self.cache.joinpath("node_modules", *parts))
 
     def python(self, name: str = "python") -> str:
-        return str(self.cache / "python" / "bin" / name)
+        return str(environment_folder(self.cache, self.program) / "bin" / name)
 
     def points(self, name: str) -> tuple[list[str], dict[str, str]]:
         client = find_client(name)
         return arguments_of(client, self.pointer), environment_of(client, self.pointer)
+
+
+def environment_folder(cache: Path, program: str) -> Path:
+    """Each program of Python has packages of its own: they insist on versions that contradict each other."""
+    return cache / "python" / program
 
 
 class Program(Struct, frozen=True, kw_only=True):
@@ -75,7 +83,7 @@ def version_of(program: Program, cache: Path) -> str:
         return str(json.loads((cache / "node_modules" / name / "package.json").read_text())["version"])
     package = program.pip[0].partition("[")[0]
     code = f"from importlib.metadata import version; print(version({package!r}))"
-    python = str(cache / "python" / "bin" / "python")
+    python = str(environment_folder(cache, program.name) / "bin" / "python")
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -161,18 +169,29 @@ def _llm(turn: Turn) -> Start:
     folder = turn.home / "llm"
     folder.mkdir(exist_ok=True)
     (folder / "extra-openai-models.yaml").write_text(turn.pointer.fill(find_client("llm").lines))
-    function = "def read_note(path: str) -> str:\n    'Read a note.'\n    return open(path).read()\n"
+    function = "import time\ndef read_note(path: str, seconds: int = 0) -> str:\n    'Read a note.'\n"
+    function += "    time.sleep(seconds)\n    return open(path).read()\n"
     words = ["-m", "segue", "--functions", function, *(["-c"] if turn.resume else []), turn.prompt]
     return Start([turn.python("llm"), *words], {**variables, "LLM_USER_PATH": str(folder)})
 
 
 def _script(name: str) -> Callable[[Turn], Start]:
+    """An agent of a few lines; its history is a file in the folder where it runs."""
+
     def start(turn: Turn) -> Start:
-        _, variables = turn.points("openai")
+        if not turn.resume:
+            (turn.work / "history.json").unlink(missing_ok=True)
         file = Path(__file__).with_name("agents") / f"{name}.py"
-        return Start([turn.python(), str(file), turn.pointer.model, turn.prompt], variables)
+        points = {"AGENT_URL": turn.pointer.url, "AGENT_KEY": turn.pointer.key}
+        return Start([turn.python(), str(file), turn.pointer.model, turn.prompt], points)
 
     return start
+
+
+def _agent(name: str, title: str, wire: Wire, package: str, script: str) -> Program:
+    return Program(
+        name=name, title=title, wire=wire, pip=(package,), start=_script(f"with_{script}"), resumes=True
+    )
 
 
 PROGRAMS = (
@@ -217,18 +236,12 @@ PROGRAMS = (
     ),
     Program(name="aider", title="aider", wire="chat", pip=("aider-chat",), start=_aider, tools=False),
     Program(name="llm", title="llm", wire="chat", pip=("llm",), start=_llm, resumes=True),
-    Program(
-        name="langchain",
-        title="LangChain",
-        wire="chat",
-        pip=("langchain-openai",),
-        start=_script("with_langchain"),
-    ),
-    Program(
-        name="pydantic-ai",
-        title="pydantic-ai",
-        wire="chat",
-        pip=("pydantic-ai-slim[openai]",),
-        start=_script("with_pydantic_ai"),
-    ),
+    _agent("openai", "OpenAI SDK, Chat", "chat", "openai", "openai_chat"),
+    _agent("responses", "OpenAI SDK, Responses", "responses", "openai", "openai_responses"),
+    _agent("anthropic", "Anthropic SDK", "anthropic", "anthropic", "anthropic"),
+    _agent("google", "Google Gen AI SDK", "gemini", "google-genai", "google"),
+    _agent("mistral", "Mistral SDK", "mistral", "mistralai", "mistral"),
+    _agent("ollama", "Ollama SDK", "ollama", "ollama", "ollama"),
+    _agent("langchain", "LangChain", "chat", "langchain-openai", "langchain"),
+    _agent("pydantic-ai", "pydantic-ai", "chat", "pydantic-ai-slim[openai]", "pydantic_ai"),
 )

@@ -1,16 +1,20 @@
-"""What each client has to do: a tool turn on every provider family, and a journey through several models and home."""
+"""What each client has to do: a tool turn on every provider family, turns that fail or are cancelled, and a journey through
+several models and home."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
 
-from scripts.clients.note_model import PROMPT, WORD
+from scripts.clients.note_model import PROMPT, SLOW_PROMPT, WORD
 from scripts.clients.programs import OWN, Program, Turn
 from scripts.clients.stage import FAMILIES, PROVIDER_KEY, RING, Stage
 from segue.cli.clients import NO_KEY, Pointer
@@ -19,6 +23,8 @@ from segue.emulators.faults import Fault
 TURN_SECONDS = 180
 MOST_REQUESTS = 14
 """Of one turn: more is a loop."""
+CANCEL_SECONDS = 5.0
+"""After the calls were made, so that the tools run by then."""
 JOURNEY = (
     "anthropic/claude-sonnet-4-6",
     "gemini/gemini-3.5-flash",
@@ -60,24 +66,12 @@ class Outcome(Struct, frozen=True):
 
 def take_turn(program: Program, turn: Turn, stage: Stage) -> Outcome:
     since, began = stage.asked, time.monotonic()
-    stage.model.note, stage.model.knows = turn.work / "note.txt", not program.tools
-    start = program.start(turn)
-    environment = {**stage.environment, "HOME": str(turn.home), **start.environment}
-    environment["PATH"] = f"{Path(turn.node).parent}:{environment['PATH']}"
+    process = _started(program, turn, stage)
     try:
-        done = subprocess.run(
-            start.command,
-            cwd=turn.work,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TURN_SECONDS,
-            check=False,
-        )
-        output = done.stdout + done.stderr
-    except subprocess.TimeoutExpired as late:
-        output = f"not ended after {TURN_SECONDS} s: {(late.stdout or b'')[-300:]!r}"
+        output = process.communicate(timeout=TURN_SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        _end(process)
+        output = f"not ended after {TURN_SECONDS} s: {process.communicate()[0][-300:]!r}"
     asked = stage.log(since)
     refusals = tuple(
         f"{entry.provider} {entry.rule}: {entry.message}" for entry in asked if entry.verdict == "refused"
@@ -87,13 +81,68 @@ def take_turn(program: Program, turn: Turn, stage: Stage) -> Outcome:
     return outcome
 
 
+def _started(program: Program, turn: Turn, stage: Stage) -> subprocess.Popen[str]:
+    stage.model.note, stage.model.knows = turn.work / "note.txt", not program.tools
+    start = program.start(turn)
+    environment = {**stage.environment, "HOME": str(turn.home), **start.environment}
+    environment["PATH"] = f"{Path(turn.node).parent}:{environment['PATH']}"
+    return subprocess.Popen(
+        start.command,
+        cwd=turn.work,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """As a user does: Ctrl-C, and if that does not help, the end of all its processes."""
+    for sign, seconds in ((signal.SIGINT, 10.0), (signal.SIGKILL, 5.0)):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, sign)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+    # Its children may be in the way of the pipe's end.
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def cancelled(program: Program, stage: Stage, cache: Path) -> tuple[Outcome, ...]:
+    """Two tools run at once and the client is interrupted; then the same session with another model, and with the first.
+
+    The interrupted turn itself has no outcome: only what the providers refuse of what follows counts, and the answers.
+    """
+    _, name = OWN[program.wire]
+    turn = new_turn(program, stage, cache, name, "cancel")
+    stage.model.reset()
+    process = _started(program, structs.replace(turn, prompt=SLOW_PROMPT), stage)
+    deadline = time.monotonic() + TURN_SECONDS
+    while not stage.model.slow_calls and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.2)
+    began = bool(stage.model.slow_calls)
+    time.sleep(CANCEL_SECONDS)
+    running = process.poll() is None
+    _end(process)
+    process.communicate()
+    if not began or not running:
+        return (Outcome(answered=False, requests=0, output="no tool ran that could be cancelled"),)
+    stage.segue("switch", "last", JOURNEY[1])
+    second = take_turn(program, structs.replace(turn, resume=True), stage)
+    stage.segue("switch", "last", JOURNEY[0])
+    return second, take_turn(program, structs.replace(turn, resume=True), stage)
+
+
 def new_turn(program: Program, stage: Stage, cache: Path, model: str, name: str) -> Turn:
     """A turn in a folder of its own: no session of another trial is found there."""
     home, work = stage.folder / "home" / program.name, stage.folder / "work" / f"{program.name}-{name}"
     for folder in (home, work):
         folder.mkdir(parents=True, exist_ok=True)
     (work / "note.txt").write_text(f"{WORD}\n")
-    return Turn(cache, home, work, Pointer(stage.url, NO_KEY, model), PROMPT)
+    return Turn(cache, home, work, Pointer(stage.url, NO_KEY, model), PROMPT, program=program.name)
 
 
 def tool_turns(program: Program, stage: Stage, cache: Path) -> dict[str, Outcome]:
@@ -190,7 +239,8 @@ def profile_routes(profile: str) -> dict[str, str]:
 
 def first_routes() -> dict[str, str]:
     """Every client's own names lead to the first route of the journey; some clients ask for other versions by themselves."""
-    return {f"{name.partition('-')[0]}-*": JOURNEY[0] for _, name in OWN.values()}
+    own = [name for _, name in OWN.values()]
+    return dict.fromkeys([*own, *(f"{name.partition('-')[0]}-*" for name in own)], JOURNEY[0])
 
 
 def _signatures(body: Any) -> int:

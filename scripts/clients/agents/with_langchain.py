@@ -1,27 +1,23 @@
-"""A tool turn with LangChain: `python with_langchain.py MODEL PROMPT`."""
+"""A tool turn with LangChain, over Chat Completions."""
 
-import sys
-from pathlib import Path
-
-from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage, ToolMessage, messages_from_dict, messages_to_dict
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
+from session import KEY, MODEL, PROMPT, URL, load, read_note, run, save
+
+read = tool(read_note)
+model = ChatOpenAI(model=MODEL, base_url=f"{URL}/v1", api_key=KEY).bind_tools([read])
 
 
-@tool
-def read_note(path: str) -> str:
-    """Read a note."""
-    return Path(path).read_text()
-
-
-model = ChatOpenAI(model=sys.argv[1]).bind_tools([read_note])
-messages = [HumanMessage(sys.argv[2])]
-for _ in range(5):
-    reply = model.invoke(messages)
-    messages.append(reply)
+def ask(history: list) -> str:
+    reply = model.invoke(messages_from_dict(history))
+    history += messages_to_dict([reply])
     if not reply.tool_calls:
-        break
-    messages += [
-        ToolMessage(read_note.invoke(call["args"]), tool_call_id=call["id"]) for call in reply.tool_calls
-    ]
-print(reply.text if isinstance(reply.text, str) else reply.text())
+        return reply.text if isinstance(reply.text, str) else reply.text()
+    save(history)
+    results = [ToolMessage(read.invoke(call["args"]), tool_call_id=call["id"]) for call in reply.tool_calls]
+    history += messages_to_dict(results)
+    return ""
+
+
+run(ask, [*load(), *messages_to_dict([HumanMessage(PROMPT)])])
