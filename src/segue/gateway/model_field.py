@@ -30,13 +30,14 @@ class ModelField:
     def feed(self, portion: bytes, events: Sequence[Event]) -> bytes:
         if self._needed is None:
             self._look(events)
-        if self._needed is False:
+        if self._needed is False and not self._rest and portion.endswith(b"\n"):
             return portion
         data = self._rest + portion
-        # Only whole lines: a name may be cut in two.
-        end = data.rfind(b"\n") + 1 if self._needed else 0
+        # Only whole lines: a name may be cut in two, and an error that ends the stream must not follow half a frame.
+        end = data.rfind(b"\n") + 1 if self._needed is not None else 0
         self._rest = data[end:]
-        return self._name.sub(self._replacement, data[:end]) if end else b""
+        whole = data[:end]
+        return self._name.sub(self._replacement, whole) if self._needed else whole
 
     def close(self) -> bytes:
         rest, self._rest = self._rest, b""
