@@ -44,7 +44,8 @@ SLOW_TOOLS: dict[str, Arguments] = {
 
 
 def _slowly(note: Path) -> str:
-    return f"sleep {SLOW_SECONDS}; cat {note}"
+    # Some clients refuse a plain sleep.
+    return f"timeout {SLOW_SECONDS} tail -f /dev/null; cat {note}"
 
 
 class NoteModel:

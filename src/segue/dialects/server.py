@@ -71,6 +71,39 @@ class EmbeddingRequest(Struct, frozen=True, kw_only=True):
     """The reply holds one vector and no list, on wires that differ in that."""
 
 
+class BackgroundEvents(Protocol):
+    """A reply that is made while its client does not wait for it, as the client sees it when it asks."""
+
+    reply: dict[str, Any]
+    frames: list[bytes]
+    """The events of its stream, each at the place of its number."""
+
+    def feed(self, data: bytes) -> None:
+        """More of the stream that the client would have got in the foreground."""
+        ...
+
+    def fail(self, error: SegueError) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
+@final
+class BackgroundFacts(Struct, frozen=True, kw_only=True):
+    """How a wire lets a client ask for a reply now and fetch it later."""
+
+    asked: Callable[[Mapping[str, Any]], bool]
+    foreground: Callable[[Mapping[str, Any]], dict[str, Any]]
+    """The same request for a stream that is waited for."""
+    is_running: Callable[[Mapping[str, Any]], bool]
+    """Whether a reply is not complete yet."""
+    name: Callable[[str], str]
+    """The id of a reply, from letters and digits that are its own."""
+    open_events: Callable[[str, str, int], BackgroundEvents]
+    """By the reply's id, its model, and when it was asked for."""
+    last_frame: Callable[[Mapping[str, Any]], bytes]
+    """The event that ends the stream of a reply, with all of it."""
+
+
 @final
 class StoredReplies(Struct, frozen=True, kw_only=True):
     """How a wire names replies that its server keeps, continues them, and has a conversation compacted."""
@@ -99,6 +132,7 @@ class StoredReplies(Struct, frozen=True, kw_only=True):
     without_compaction: Callable[[Mapping[str, Any], Callable[[str], str | None]], dict[str, Any] | None]
     """A request in which payloads of compacted items that can be opened are text again, and nothing asks for
     compaction; None if there is nothing of the kind."""
+    background: BackgroundFacts
 
 
 class Reframe(Protocol):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from contextlib import suppress
+from functools import partial
 from secrets import token_hex
 from time import monotonic, time
 from traceback import format_tb
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+
+from msgspec import structs
 
 from segue.conversation.json_text import too_deep
 from segue.errors import InvalidRequestError, OverloadError, SegueError
@@ -21,7 +23,7 @@ from segue.gateway.accounts import costs
 from segue.gateway.accounts.register import ANYONE, Accounts
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
 from segue.gateway.admission import LoopWatch
-from segue.gateway.client_errors import error_response, for_client, unexpected
+from segue.gateway.client_errors import error_response, unexpected, write_error
 from segue.gateway.client_keys import keys_of
 from segue.gateway.control import METRICS
 from segue.gateway.doors import Doors
@@ -31,13 +33,17 @@ from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.names import ModelNames
 from segue.gateway.report import RequestReport
 from segue.gateway.services import ClientServices
+from segue.gateway.turns import read_fields, streams
 from segue.gateway.web import (
     ClientGoneError,
     ResponseWriter,
     WebRequest,
     WebResponse,
+    given_id,
     read_body,
     read_head,
+    refuse_websocket,
+    until_gone,
 )
 from segue.gateway.web_pages import WebPages
 
@@ -58,7 +64,6 @@ Control: TypeAlias = "Callable[[WebRequest, Account], Awaitable[WebResponse | No
 
 OPERATORS: Final = "/segue/"
 EXPLAIN: Final = "/segue/v1/explain"
-_PLAIN_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _LOG: Final = logging.getLogger("segue.gateway")
 
 
@@ -103,16 +108,14 @@ class Gateway:
             case "http":
                 await self._serve(scope, receive, send)
             case "websocket":
-                await _refuse_websocket(scope, receive, send)
+                await refuse_websocket(scope, receive, send)
             case "lifespan":
                 await self._live(receive, send)
-
-    # One request
 
     async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         started = monotonic()
         report = RequestReport(
-            request_id=_given_id(scope) or token_hex(8),
+            request_id=given_id(scope) or token_hex(8),
             method=scope.get("method", ""),
             path=scope["path"],
             began=time(),
@@ -177,7 +180,7 @@ class Gateway:
         self, working: asyncio.Future[None], receive: Receive, report: RequestReport
     ) -> None:
         """Wait for the work. If the client goes away, the work ends too, and with it the provider's stream."""
-        gone = asyncio.ensure_future(_gone(receive))
+        gone = asyncio.ensure_future(until_gone(receive))
         try:
             await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
@@ -216,12 +219,7 @@ class Gateway:
         """None for operators' paths."""
         door = self._doors.find(head.method, head.path, head.headers)
         if door is None and not head.path.startswith((OPERATORS, METRICS)):
-            raise InvalidRequestError(
-                f"There is no {head.method} {head.path} here.",
-                code="not_found",
-                status=404,
-                hint="Check the base URL of the client: see docs/gateway.md.",
-            )
+            raise _no_path(head)
         return door
 
     def _wire(self, head: WebRequest, door: Door | None) -> Dialect:
@@ -255,16 +253,16 @@ class Gateway:
                 await self._perform(door, request, account, writer, report)
         except SegueError as error:
             report.error = error.code
-            await _write_error(writer, error, dialect)
+            await write_error(writer, error, dialect)
         except RecursionError:
             deep = too_deep()
             report.error = deep.code
-            await _write_error(writer, deep, dialect)
+            await write_error(writer, deep, dialect)
         except TimeoutError:
             seconds = self.settings.limits.reply_timeout
             late = OverloadError(f"The reply took longer than {seconds:g} s.", code="reply_timeout")
             report.error = late.code
-            await _write_error(writer, late, dialect)
+            await write_error(writer, late, dialect)
 
     async def _perform(
         self,
@@ -281,6 +279,9 @@ class Gateway:
         if door.operation in ("chat", "generate"):
             await self._reply(door, request, account, writer, report)
             return
+        if door.operation == "get_reply" and request.query.get("stream") == "true":
+            await self._services.background.follow(door, request, account.name, writer)
+            return
         async with costs.counted_service(self.accounts, account, self.names, door, request, report):
             answered = await self._services.answer(door, request, account.name)
         await writer.whole(answered)
@@ -292,17 +293,43 @@ class Gateway:
         if answered is None and self._control is not None:
             answered = await self._control(request, account)
         if answered is None:
-            raise InvalidRequestError(
-                f"There is no {request.method} {request.path} here.", code="not_found", status=404
-            )
+            raise _no_path(request)
         return answered
 
     async def _reply(
         self, door: Door, request: WebRequest, account: Account, writer: ResponseWriter, report: RequestReport
     ) -> None:
         """A reply of a model."""
-        caller = account.name
-        turn = await self._services.read_chat(door, request, caller)
+        turn = await self._services.read_chat(door, request, account.name)
+        stored = door.dialect.server.stored
+        if stored is None or not turn.prepared.reply_id:
+            await self._answer_turn(turn, account, report, writer)
+            return
+        run = partial(self._answer_later, turn, account, structs.replace(report, tries=[]))
+        begun = await self._services.background.start(turn, stored.background, run)
+        if streams(door, read_fields(request.body)):
+            await self._services.background.follow_new(turn, writer)
+        else:
+            await writer.whole(begun)
+
+    async def _answer_later(
+        self, turn: ClientTurn, account: Account, report: RequestReport, writer: ResponseWriter
+    ) -> None:
+        """A reply that its client fetches when it is made."""
+        try:
+            await self._answer_turn(turn, account, report, writer)
+        finally:
+            report.operation, report.status, report.seconds = (
+                "background",
+                writer.status,
+                time() - report.began,
+            )
+            if self._on_report is not None:
+                self._on_report(report)
+
+    async def _answer_turn(
+        self, turn: ClientTurn, account: Account, report: RequestReport, writer: ResponseWriter
+    ) -> None:
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
         report.restored, report.messages = len(turn.originals.replies), turn.conversation.messages
         switched = await self.memory.switched(turn.conversation_id)
@@ -318,7 +345,7 @@ class Gateway:
                 report,
                 memory=self.memory,
                 members=self.members,
-                keep=self._services.keep if turn.prepared.kept else None,
+                keep=self._services.keep if turn.prepared.kept and not turn.prepared.reply_id else None,
                 note=lambda: self._note(turn, report),
             )
             await exchange.run(self.members.routings(turn, switched))
@@ -333,17 +360,9 @@ class Gateway:
             asked=turn.asked,
             route=report.route,
         )
-        task = asyncio.ensure_future(self._noted(seen))
+        task = asyncio.ensure_future(self.memory.note(seen))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-
-    async def _noted(self, seen: ConversationInfo) -> None:
-        try:
-            await self.memory.store.note(seen)
-        except SegueError as error:
-            _LOG.warning("A conversation was not recorded: %s", error)
-
-    # Life
 
     async def settle(self) -> None:
         """Wait for what runs beside the requests."""
@@ -352,6 +371,7 @@ class Gateway:
         await self.accounts.settled()
 
     async def close(self) -> None:
+        await self._services.background.close()
         await self.settle()
         await self.accounts.close()
         await self.memory.close()
@@ -368,30 +388,10 @@ class Gateway:
             await send({"type": f"{message['type']}.complete"})
 
 
-def _given_id(scope: MutableMapping[str, Any]) -> str:
-    """The id that the client or a proxy gave the request; empty if it is none that could stand in a log."""
-    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-    return given.decode() if _PLAIN_ID.fullmatch(given) else ""
-
-
-async def _gone(receive: Receive) -> None:
-    """Ends when the client has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _write_error(writer: ResponseWriter, error: SegueError, dialect: Dialect) -> None:
-    if writer.started:
-        await writer.end(dialect.server.error_frame(for_client(error)))
-    else:
-        await writer.whole(error_response(error, dialect))
-
-
-async def _refuse_websocket(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-    """Clients that try a WebSocket first fall back to HTTP when they are refused at once."""
-    await receive()
-    if "websocket.http.response" in scope.get("extensions", {}):
-        await send({"type": "websocket.http.response.start", "status": 426, "headers": []})
-        await send({"type": "websocket.http.response.body", "body": b""})
-    else:
-        await send({"type": "websocket.close", "code": 1008})
+def _no_path(request: WebRequest) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"There is no {request.method} {request.path} here.",
+        code="not_found",
+        status=404,
+        hint="Check the base URL of the client: see docs/gateway.md.",
+    )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from segue.gateway.web import WebRequest
 
 _KIND: Final = "response"
+_CANCELLED: Final = "cancelled response"
 
 
 class StoredReply(Struct):
@@ -28,6 +29,8 @@ class StoredReply(Struct):
     """The items of the request, with those of the replies that it continued."""
     provider: str = ""
     """Of a reply whose bytes were forwarded: this provider knows it by its id, too."""
+    beat: float = 0.0
+    """When a reply that is still being made was seen last; 0 if it is complete."""
 
 
 _DECODER = msgspec.json.Decoder(StoredReply)
@@ -52,37 +55,41 @@ class ReplyArchive:
         if stored is None or not isinstance(reply_id, str) or not reply_id:
             return
         record = StoredReply(Raw(body), stored.input_items(turn.fields), provider)
-        await self._memory.put_object(turn.caller, _KIND, reply_id, msgspec.json.encode(record))
+        await self.put(turn.caller, reply_id, record)
+
+    async def put(self, caller: str, reply_id: str, record: StoredReply) -> None:
+        await self._memory.put_object(caller, _KIND, reply_id, msgspec.json.encode(record))
+
+    async def cancel(self, caller: str, reply_id: str) -> None:
+        """Ask whoever makes this reply to end it."""
+        await self._memory.put_object(caller, _CANCELLED, reply_id, b"{}")
+
+    async def is_cancelled(self, caller: str, reply_id: str) -> bool:
+        return await self._memory.get_object(caller, _CANCELLED, reply_id) is not None
 
     def history(self, stored: StoredReplies, found: StoredReply) -> list[Any]:
         """All items up to and including a reply."""
         return [*found.input, *stored.output_items(msgspec.json.decode(found.reply))]
 
     async def answer(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
-        """Show, list, delete or cancel."""
+        """List the input of a reply, or delete it."""
         stored, reply_id = door.dialect.server.stored, door.params.get("id", "")
         found = await self.find(caller, reply_id)
         if stored is None or found is None:
-            raise InvalidRequestError(
-                f"Response with id '{reply_id}' not found.",
-                code="not_found",
-                status=404,
-                hint="Replies are kept for the callers that asked for them, for as long as gateway.memory.days.",
-            )
-        match door.operation:
-            case "list_input":
-                return _json(stored.encode_input(found.input, request.query))
-            case "delete_reply":
-                await self._memory.delete_object(caller, _KIND, reply_id)
-                return _json(stored.encode_deleted(reply_id))
-            case "cancel_reply":
-                raise InvalidRequestError(
-                    "Cannot cancel a synchronous response.",
-                    code="not_cancellable",
-                    hint="Close the connection while the reply is streamed.",
-                )
-            case _:
-                return _json(bytes(found.reply))
+            raise not_found(reply_id)
+        if door.operation == "list_input":
+            return _json(stored.encode_input(found.input, request.query))
+        await self._memory.delete_object(caller, _KIND, reply_id)
+        return _json(stored.encode_deleted(reply_id))
+
+
+def not_found(reply_id: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"Response with id '{reply_id}' not found.",
+        code="not_found",
+        status=404,
+        hint="Replies are kept for the callers that asked for them, for as long as gateway.memory.days.",
+    )
 
 
 def _json(body: bytes) -> WebResponse:

@@ -229,7 +229,9 @@ class ForwardedAttempt:
     def broken(self, error: SegueError) -> bytes:
         server = self._turn.dialect.server
         # The provider's last event may lack the empty line that ends it; one too many means nothing.
-        return (b"\n" if server.stream_type.startswith("text/event-stream") else b"") + server.error_frame(error)
+        return (b"\n" if server.stream_type.startswith("text/event-stream") else b"") + server.error_frame(
+            error
+        )
 
     def call_ids(self) -> dict[str, str]:
         return self._ids

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from segue.dialects.dialect import Dialect
     from segue.gateway.accounts.account import Account
     from segue.gateway.accounts.admission import Refusal
+    from segue.gateway.web import ResponseWriter
     from segue.transcript.repairs import Repair
 
 
@@ -145,3 +146,11 @@ def strict_error(losses: Sequence[Repair], route: str, *, refusal: str = "") -> 
         status=422,
         hint="Without x-segue-strict the request is sent all the same.",
     )
+
+
+async def write_error(writer: ResponseWriter, error: SegueError, dialect: Dialect) -> None:
+    """As the response, or as the end of one that has begun."""
+    if writer.started:
+        await writer.end(dialect.server.error_frame(for_client(error)))
+    else:
+        await writer.whole(error_response(error, dialect))

@@ -15,6 +15,7 @@ from segue.conversation.events import fold
 from segue.dialects.registry import DIALECTS, proper_name, recognise
 from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.gateway.archive import ReplyArchive
+from segue.gateway.background import BackgroundReplies
 from segue.gateway.client_requests import RequestReader
 from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
@@ -50,6 +51,7 @@ class ClientServices:
         self._providers = providers
         self._memory = memory
         self._archive = ReplyArchive(memory)
+        self.background = BackgroundReplies(self._archive, members.limits)
         self._requests = RequestReader(names.native)
         self._compactor = ClientCompaction(members, providers, memory)
 
@@ -66,12 +68,17 @@ class ClientServices:
         prepared = PreparedRequest(
             fields, kept=stored.keeps(fields), asks_for_compaction=stored.asks_for_compaction(fields)
         )
+        if stored.background.asked(fields):
+            fields = stored.background.foreground(fields)
+            reply_id = stored.background.name(token_hex(24))
+            prepared = structs.replace(prepared, fields=fields, changed=True, reply_id=reply_id)
         if previous := stored.previous(fields):
             found = await self._archive.find(caller, previous)
             if found is None:
                 return structs.replace(prepared, unknown=previous)
             whole = stored.continued(fields, self._archive.history(stored, found))
-            prepared = structs.replace(prepared, fields=whole, at=found.provider, changed=not found.provider)
+            changed = prepared.changed or not found.provider
+            prepared = structs.replace(prepared, fields=whole, at=found.provider, changed=changed)
         opened = stored.without_compaction(prepared.fields, self._compactor.opener(caller))
         if opened is not None:
             own = len(stored.input_items(opened)) == len(stored.input_items(prepared.fields))
@@ -146,7 +153,7 @@ class ClientServices:
             case "compact":
                 return await self._compact(door, request, caller)
             case "get_reply" | "delete_reply" | "cancel_reply" | "list_input":
-                return await self._archive.answer(door, request, caller)
+                return await self.background.answer(door, request, caller)
             case "version":
                 return _json(msgspec.json.encode({"version": version("segue-llm")}))
             case "hello":

@@ -44,6 +44,8 @@ class PreparedRequest(Struct, frozen=True):
     """Whether the client's own bytes no longer hold all of it, so that they cannot be forwarded."""
     kept: bool = False
     """Whether the client may ask for the reply by its id."""
+    reply_id: str = ""
+    """The id of a reply that is made in the background; empty if its client waits for it."""
     asks_for_compaction: bool = False
     """Whether the client wants a compacted conversation instead of a reply."""
     at: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 from urllib.parse import parse_qsl
@@ -19,6 +20,7 @@ Receive: TypeAlias = "Callable[[], Awaitable[AsgiMessage]]"
 Send: TypeAlias = "Callable[[AsgiMessage], Awaitable[None]]"
 
 JSON_TYPE: Final = "application/json"
+_PLAIN_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
 class ClientGoneError(Exception):
@@ -147,3 +149,25 @@ class ResponseWriter:
     async def _write(self, data: bytes, *, more: bool) -> None:
         self.sent += len(data)
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
+
+async def until_gone(receive: Receive) -> None:
+    """Ends when the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def refuse_websocket(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+    """Clients that try a WebSocket first fall back to HTTP when they are refused at once."""
+    await receive()
+    if "websocket.http.response" in scope.get("extensions", {}):
+        await send({"type": "websocket.http.response.start", "status": 426, "headers": []})
+        await send({"type": "websocket.http.response.body", "body": b""})
+    else:
+        await send({"type": "websocket.close", "code": 1008})
+
+
+def given_id(scope: Mapping[str, Any]) -> str:
+    """The id that the client or a proxy gave the request; empty if it is none that could stand in a log."""
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    return given.decode() if _PLAIN_ID.fullmatch(given) else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from segue.dialects.openai_responses.background import BACKGROUND
 from segue.dialects.openai_responses.wire import ENCODER
 from segue.dialects.server import StoredReplies
 from segue.errors import InvalidRequestError
@@ -39,13 +40,13 @@ def _unknown_previous(previous: str) -> SegueError:
 
 
 def _unserved(body: Mapping[str, Any]) -> SegueError | None:
-    if body.get("background") is not True:
+    if not BACKGROUND.asked(body) or _keeps(body):
         return None
     return InvalidRequestError(
-        "Responses in the background are not served here.",
+        "A response in the background has to be stored.",
         code="unsupported_value",
         path="background",
-        hint="Send the request without background, and with stream for a long reply.",
+        hint="Send the request without store: false.",
     )
 
 
@@ -165,4 +166,5 @@ STORED = StoredReplies(
     compacted_item=_compacted_item,
     encode_compaction=_encode_compaction,
     without_compaction=_without_compaction,
+    background=BACKGROUND,
 )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from segue.errors import JournalError
 from segue.gateway.memory.histories import KnownHistories
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply
-from segue.gateway.memory.store import GatewayStore, MemoryRecord
+from segue.gateway.memory.store import ConversationInfo, GatewayStore, MemoryRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,6 +107,13 @@ class Memory:
         known = bool(await self.store.read([key]))
         await self.store.delete([key])
         return known
+
+    async def note(self, seen: ConversationInfo) -> None:
+        """Record a conversation. If the store fails, a reply is not held up by it."""
+        try:
+            await self.store.note(seen)
+        except JournalError as error:
+            _LOG.warning("A conversation was not recorded: %s", error)
 
     async def switched(self, conversation_id: str) -> str:
         """The model that an operator chose for a conversation; empty if none was chosen, or if the store fails."""

@@ -1,0 +1,259 @@
+"""Replies that are made in the background: asked for now, fetched, followed or cancelled later, by any gateway on the store.
+
+The gateway that makes one has its events; the others see its record, which is written anew while it is made, so that one
+whose gateway died is not waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from time import time
+from typing import TYPE_CHECKING, Any, Final, final
+
+import msgspec
+
+from segue.errors import InvalidRequestError, OverloadError, SegueError
+from segue.gateway.archive import StoredReply, not_found
+from segue.gateway.client_errors import unexpected
+from segue.gateway.web import JSON_TYPE, ResponseWriter, WebResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from segue.config.schema import GatewayLimits
+    from segue.dialects.dialect import Dialect
+    from segue.dialects.server import BackgroundFacts
+    from segue.gateway.archive import ReplyArchive
+    from segue.gateway.doors import Door
+    from segue.gateway.turns import ClientTurn
+    from segue.gateway.web import WebRequest
+    from segue.transports.asgi import AsgiMessage
+
+BEAT_SECONDS: Final = 5.0
+"""How often the record of a running reply is written, and looked at by others who wait for it."""
+LOST_SECONDS: Final = 30.0
+KEPT_SECONDS: Final = 600.0
+"""How long the events of a complete reply are kept for clients that come back."""
+KEPT_BYTES: Final = 64 << 20
+
+
+@final
+class _Job:
+    """One reply that this gateway makes, or has made."""
+
+    def __init__(self, turn: ClientTurn, facts: BackgroundFacts) -> None:
+        self.id = turn.prepared.reply_id
+        self.caller = turn.caller
+        self.dialect: Dialect = turn.dialect
+        self.events = facts.open_events(self.id, turn.asked, int(time()))
+        stored = turn.dialect.server.stored
+        self.input: list[Any] = stored.input_items(turn.fields) if stored is not None else []
+        self.task: asyncio.Task[None] | None = None
+        self.done = False
+        self.stopped: SegueError | None = None
+        """Why it is cancelled; None: its client asked for that."""
+        self._status = 0
+        self._error = b""
+        self._changed = asyncio.Event()
+
+    async def collect(self, message: AsgiMessage) -> None:
+        """What would be sent to a client that waits."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            return
+        if self._status == 200:
+            self.events.feed(message["body"])
+        else:
+            self._error += message["body"]
+            if not message["more_body"]:
+                self.events.fail(self.dialect.decode_error(self._status, {}, self._error))
+        self.notify()
+
+    def notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def change(self, seconds: float) -> bool:
+        """Whether something was added within this time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+            return True
+        return self.done
+
+    def record(self) -> StoredReply:
+        body = msgspec.json.encode(self.events.reply)
+        return StoredReply(msgspec.Raw(body), self.input, beat=0.0 if self.done else time())
+
+
+@final
+class BackgroundReplies:
+    """Those of one gateway process."""
+
+    def __init__(self, archive: ReplyArchive, limits: GatewayLimits) -> None:
+        self._archive = archive
+        self._limits = limits
+        self._jobs: dict[tuple[str, str], _Job] = {}
+
+    async def start(
+        self, turn: ClientTurn, facts: BackgroundFacts, run: Callable[[ResponseWriter], Awaitable[None]]
+    ) -> WebResponse:
+        """Begin a reply; its client gets what there is of it."""
+        if sum(not job.done for job in self._jobs.values()) >= self._limits.concurrent:
+            raise OverloadError("Too many replies are made in the background.", retry_after=5.0)
+        job = _Job(turn, facts)
+        await self._archive.put(job.caller, job.id, job.record())
+        self._jobs[job.caller, job.id] = job
+        job.task = asyncio.ensure_future(self._work(job, run))
+        return _json(job.events.reply)
+
+    async def _work(self, job: _Job, run: Callable[[ResponseWriter], Awaitable[None]]) -> None:
+        watch = asyncio.ensure_future(self._watch(job))
+        try:
+            async with asyncio.timeout(self._limits.reply_timeout):
+                await run(ResponseWriter(job.collect, {}))
+        except asyncio.CancelledError:
+            job.events.cancel() if job.stopped is None else job.events.fail(job.stopped)
+        except TimeoutError:
+            seconds = self._limits.reply_timeout
+            job.events.fail(OverloadError(f"The reply took longer than {seconds:g} s.", code="reply_timeout"))
+        except SegueError as error:
+            job.events.fail(error)
+        except Exception as error:
+            job.events.fail(unexpected(error))
+        finally:
+            watch.cancel()
+            job.events.fail(OverloadError("The reply broke off."))  # no effect if it has an end
+            job.done = True
+            job.notify()
+            self._bound()
+            asyncio.get_running_loop().call_later(KEPT_SECONDS, self._jobs.pop, (job.caller, job.id), None)
+            with suppress(SegueError):
+                await self._archive.put(job.caller, job.id, job.record())
+
+    async def _watch(self, job: _Job) -> None:
+        """Show others that the reply is being made, and see whether one of them was asked to cancel it."""
+        while not job.done:
+            await asyncio.sleep(BEAT_SECONDS)
+            with suppress(SegueError):
+                if await self._archive.is_cancelled(job.caller, job.id) and job.task is not None:
+                    job.task.cancel()
+                    return
+                await self._archive.put(job.caller, job.id, job.record())
+
+    def _bound(self) -> None:
+        """The events of replies that ended first are dropped first."""
+        held = sum(len(frame) for job in self._jobs.values() for frame in job.events.frames)
+        for key, job in list(self._jobs.items()):
+            if held <= KEPT_BYTES:
+                return
+            if job.done:
+                held -= sum(map(len, job.events.frames))
+                del self._jobs[key]
+
+    # What clients ask later
+
+    async def answer(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
+        """Show, list, delete or cancel."""
+        reply_id = door.params.get("id", "")
+        if door.operation in ("cancel_reply", "delete_reply"):
+            reply = await self._cancelled(door, caller, reply_id)
+            if door.operation == "cancel_reply":
+                return _json(reply)
+        elif door.operation == "get_reply":
+            return _json(await self._reply(door, caller, reply_id))
+        return await self._archive.answer(door, request, caller)
+
+    async def _reply(self, door: Door, caller: str, reply_id: str) -> dict[str, Any]:
+        """A reply as it stands. Raises if there is none."""
+        job = self._jobs.get((caller, reply_id))
+        if job is not None:
+            return job.events.reply
+        found = await self._archive.find(caller, reply_id)
+        stored = door.dialect.server.stored
+        if found is None or stored is None:
+            raise not_found(reply_id)
+        reply: dict[str, Any] = msgspec.json.decode(found.reply)
+        if stored.background.is_running(reply) and time() - found.beat > LOST_SECONDS:
+            lost = stored.background.open_events(reply_id, str(reply.get("model")), int(found.beat))
+            lost.fail(OverloadError("The gateway that made this reply has stopped."))
+            return lost.reply
+        return reply
+
+    async def _cancelled(self, door: Door, caller: str, reply_id: str) -> dict[str, Any]:
+        """The reply, ended. One that is complete stays as it is."""
+        job = self._jobs.get((caller, reply_id))
+        if job is not None:
+            if job.task is not None and not job.done:
+                job.task.cancel()
+                await asyncio.wait({job.task})
+            return job.events.reply
+        reply = await self._reply(door, caller, reply_id)
+        facts = door.dialect.server.stored
+        if facts is not None and facts.background.is_running(reply):
+            await self._archive.cancel(caller, reply_id)
+            for _ in range(int(LOST_SECONDS / BEAT_SECONDS)):
+                await asyncio.sleep(BEAT_SECONDS / 2)
+                reply = await self._reply(door, caller, reply_id)
+                if not facts.background.is_running(reply):
+                    break
+        elif door.operation == "cancel_reply" and reply.get("background") is not True:
+            raise InvalidRequestError(
+                "Cannot cancel a synchronous response.",
+                code="not_cancellable",
+                hint="Close the connection while the reply is streamed.",
+            )
+        return reply
+
+    async def follow(self, door: Door, request: WebRequest, caller: str, writer: ResponseWriter) -> None:
+        """Stream the events of a reply behind the one with the number that the client names."""
+        reply_id, server = door.params.get("id", ""), door.dialect.server
+        after = request.query.get("starting_after", "")
+        job = self._jobs.get((caller, reply_id))
+        reply = await self._reply(door, caller, reply_id)
+        await writer.start(200, {"content-type": server.stream_type, "cache-control": "no-cache"})
+        if job is None:
+            stored = server.stored
+            while stored is not None and stored.background.is_running(reply):
+                await asyncio.sleep(BEAT_SECONDS)
+                await writer.write(server.keep_alive)
+                reply = await self._reply(door, caller, reply_id)
+            await writer.end(stored.background.last_frame(reply) if stored is not None else b"")
+            return
+        await self._follow(job, int(after[:9]) + 1 if after.isascii() and after.isdigit() else 0, writer)
+
+    async def follow_new(self, turn: ClientTurn, writer: ResponseWriter) -> None:
+        """Stream a reply that was begun just now."""
+        job = self._jobs[turn.caller, turn.prepared.reply_id]
+        stream_type = turn.dialect.server.stream_type
+        await writer.start(200, {"content-type": stream_type, "cache-control": "no-cache"})
+        await self._follow(job, 0, writer)
+
+    async def _follow(self, job: _Job, first: int, writer: ResponseWriter) -> None:
+        sent = first
+        while True:
+            done, frames = job.done, job.events.frames[sent:]
+            sent += len(frames)
+            await writer.write(b"".join(frames))
+            if done:
+                await writer.end()
+                return
+            if not await job.change(self._limits.keep_alive):
+                await writer.write(job.dialect.server.keep_alive)
+
+    async def close(self) -> None:
+        """Wait for what is made, as long as running replies may take to end; then end it."""
+        running = [job for job in self._jobs.values() if job.task is not None and not job.task.done()]
+        if not running:
+            return
+        await asyncio.wait([job.task for job in running if job.task], timeout=self._limits.drain)
+        for job in running:
+            if job.task is not None and not job.task.done():
+                job.stopped = OverloadError("The gateway was stopped.", hint="Send the request again.")
+                job.task.cancel()
+        await asyncio.wait([job.task for job in running if job.task])
+
+
+def _json(reply: dict[str, Any]) -> WebResponse:
+    return WebResponse(headers={"content-type": JSON_TYPE}, body=msgspec.json.encode(reply))
