@@ -137,7 +137,12 @@ class ChatSession:
                 await self._resources.aclose()
                 raise
             await self._resources.enter_async_context(self.journal.hold())
-            host = Host(providers=self.providers, store=self.journal.store, approval=settings.approval)
+            host = Host(
+                providers=self.providers,
+                store=self.journal.store,
+                approval=settings.approval,
+                router=lambda: self.router,
+            )
             self.scheduler = Scheduler(self.journal, host)
             # Opened again after it was closed, it is still the same session, as it was left.
             self.settings = structs.replace(

@@ -40,7 +40,7 @@ _PARAMETERS: dict[str, Any] = {
 def subagent_tool(
     name: str,
     description: str,
-    model: Model,
+    model: Model | None = None,
     *,
     tools: Iterable[Tool | Callable[..., Any]] = (),
     system: str = "",
@@ -48,13 +48,14 @@ def subagent_tool(
     options: Options = Options(),  # noqa: B008 - a frozen value
     approval: Approves | None = None,
 ) -> Tool:
-    """Providers, store and, where none is given, approval are those of the chat that calls it."""
+    """Providers, store and, where none is given, model and approval are those of the chat that calls it."""
     given = tuple(tools)
 
     async def run(arguments: dict[str, Any], context: Context) -> Output:
         host = context.host
+        own = "" if host is None or host.router is None else host.router()
         child = Chat(
-            model,
+            own if model is None else model,
             tools=given,
             system=system,
             store=None if host is None else host.store,

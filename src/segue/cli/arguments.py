@@ -129,7 +129,7 @@ def _add_tools(group: Any) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a built-in tool, or file.py:function; all: every built-in tool; none: no tools",
+        help="a built-in tool, file.py:function or agent:NAME; all: every built-in tool; agents; none: no tools",
     )
     group.add_argument("--allowed-tools", default="", metavar="A,B", help="tools that run without approval")
     group.add_argument(

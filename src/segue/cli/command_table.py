@@ -11,12 +11,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
+    from segue.plugins import Contribution
+
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "models": ("segue.cli.commands.models", "list, show, download and remove models"),
     "embed": ("segue.cli.commands.embed", "turn texts into vectors"),
     "health": ("segue.cli.commands.health", "check whether the configured providers answer"),
     "sessions": ("segue.cli.commands.sessions", "list, show, export, import, rename and remove sessions"),
     "templates": ("segue.cli.commands.templates", "list your own prompts for -t"),
+    "agents": ("segue.cli.commands.agents", "list your own subagents for -T agent:NAME"),
+    "plugins": ("segue.cli.commands.plugins", "list what other installed packages add"),
     "config": ("segue.cli.commands.config", "show settings and where they come from; check them"),
     "keys": ("segue.cli.commands.keys", "store, list and remove API keys"),
     "trust": ("segue.cli.commands.trust", "trust the config files of a project"),
@@ -88,7 +92,10 @@ def add_set(parser: Any) -> None:
 
 
 def parser_of(command: str) -> argparse.ArgumentParser:
-    module: Any = import_module(COMMANDS[command][0])
+    return _parser_of(command, import_module(COMMANDS[command][0]))
+
+
+def _parser_of(command: str, module: Any) -> argparse.ArgumentParser:
     parser = CommandParser(
         prog=f"segue {command}",
         description=module.DESCRIPTION,
@@ -103,6 +110,42 @@ def run_command(command: str, words: list[str]) -> int:
     module: Any = import_module(COMMANDS[command][0])
     complete = getattr(module, "complete", list)  # adds an action that may be omitted
     return int(module.run(parser_of(command).parse_args(complete(words))))
+
+
+_COMMAND: Final = re.compile(r"[a-z][a-z0-9_-]+")
+
+
+def find_plugin_command(words: list[str]) -> Contribution | None:
+    """The command of an installed package that the first word names; None if there is none."""
+    if not words or not _COMMAND.fullmatch(words[0]):
+        return None
+    from segue.plugins import contribution  # noqa: PLC0415 - most first words are flags or prompts
+
+    return contribution("command", words[0])
+
+
+def plugin_command(offered: Contribution) -> Any:
+    """What a package offers as a command: an object, such as a module, made like those of `segue.cli.commands`."""
+    module = offered.load()
+    try:
+        _parser_of(offered.name, module)
+        module.run  # noqa: B018 - a module without it is no command
+    except Exception as error:
+        raise offered.failure("cannot be used as a command", error) from error
+    return module
+
+
+def run_plugin_command(offered: Contribution, words: list[str]) -> int:
+    module = plugin_command(offered)
+    arguments = _parser_of(offered.name, module).parse_args(words)
+    from segue.errors import SegueError  # noqa: PLC0415
+
+    try:
+        return int(module.run(arguments) or 0)
+    except (KeyboardInterrupt, BrokenPipeError, SegueError):
+        raise
+    except Exception as error:
+        raise offered.failure("failed", error) from error
 
 
 NEAR_MISSES: Final[dict[str, str]] = {

@@ -53,12 +53,14 @@ def _run(words: list[str]) -> int:
 
         sys.stdout.write(f"segue {__version__}\n")
         return Exit.OK
-    from segue.cli.command_table import COMMANDS, run_command  # noqa: PLC0415 - not even argparse is needed before
+    from segue.cli.command_table import COMMANDS, find_plugin_command, run_command, run_plugin_command  # noqa: PLC0415 - not even argparse is needed before
 
     if words[:1] == ["help"] and len(words) <= 2 and all(word in COMMANDS for word in words[1:]):
         words = [*words[1:], "--help"]
     if words[:1] and words[0] in COMMANDS:
         return run_command(words[0], words[1:])
+    if (offered := find_plugin_command(words)) is not None:
+        return run_plugin_command(offered, words[1:])
     from segue.cli.arguments import has_prompt, parse  # noqa: PLC0415
 
     arguments = parse(words)  # `--help` ends here

@@ -20,8 +20,9 @@ from segue.cli.instructions import find_instructions, system_prompt
 from segue.cli.mcp_file import open_servers, untrusted_mcp_file
 from segue.cli.model_discovery import DiscoveredModel, default_model_of, discover_model
 from segue.cli.model_options import given_options
-from segue.cli.tool_loader import NONE, is_function, load_tools
+from segue.cli.tool_loader import NONE
 from segue.cli.tool_memory import allowed_call, approve_given, pattern_of, restore, whole_name
+from segue.cli.tool_source import ToolSource
 from segue.config.layers import load_settings
 from segue.config.model_names import ModelChoice, resolve_model, with_options
 from segue.config.resources import (
@@ -70,21 +71,22 @@ class Runtime:
         """Where the built-in tools work."""
         self.providers: KnownProviders = open_providers(config)
         self.store: Store = MemoryStore() if arguments.no_session else open_store(config)
+        self.retry: RetrySettings | None = None
+        """How patiently a single model is asked again; None: as the library does. A profile has its own."""
         without_tools = NONE in arguments.tools
         self._tool_names = [whole_name(name) for name in arguments.tools if name != NONE]
         """Tools that the settings do not have: of the flags, or else of the session."""
         enabled = [] if without_tools else config.tools.enabled
-        self.tools: tuple[Tool, ...] = load_tools(
-            [*enabled, *self._tool_names], workspace=self.workspace, timeout=config.tools.timeout
-        )
+        self._source = ToolSource(self.directory, self.workspace, config.tools.timeout, self.model)
+        self.tools: tuple[Tool, ...] = self._source.load([*enabled, *self._tool_names])
         self.mcp = None if without_tools else open_servers(config.mcp, self.directory, bare=arguments.bare)
         self.approval = self._approval(arguments)
+        for tool in self._source.own(self._tool_names):
+            self.approval.allow_tool(tool.name)
         self.given = given_options(arguments)
         """Options of the flags and of /set: they count more than what the settings have for a model."""
         self.options = self.given.over(Options(effort=config.effort))
         self.budget = Budget(max_turns=arguments.max_turns or config.limits.max_turns)
-        self.retry: RetrySettings | None = None
-        """How patiently a single model is asked again; None: as the library does. A profile has its own."""
         instructions = find_instructions(
             self.directory,
             () if arguments.bare else config.ui.instructions,
@@ -104,10 +106,7 @@ class Runtime:
 
     def _approval(self, arguments: argparse.Namespace) -> Approval:
         mode = "yolo" if arguments.yolo else arguments.approval_mode or self.config.approval.mode
-        # Whoever names their own function on the command line wants it to run.
-        own = load_tools([name for name in self._tool_names if is_function(name)], workspace=self.workspace)
-        allow = [*self.config.approval.allow, *(tool.name for tool in own)]
-        made = Approval(mode, allow=allow, deny=self.config.approval.deny)
+        made = Approval(mode, allow=self.config.approval.allow, deny=self.config.approval.deny)
         allowed = [name.strip() for name in arguments.allowed_tools.split(",") if name.strip()]
         made.always += [parse_pattern(text) for text in allowed]
         return made
@@ -194,7 +193,7 @@ class Runtime:
         model, discovered = await self.first_model(session)
         found = [str(discovered)] if discovered else []
         read = [f"Instructions of the project: {', '.join(self.instructions)}"] if self.instructions else []
-        for line in [*found, *self.ignored, *read, *await self._open_tools()]:
+        for line in [*found, *self._source.problems, *self.ignored, *read, *await self._open_tools()]:
             report(line)
         if session is not None and self._arguments.fork:
             session = await self._forked(session)
@@ -287,12 +286,11 @@ class Runtime:
         if arguments.yolo or arguments.approval_mode:
             kept = msgspec.structs.replace(kept, mode="")
         usual = self.config.approval.mode
-        found = await restore(kept, session=chat.id, workspace=self.workspace, usual=usual, ask=ask)
+        found = await restore(kept, session=chat.id, load=self._source.load, usual=usual, ask=ask)
         self._add_tools(found.tools)
         self._tool_names = self._tool_names or list(kept.tools)
-        for tool in found.tools:
-            if not tool.foreign and tool.effect == "other":
-                self.approval.allow_tool(tool.name)
+        for tool in self._source.own(found.names):
+            self.approval.allow_tool(tool.name)
         self.approval.mode = found.mode or self.approval.mode
         self.approval.always += [pattern_of(call) for call in found.allow]
         here = set() if self.mcp is None else {*self.mcp.offers, *self.mcp.problems}

@@ -1,4 +1,4 @@
-"""Loads tools by name: built-in tools, and functions in Python files (`file.py:function`)."""
+"""Loads tools by name: built-in tools, those of plugins, and functions in Python files (`file.py:function`)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from msgspec import structs
 
 from segue.config.validation import suggestion
 from segue.errors import SegueError, UsageError
+from segue.plugins import contribution, contributions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from segue.plugins import Contribution
     from segue.tools.definition import Tool
 
 ALL = "all"
@@ -43,13 +45,34 @@ def load_tools(names: Iterable[str], *, workspace: Path, timeout: float | None =
             found[tool.name] = tool
         elif name in built_in:
             found[name] = built_in[name]
+        elif (offered := contribution("tool", name)) is not None:
+            found.update({tool.name: tool for tool in plugin_tools(offered)})
         else:
             raise _unusable(
                 f'There is no tool "{name}".',
-                suggestion(name, built_in)
-                or f"Built-in tools: {', '.join(built_in)}. Your own: file.py:function.",
+                suggestion(name, [*built_in, *(one.name for one in contributions("tool"))])
+                or f"Built-in tools: {', '.join(built_in)}. Your own: file.py:function. Agents: agent:NAME.",
             )
     return tuple(found.values())
+
+
+def plugin_tools(offered: Contribution) -> list[Tool]:
+    """What a package offers under a name: a tool, a function, or several in a list. None of them is the user's own."""
+    from segue.tools.function_tools import as_tool  # noqa: PLC0415
+
+    found = offered.load()
+    try:
+        tools = [as_tool(one) for one in (found if isinstance(found, list | tuple) else [found])]
+    except Exception as error:
+        raise offered.failure("cannot be used as a tool", error) from error
+    return [structs.replace(tool, foreign=True) for tool in tools]
+
+
+def reserved_names() -> set[str]:
+    """Names of tools that no plugin can have."""
+    from segue.tools.builtin import builtin_tools  # noqa: PLC0415
+
+    return {ALL, NONE, *(tool.name for tool in builtin_tools(Path.cwd()))}
 
 
 def is_function(name: str) -> bool:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias, final, get_args
 
 from msgspec import Struct
 
-from segue.cli.tool_loader import is_function, load_tools
+from segue.cli.tool_loader import is_function
 from segue.config.trust import approve, is_approved
 from segue.errors import SegueError
 from segue.sessions.entries import AllowedCall, ToolGrant
@@ -23,6 +23,7 @@ from segue.tools.definition import Tool
 
 AskConsent: TypeAlias = Callable[[Sequence[str]], Awaitable[bool]]
 """Asks whether these may be used again, one line each."""
+LoadTools: TypeAlias = Callable[[Iterable[str]], Iterable[Tool]]
 
 _CAREFUL: Final[tuple[Mode, ...]] = ("plan", "ask")
 """Modes that approve nothing that could do harm."""
@@ -48,6 +49,8 @@ class Restored(Struct, kw_only=True):
     """What a session has again, and what it does not have, one line each."""
 
     tools: list[Tool] = []
+    names: list[str] = []
+    """Of the tools, as they were given."""
     mode: Mode | None = None
     allow: list[AllowedCall] = []
     missing: list[str] = []
@@ -55,14 +58,14 @@ class Restored(Struct, kw_only=True):
 
 
 async def restore(
-    grant: ToolGrant, *, session: str, workspace: Path, usual: Mode, ask: AskConsent | None
+    grant: ToolGrant, *, session: str, load: LoadTools, usual: Mode, ask: AskConsent | None
 ) -> Restored:
     """What may be used again. `usual`: the approval mode of the settings; `ask`: None where nobody can be asked."""
     found = Restored()
     risky: list[RiskyPart] = []
     for name in grant.tools:
         if not is_function(name):
-            _load(name, workspace, found)
+            _load(name, load, found)
         elif (part := _function(name)) is not None:
             risky.append(part)
         else:
@@ -92,7 +95,7 @@ async def restore(
             )
             found.missing.append(f"{part.label}: {why}. To use it: {part.flags}")
         else:
-            _use(part, workspace, found)
+            _use(part, load, found)
     return found
 
 
@@ -121,17 +124,18 @@ def allowed_call(pattern: Pattern) -> AllowedCall:
     return AllowedCall(pattern.tool, pattern.subject, exact=pattern.exact)
 
 
-def _use(part: RiskyPart, workspace: Path, found: Restored) -> None:
+def _use(part: RiskyPart, load: LoadTools, found: Restored) -> None:
     if part.tool:
-        _load(part.tool, workspace, found)
+        _load(part.tool, load, found)
     if part.allow is not None:
         found.allow.append(part.allow)
     found.mode = part.mode or found.mode
 
 
-def _load(name: str, workspace: Path, found: Restored) -> None:
+def _load(name: str, load: LoadTools, found: Restored) -> None:
     try:
-        found.tools += load_tools([name], workspace=workspace)
+        found.tools += load([name])
+        found.names.append(name)
     except SegueError as error:
         found.missing.append(f"{name}: {error.message}")
 

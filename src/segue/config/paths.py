@@ -9,6 +9,8 @@ from pathlib import Path
 PROJECT_FILES = ("segue.toml", ".segue/config.toml")
 TEMPLATES = ".segue/templates"
 """The folder of a project's templates."""
+AGENTS = ".segue/agents"
+"""The folder of a project's subagents."""
 
 
 def user_file() -> Path:

@@ -1,6 +1,7 @@
 """Templates: prompts of one's own with a system prompt, model, tools, schema and options, one TOML file each.
 
 The user's are used as they are. A project's are used once they are trusted, and never in place of one of the user's.
+Installed packages may offer more.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from segue.config.schema import OptionSettings
 from segue.config.trust import is_trusted
 from segue.config.validation import suggestion
 from segue.errors import UsageError
+from segue.plugins import contribution, contributions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from segue.plugins import Contribution
 
 INPUT: Final = "input"
 """The variable that stands for what the user writes or pipes in."""
@@ -64,11 +68,13 @@ class Template(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def find_template(name: str, start: Path) -> Template:
     """Raises UsageError where there is none, or it is not trusted, or is wrong."""
     files = template_files(start)
+    if name not in files and (offered := contribution("template", name)) is not None:
+        return plugin_template(offered)
     if name not in files:
         raise UsageError(
             f'There is no template "{name}".',
             code="unknown_template",
-            hint=suggestion(name, files) or f"Templates are files in {user_templates()}.",
+            hint=suggestion(name, template_names(start)) or f"Templates are files in {user_templates()}.",
         )
     file = files[name]
     data = file.read_bytes()
@@ -92,6 +98,20 @@ def template_files(start: Path) -> dict[str, Path]:
             if _NAME.fullmatch(file.stem) and not file.is_symlink():
                 found.setdefault(file.stem, file)
     return found
+
+
+def template_names(start: Path) -> list[str]:
+    """Those of files, and those of plugins."""
+    return [*dict.fromkeys([*template_files(start), *(one.name for one in contributions("template"))])]
+
+
+def plugin_template(offered: Contribution) -> Template:
+    """What a package offers: the fields of a template as a dict, or a function that gives them."""
+    found = offered.load()
+    try:
+        return msgspec.convert(found() if callable(found) else found, Template)
+    except Exception as error:
+        raise offered.failure("cannot be used", error) from error
 
 
 def user_templates() -> Path:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from segue.config.paths import PROJECT_FILES, TEMPLATES, project_directories, trust_file
+from segue.config.paths import AGENTS, PROJECT_FILES, TEMPLATES, project_directories, trust_file
 from segue.private_files import write_private
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def files_to_trust(start: Path) -> list[Path]:
         for file in (
             *(directory / name for name in (*PROJECT_FILES, MCP_FILE)),
             *sorted((directory / TEMPLATES).glob("*.toml")),
+            *sorted((directory / AGENTS).glob("*.md")),
         )
         if file.is_file()
     ]

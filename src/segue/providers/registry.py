@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from segue.errors import SegueError, UsageError
+from segue.plugins import contributions
 from segue.providers.addresses import addresses, find_address
 from segue.providers.config import IN_PROCESS, ProviderConfig, address_of
 from segue.providers.factory import base_url_of, connect, key_of
@@ -16,14 +17,11 @@ from segue.providers.scripted import ScriptedProvider
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from importlib.metadata import EntryPoint
     from pathlib import Path
 
+    from segue.plugins import Contribution
     from segue.providers.adapter import ProviderAdapter
     from segue.transports.transport import Transport
-
-ENTRY_POINTS: Final = "segue.providers"
-"""Packages offer providers of their own under this group: a name, and a function without parameters that makes one."""
 
 Make: TypeAlias = Callable[[], "ProviderAdapter"]
 _UNSET: Final = ProviderConfig()
@@ -139,8 +137,6 @@ class KnownProviders(ProviderRegistry):
         *,
         keyring: bool,
     ) -> None:
-        from importlib.metadata import entry_points  # noqa: PLC0415 - slow to load
-
         super().__init__()
         self._configs = configs
         self._environ = environ
@@ -152,13 +148,13 @@ class KnownProviders(ProviderRegistry):
                 self.register_lazily(name, partial(self._connect, name))
         self.register_lazily("scripted", ScriptedProvider)
         self.register_lazily("embedded", partial(_embedded, configs.get("embedded", _UNSET)))
-        for point in entry_points(group=ENTRY_POINTS):
-            if point.name in self:
+        for offered in contributions("provider"):
+            if offered.name in self:
                 _LOG.warning(
-                    '%s offers a provider "%s"; the one of this name is kept', point.value, point.name
+                    '%s offers a provider "%s"; the one of this name is kept', offered.package, offered.name
                 )
             else:
-                self.register_lazily(point.name, partial(_made, point))
+                self.register_lazily(offered.name, partial(plugin_provider, offered))
 
     def get(self, name: str | None = None) -> ProviderAdapter | None:
         """Also by the other names that people type."""
@@ -232,14 +228,10 @@ def _embedded(config: ProviderConfig) -> ProviderAdapter:
     return EmbeddedProvider(model=config.model, threads=config.threads or 1, context=config.context)
 
 
-def _made(point: EntryPoint) -> ProviderAdapter:
-    """A provider of another package; its failures name the package."""
+def plugin_provider(offered: Contribution) -> ProviderAdapter:
+    """A provider of another package, which gives a function without parameters that makes one."""
+    make = offered.load()
     try:
-        adapter: ProviderAdapter = point.load()()
+        return _checked(offered.name, make())
     except Exception as error:
-        raise UsageError(
-            f'Provider "{point.name}" of the package it came with cannot be made: {type(error).__name__}: {error}.',
-            code="provider_not_loaded",
-            hint=f"It is {point.value}; ask its authors, or remove the package.",
-        ) from error
-    return adapter
+        raise offered.failure("cannot be made", error) from error

@@ -12,6 +12,7 @@ from segue.conversation.blocks import Media, ToolCall
 from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
 from segue.providers.adapter import Providers
+from segue.routing.router import Router
 from segue.sessions.stores.store import Store
 
 Effect: TypeAlias = Literal["read", "edit", "run", "fetch", "other"]
@@ -42,6 +43,8 @@ class Host(Struct, frozen=True, kw_only=True):
     providers: Providers
     store: Store
     approval: Approves | None = None
+    router: Callable[[], Router] | None = None
+    """Who answers in the session now; None if nobody knows."""
 
 
 def uncounted(_usage: Usage, _cost: float | None) -> None:

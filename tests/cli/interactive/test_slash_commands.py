@@ -117,6 +117,8 @@ def test_what_is_told_about_a_chat(cloud: Cloud, sit: Callable[..., None]) -> No
         assert "openai/gpt-4.1" in statistics
         assert "read_file" in await at.type("/tools")
         assert "No MCP servers" in await at.type("/mcp")
+        assert "No agents" in await at.type("/agents")
+        assert 'no action "restart"' in await at.type("/mcp restart")
         assert "now:" in await at.type("/model")
         assert "openai" in await at.type("/provider")
 

@@ -22,19 +22,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.config.templates import find_template, template_files, user_templates  # noqa: PLC0415
+    from segue.config.templates import find_template, template_names, user_templates  # noqa: PLC0415
 
     if arguments.path:
         sys.stdout.write(f"{user_templates()}\n")
         return Exit.OK
-    files = template_files(Path.cwd())
-    width = max(map(len, files), default=0)
-    for name, file in files.items():
+    names = template_names(Path.cwd())
+    width = max(map(len, names), default=0)
+    for name in names:
         try:
-            about = find_template(name, Path.cwd()).description or str(file)
+            about = find_template(name, Path.cwd()).description
         except SegueError as error:
             about = f"{error.message} {error.hint}"
         sys.stdout.write(sanitised(f"{name:<{width}}  {about}") + "\n")
-    if not files:
+    if not names:
         print_status(f"There are no templates. Yours are files in {user_templates()}.")
     return Exit.OK

@@ -14,8 +14,8 @@ from segue.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-DESCRIPTION = """Trusts the config files of a project (segue.toml, .segue/config.toml, .mcp.json): they may then start programs,
-add tools, and set addresses that keys are sent to. Ends when one of the files changes."""
+DESCRIPTION = """Trusts the config files of a project (segue.toml, .segue/config.toml, .mcp.json, templates and agents in .segue):
+they may then start programs, add tools, and set addresses that keys are sent to. Ends when one of the files changes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

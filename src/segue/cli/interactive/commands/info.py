@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from segue.cli.commands.agents import agent_lines
 from segue.cli.display.status_lines import shortened
 from segue.cli.display.text_width import wrapped
 from segue.cli.display.turn_summary import dollars, short
@@ -94,6 +95,15 @@ async def show_servers(interactive: InteractiveChat, words: list[str]) -> None:
         "No MCP servers. Add them in .mcp.json or in the config file."
     ]:
         interactive.screen.paragraph(f"  {line}", indent=4)
+
+
+async def show_agents(interactive: InteractiveChat, words: list[str]) -> None:
+    del words
+    lines = agent_lines(interactive.runtime.directory)
+    for line in lines or ["No agents. One is a Markdown file: docs/cli.md"]:
+        interactive.screen.paragraph(f"  {line}", indent=4)
+    if lines:
+        interactive.screen.paragraph("  Offer them to the model: segue -T agents", "dim", 2)
 
 
 async def leave(interactive: InteractiveChat, words: list[str]) -> None:

@@ -66,6 +66,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("save", "TITLE", "give this session a title", "sessions:save"),
     Command("stats", "", "show tokens and cost so far", "info:show_statistics", ("cost",), meanwhile=True),
     Command("tools", "", "list the tools", "info:show_tools", meanwhile=True),
+    Command("agents", "", "list the subagents of files", "info:show_agents", meanwhile=True),
     Command(
         "mcp",
         "[reload]",
@@ -133,11 +134,11 @@ async def run_command(interactive: InteractiveChat, line: str) -> None:
 
 def _own_prompt(line: str, interactive: InteractiveChat) -> str | None:
     """The prompt of a template whose name is no command; None if there is none."""
-    from segue.config.templates import find_template, template_files  # noqa: PLC0415 - only an unknown word needs it
+    from segue.config.templates import find_template, template_names  # noqa: PLC0415 - only an unknown word needs it
 
     name, _, text = line.strip()[1:].partition(" ")
     directory = interactive.runtime.directory
-    if name.lower() in _BY_NAME or name not in template_files(directory):
+    if name.lower() in _BY_NAME or name not in template_names(directory):
         return None
     return find_template(name, directory).fill(text, {})
 
