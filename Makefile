@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire replies recordings stories mutants opinions crash crash-database nodes power attack fuzz chaos clients bench bench-gateway toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire replies recordings stories mutants opinions crash crash-database nodes power attack fuzz chaos clients bench bench-gateway bench-callers toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -110,6 +110,9 @@ toolbench: $(SYNCED) ## 20 prompts for a real model with tools (fetches 1.1 GB o
 
 bench-gateway: $(SYNCED) ## the gateway against the bare stack, with LiteLLM beside it if that is in PATH (Linux, minutes)
 	$(BIN)/python -m bench gateway
+
+bench-callers: $(SYNCED) ## what limits, budgets, PostgreSQL and telemetry add to a request of the gateway (minutes)
+	$(BIN)/python -m bench callers
 
 bench: $(SYNCED) ## speed, as ratios inside one run
 	$(BIN)/python -m bench

@@ -79,7 +79,7 @@ class Bench:
 
     def last_lines(self) -> str:
         """Of the gateway's log."""
-        return (self._folder / "access.log").read_text()[-1_000:]
+        return (self._folder / "gateway" / "access.log").read_text()[-1_000:]
 
     def _start(
         self, command: list[str], *, stderr: IO[bytes] | None = None, **environment: str
@@ -95,11 +95,13 @@ class Bench:
         self._stack.callback(_end, process)
         return process
 
-    def open_gateway(self, store: str = "") -> Measured:
-        """As an installation would run it: a caller with a key, limits, an access log, the memory in a file, or in the
-        database `store`."""
-        folder = self._folder / "with-store" if store else self._folder
-        folder.mkdir(exist_ok=True)
+    def open_gateway(
+        self, name: str = "gateway", *, limits: str = "", settings: str = "", **environment: str
+    ) -> Measured:
+        """As an installation would run it: a caller with a key, an access log, the memory in a file. `limits` of the caller and
+        more `settings`, as TOML."""
+        folder = self._folder / name
+        folder.mkdir()
         log = self._stack.enter_context((folder / "access.log").open("wb"))
         config = folder / "config.toml"
         config.write_text(
@@ -113,12 +115,14 @@ concurrent = 1000
 directory = "{folder}"
 [gateway.callers.bench]
 key_sha256 = "{hashlib.sha256(KEY.encode()).hexdigest()}"
+{limits}
 [providers.openai]
 base_url = "{self.upstream_url}/v1"
 api_key = "sk-upstream"
 [providers.anthropic]
 base_url = "{self.upstream_url}"
 api_key = "sk-upstream"
+{settings}
 """
         )
         process = self._start(
@@ -126,9 +130,9 @@ api_key = "sk-upstream"
             stderr=log,
             HOME=str(folder),
             SEGUE_CONFIG=str(config),
-            SEGUE_STORE=store,
             XDG_DATA_HOME=str(folder),
             PYTHON_KEYRING_BACKEND="keyring.backends.null.Keyring",
+            **environment,
         )
         for _ in range(300):
             time.sleep(0.1)

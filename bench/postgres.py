@@ -93,7 +93,10 @@ async def _append(store: PostgresStore, writers: int, each: int) -> float:
 
 def _gateways(server: PostgresServer) -> None:
     with open_bench() as bench:
-        gateways = {"SQLite": bench.gateway, "PostgreSQL": bench.open_gateway(server.url("gateway"))}
+        gateways = {
+            "SQLite": bench.gateway,
+            "PostgreSQL": bench.open_gateway("postgres", SEGUE_STORE=server.url("gateway")),
+        }
         for clients in (1, 8):
             rates: dict[str, list[float]] = {name: [] for name in gateways}
             costs: dict[str, list[float]] = {name: [] for name in gateways}

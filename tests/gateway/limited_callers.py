@@ -28,7 +28,7 @@ PROVIDER: Final = "anthropic"
 MODEL: Final = "claude-sonnet-4-6"
 SENDERS: Final = 3
 """Of each caller: at most so many requests of it are in flight."""
-WAIT_SECONDS: Final = 60.0
+WAIT_SECONDS: Final = 180.0
 TOLERANCE: Final = 0.05
 _MOST_TOKENS: Final = 20
 _POLL_SECONDS: Final = 0.2

@@ -38,7 +38,10 @@ ANTHROPIC: Final = "anthropic/claude-sonnet-4-6"
 GEMINI: Final = "gemini/gemini-3.5-flash"
 KEY: Final = base64.b64encode(b"n" * 32).decode()
 CLIENTS: Final = 8
-WAIT_SECONDS: Final = 60.0
+WAIT_SECONDS: Final = 180.0
+"""However busy the machine is."""
+LONGEST_PAUSE: Final = 2.0
+"""Between two kills: to start a node takes a second of CPU time."""
 AGENT: Final = "agent"
 """The caller whose conversations they are: it is counted too, and far from its limits."""
 AGENT_LIMITS: Final = (
@@ -112,7 +115,7 @@ class Node:
         self.is_up = False
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
-            self._process.wait(10)
+            self._process.wait(WAIT_SECONDS)
             assert self._process.stderr is not None
             self._process.stderr.close()
             self._process = None
@@ -235,7 +238,7 @@ def spread_at_random(
 def _kill_now_and_then(spread: Nodes, kills: int, over: threading.Event, seed: int) -> None:
     chance = random.Random(seed)
     while spread.found.kills < kills:
-        if over.wait(chance.uniform(0.0, 0.5)) and spread.found.kills:
+        if over.wait(chance.uniform(0.0, LONGEST_PAUSE)) and spread.found.kills:
             return
         spread.kill_one()
 

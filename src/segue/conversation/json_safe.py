@@ -52,6 +52,11 @@ def encodable(text: str) -> str:
     return text if is_encodable(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def storable(text: str) -> str:
+    """A text that any database can hold: neither half characters nor NUL."""
+    return encodable(text).replace("\0", "\ufffd")
+
+
 def is_json_safe(value: Any, *, any_text: bool = False) -> bool:
     """Whether JSON can express this value exactly. `any_text`: lone surrogates count as encodable, in escapes."""
     waiting = [(value, 0)]

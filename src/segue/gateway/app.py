@@ -331,7 +331,7 @@ class Gateway:
         self, turn: ClientTurn, account: Account, report: RequestReport, writer: ResponseWriter
     ) -> None:
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
-        report.restored, report.messages = len(turn.originals.replies), turn.conversation.messages
+        report.describe_history(turn.conversation.messages, turn.originals)
         switched = await self.memory.switched(turn.conversation_id)
         routes = self.names.router(switched or turn.asked).routes
         async with costs.counted(self.accounts, account, turn, routes, report) as standing:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
+
+if TYPE_CHECKING:
+    from segue.gateway.memory.originals import Originals
 
 
 class AttemptReport(Struct, kw_only=True):
@@ -60,8 +65,22 @@ class RequestReport(Struct, kw_only=True):
     tries: list[AttemptReport] = []
     restored: int = 0
     """Replies in the client's history whose originals were put back."""
+    missing: int = 0
+    """Replies in the client's history that are not remembered: older than the gateway, of others, or forgotten."""
+    store_failed: bool = False
+    """They may be remembered, but the store could not be read."""
+    known_messages: int = 0
+    """Of the client's history, from its start: they were known from the last request and not read again."""
     store_seconds: float = 0.0
     """Remembering the reply."""
     messages: tuple[Message, ...] = ()
     """The content: only for traces that were asked to record it, never for the log."""
     answer: Message | None = None
+
+    def describe_history(self, messages: tuple[Message, ...], originals: Originals) -> None:
+        """What the client sent before, and what of it was known."""
+        self.messages = messages
+        self.restored = len(originals.replies)
+        self.missing = sum(message.speaker == "model" for message in messages) - self.restored
+        self.store_failed = originals.failed
+        self.known_messages = originals.known

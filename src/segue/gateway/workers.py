@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _LOG = logging.getLogger("segue.gateway")
 _POLL_SECONDS: Final = 0.2
@@ -19,16 +19,31 @@ _FAST_DEATH: Final = 2.0
 """A process that dies sooner is replaced only after as long a pause: its cause is still there."""
 
 
-def supervise(listener: socket.socket, command: Sequence[str], *, count: int, drain: float) -> int:
-    """Run until SIGTERM or SIGINT. Each process gets the port as `--fd N` after the command's words."""
-    return _Workers(listener, command, count).run(drain)
+def supervise(
+    listener: socket.socket,
+    command: Sequence[str],
+    *,
+    count: int,
+    drain: float,
+    on_death: Callable[[int], None] | None = None,
+) -> int:
+    """Run until SIGTERM or SIGINT. Each process gets the port as `--fd N` after the command's words. `on_death` gets the id
+    of each that died before."""
+    return _Workers(listener, command, count, on_death).run(drain)
 
 
 class _Workers:
-    def __init__(self, listener: socket.socket, command: Sequence[str], count: int) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        command: Sequence[str],
+        count: int,
+        on_death: Callable[[int], None] | None,
+    ) -> None:
         self._listener = listener
         self._command = [sys.executable, "-P", "-m", "segue", *command, "--fd", str(listener.fileno())]
         self._count = count
+        self._on_death = on_death
         self._processes: dict[subprocess.Popen[bytes], float] = {}
         self._ending = False
 
@@ -41,6 +56,8 @@ class _Workers:
         while not self._ending:
             for process in [process for process in self._processes if process.poll() is not None]:
                 lived = time.monotonic() - self._processes.pop(process)
+                if self._on_death is not None:
+                    self._on_death(process.pid)
                 if not self._ending:
                     _LOG.error("A worker ended with code %s and is replaced.", process.returncode)
                     next_start = time.monotonic() + (_FAST_DEATH if lived < _FAST_DEATH else 0.0)

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -151,6 +153,69 @@ def test_content_is_recorded_only_when_asked_for() -> None:
     asyncio.run(story())
 
 
+def test_content_is_an_event_of_its_span_where_events_are_asked_for() -> None:
+    async def story() -> None:
+        world = GatewayWorld()
+        exporter = InMemorySpanExporter()
+        events = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
+        tracers, loggers = TracerProvider(), LoggerProvider()
+        tracers.add_span_processor(SimpleSpanProcessor(exporter))
+        loggers.add_log_record_processor(SimpleLogRecordProcessor(events))
+        world.gateway._on_report = GatewayTraces(tracers, events=loggers).record
+        await world.ask(CHAT, chat())
+        span = exporter.get_finished_spans()[-1]
+        assert "gen_ai.input.messages" not in (span.attributes or {})
+        (event,) = events.get_finished_logs()
+        record = event.log_record
+        assert record.event_name == "gen_ai.client.inference.operation.details"
+        assert span.context is not None
+        assert (record.trace_id, record.span_id) == (span.context.trace_id, span.context.span_id)
+        facts = dict(record.attributes or {})
+        assert WORDS in str(facts["gen_ai.input.messages"])
+        assert "I know: 0 results." in str(facts["gen_ai.output.messages"])
+        assert facts["gen_ai.request.model"] == "fast"
+
+    asyncio.run(story())
+
+
+def test_metrics_count_seals_the_known_prefix_and_what_is_reserved() -> None:
+    async def story() -> None:
+        settings = {
+            "callers": {"ann": CallerSettings(key_sha256=digest_of("segue-ann"), dollars_per_day=1.0)}
+        }
+        world = GatewayWorld(**settings)
+        metrics = GatewayMetrics()
+        world.gateway._on_report = metrics.record
+        reserved: list[float] = []
+
+        def reserve(caller: str, dollars: float) -> None:
+            metrics.reserve(caller, dollars)
+            reserved.append(sample(metrics.text(), "segue_budget_reserved_dollars", caller="ann"))
+
+        world.gateway.accounts._on_reserve = reserve
+        body, headers = chat(), {"authorization": "Bearer segue-ann"}
+        answered = await world.ask(CHAT, body, headers=headers)
+        body["messages"] += [
+            json.loads(answered.body)["choices"][0]["message"],
+            {"role": "user", "content": "And?"},
+        ]
+        assert (await world.ask(CHAT, body, headers=headers)).status == 200
+        body["messages"] += [
+            {"role": "assistant", "content": "Written elsewhere."},
+            {"role": "user", "content": "So?"},
+        ]
+        assert (await world.ask(CHAT, body, headers=headers)).status == 200
+        assert len(reserved) == 6
+        assert min(reserved[::2]) > 0
+        assert max(map(abs, reserved[1::2])) < 1e-9
+        assert sample(metrics.text(), "segue_seals_total", result="restored") == 2
+        assert sample(metrics.text(), "segue_seals_total", result="missing") == 1
+        assert sample(metrics.text(), "segue_prefix_messages_total", result="read") == 5
+        assert sample(metrics.text(), "segue_prefix_messages_total", result="reused") == 4
+
+    asyncio.run(story())
+
+
 def test_nothing_is_loaded_where_telemetry_is_off() -> None:
     program = (
         "import sys; from segue.config.schema import GatewaySettings;"
@@ -195,5 +260,5 @@ def test_every_metric_of_the_dashboard_exists() -> None:
         for name in re.findall(r"segue_\w+", target["expr"])
     }
     families = text_string_to_metric_families(GatewayMetrics().text().decode())
-    known = {f"{family.name}{ending}" for family in families for ending in ("_total", "_bucket")}
+    known = {f"{family.name}{ending}" for family in families for ending in ("", "_total", "_bucket")}
     assert asked <= known

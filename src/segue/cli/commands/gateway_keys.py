@@ -200,7 +200,7 @@ def with_administration(sets: list[str], act: Callable[[Administration], Awaitab
 
     from segue.config.layers import load_settings  # noqa: PLC0415
     from segue.gateway.accounts.administration import Administration  # noqa: PLC0415
-    from segue.gateway.accounts.files import open_account_store  # noqa: PLC0415
+    from segue.gateway.accounts.files import opened_account_store  # noqa: PLC0415
 
     config = load_settings(sets=sets).config
     if config.gateway.memory.keep == "memory":
@@ -211,10 +211,7 @@ def with_administration(sets: list[str], act: Callable[[Administration], Awaitab
         )
 
     async def main() -> _T:
-        store = open_account_store(config)
-        try:
+        async with opened_account_store(config) as store:
             return await act(Administration(store))
-        finally:
-            await store.close()
 
     return asyncio.run(main())

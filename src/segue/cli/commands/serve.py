@@ -69,14 +69,11 @@ def _has_accounts(config: Config) -> bool:
     """Whether keys were made with `segue gateway keys create`."""
     import asyncio  # noqa: PLC0415
 
-    from segue.gateway.accounts.files import open_account_store  # noqa: PLC0415
+    from segue.gateway.accounts.files import opened_account_store  # noqa: PLC0415
 
     async def any_account() -> bool:
-        store = open_account_store(config)
-        try:
+        async with opened_account_store(config) as store:
             return bool(await store.accounts())
-        finally:
-            await store.close()
 
     return asyncio.run(any_account())
 
@@ -111,14 +108,20 @@ def _supervise(settings: GatewaySettings, listener: socket.socket, sets: list[st
         )
     from tempfile import TemporaryDirectory  # noqa: PLC0415
 
-    from segue.gateway.telemetry.metrics import SHARED_FOLDER  # noqa: PLC0415
+    from segue.gateway.telemetry.metrics import SHARED_FOLDER, forget_process  # noqa: PLC0415
     from segue.gateway.workers import supervise  # noqa: PLC0415
 
     words = [word for assignment in sets for word in ("--set", assignment)]
     with TemporaryDirectory(prefix="segue-metrics-") as shared:
         if settings.telemetry.metrics:
             os.environ[SHARED_FOLDER] = shared
-        return supervise(listener, ["serve", *words], count=settings.workers, drain=settings.limits.drain)
+        return supervise(
+            listener,
+            ["serve", *words],
+            count=settings.workers,
+            drain=settings.limits.drain,
+            on_death=forget_process if settings.telemetry.metrics else None,
+        )
 
 
 def _serve(config: Config, listener: socket.socket, sets: list[str]) -> None:
@@ -154,7 +157,7 @@ def _open(config: Config) -> GatewayApp:
         config,
         providers,
         memory,
-        accounts=open_accounts(config),
+        accounts=open_accounts(config, reporters.reserve),
         control=open_control(config, providers, memory.store, reporters.metrics),
         on_report=reporters.record,
         on_close=reporters.close,

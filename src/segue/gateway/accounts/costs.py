@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from segue.conversation.blocks import Media
+from segue.conversation.json_safe import storable
 from segue.conversation.usage import Usage
 from segue.dialects.server import CallerStanding, RateStanding
 from segue.errors import InvalidRequestError
@@ -154,7 +155,7 @@ def usage_row(report: RequestReport, counted: Charge) -> UsageRow:
     return UsageRow(
         day=time.strftime("%Y-%m-%d", time.gmtime()),
         caller=report.caller,
-        asked=report.asked[:200],
+        asked=storable(report.asked)[:200],
         route=report.route,
         requests=1,
         errors=1 if report.error else 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from segue.config.paths import gateway_directory
@@ -9,14 +10,27 @@ from segue.config.resources import postgres_missing
 from segue.gateway.accounts.register import Accounts
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
     from segue.config.schema import Config
     from segue.gateway.accounts.store import AccountStore
 
 
-def open_accounts(config: Config) -> Accounts:
+def open_accounts(config: Config, on_reserve: Callable[[str, float], None]) -> Accounts:
     """Nothing is read before it is used."""
     settings = config.gateway
-    return Accounts(open_account_store(config), settings.callers, settings.accounts)
+    store = open_account_store(config)
+    return Accounts(store, settings.callers, settings.accounts, on_reserve=on_reserve)
+
+
+@asynccontextmanager
+async def opened_account_store(config: Config) -> AsyncIterator[AccountStore]:
+    """Open while the block runs."""
+    store = open_account_store(config)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def open_account_store(config: Config) -> AccountStore:

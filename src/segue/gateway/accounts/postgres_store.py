@@ -12,7 +12,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from segue.gateway.accounts import admission as rules
 from segue.gateway.accounts.account import Account
@@ -20,9 +20,7 @@ from segue.gateway.accounts.admission import Refusal, Reserved, Standing
 from segue.gateway.accounts.store import (
     NAMES_PER_DAY,
     OTHER,
-    PLACE,
     RESERVED_SECONDS,
-    SUMS,
     Admission,
     UsageRow,
     check_name,
@@ -41,11 +39,18 @@ PATIENCE: Final = 1.0
 """Seconds that a request waits for a database that was there a moment ago."""
 _EXPIRY_SECONDS: Final = 3600.0
 _STANDING: Final = f"SELECT {', '.join(Standing.__struct_fields__)} FROM {{schema}}.standings WHERE name = %s"  # noqa: S608
-_ADD_USAGE: Final = (
-    f"INSERT INTO {{schema}}.usage AS known VALUES ({', '.join(['%s'] * (len(PLACE) + len(SUMS)))}) "  # noqa: S608
-    f"ON CONFLICT ({', '.join(PLACE)}) DO UPDATE SET "
-    + ", ".join(f"{name} = known.{name} + excluded.{name}" for name in SUMS)
-)
+
+
+class _Locked(Struct, frozen=True):
+    now: float
+    standing: Standing
+    reserved: Reserved
+    """Of all requests but this one."""
+    own_spent: bool | None
+    """Whether this request's reservation counts as spent already; None: it has none."""
+
+
+_LOCKED: Final = msgspec.json.Decoder(_Locked)
 
 
 class PostgresAccountStore:
@@ -92,14 +97,15 @@ class PostgresAccountStore:
     async def renew(self, admission_ids: Sequence[str]) -> None:
         await self._database.run(
             lambda connection: connection.execute(
-                "UPDATE {schema}.reservations SET expires = %s WHERE id = ANY (%s)",
-                self._now(connection) + RESERVED_SECONDS,
+                "UPDATE {schema}.reservations SET expires = %s WHERE id = ANY (%s) AND expires > %s",
+                (now := self._now(connection)) + RESERVED_SECONDS,
                 list(admission_ids),
+                now,
             )
         )
 
-    async def settle(self, admission: Admission, used: Charge) -> None:
-        await self._database.run(lambda connection: self._settle(connection, admission, used))
+    async def settle(self, admission: Admission, used: Charge, row: UsageRow | None = None) -> None:
+        await self._database.run(lambda connection: self._settle(connection, admission, used, row))
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
         batch = token_hex(12)
@@ -121,6 +127,10 @@ class PostgresAccountStore:
         await self._database.close()
 
     # Everything below runs in a thread of the database.
+
+    def _time(self) -> float | None:
+        """None: the database's own clock."""
+        return None if self._clock is None else self._clock()
 
     def _now(self, connection: DatabaseConnection) -> float:
         if self._clock is not None:
@@ -147,52 +157,49 @@ class PostgresAccountStore:
     def _admit(
         self, connection: DatabaseConnection, admission_id: str, account: Account, estimate: Charge
     ) -> Admission | Refusal:
-        with connection.transaction():
-            standing = _locked_standing(connection, account.name)
-            now = self._now(connection)
-            reserved = _reserved(connection, account.name, now, but=admission_id)
-            decided = rules.admit(account.allowance, standing, reserved, estimate, now)
-            if connection.retried and _is_reserved(connection, admission_id):
-                decided = standing  # it was admitted before the connection was lost
+        with connection.short_transaction(
+            "lock_standing", account.name, admission_id, self._time()
+        ) as opened:
+            locked = _LOCKED.decode(opened.text)
+            decided = rules.admit(account.allowance, locked.standing, locked.reserved, estimate, locked.now)
+            if locked.own_spent is not None:
+                decided = locked.standing  # it was admitted before the connection was lost
             elif isinstance(decided, Refusal):
                 return decided
             else:
-                _keep(connection, account.name, decided)
-                if reserved.expired:
-                    connection.execute(
-                        "UPDATE {schema}.reservations SET spent = true WHERE name = %s AND expires <= %s",
-                        account.name,
-                        now,
-                    )
-                connection.execute(
-                    "INSERT INTO {schema}.reservations (id, name, micros, expires) VALUES (%s, %s, %s, %s)",
-                    admission_id,
-                    account.name,
-                    estimate.micros,
-                    now + RESERVED_SECONDS,
+                expires = locked.now + RESERVED_SECONDS
+                spent_until = locked.now if locked.reserved.expired else None
+                opened.commit(
+                    ("keep_standing", (account.name, *structs.astuple(decided))),
+                    ("reserve", (account.name, admission_id, estimate.micros, expires, spent_until)),
                 )
         return Admission(
-            id=admission_id, account=account, estimate=estimate, standing=decided, reserved=reserved
+            id=admission_id, account=account, estimate=estimate, standing=decided, reserved=locked.reserved
         )
 
-    def _settle(self, connection: DatabaseConnection, admission: Admission, used: Charge) -> None:
+    def _settle(
+        self, connection: DatabaseConnection, admission: Admission, used: Charge, row: UsageRow | None
+    ) -> None:
         account = admission.account
-        with connection.transaction():
-            standing = _locked_standing(connection, account.name)
-            ended = connection.fetch(
-                "DELETE FROM {schema}.reservations WHERE id = %s RETURNING spent", admission.id
-            )
-            if not ended:
+        with connection.short_transaction(
+            "lock_standing", account.name, admission.id, self._time()
+        ) as opened:
+            locked = _LOCKED.decode(opened.text)
+            if locked.own_spent is None:
                 return
             settled = rules.settle(
                 account.allowance,
-                standing,
+                locked.standing,
                 admission.estimate,
                 used,
-                self._now(connection),
-                spent_already=bool(ended[0][0]),
+                locked.now,
+                spent_already=locked.own_spent,
             )
-            _keep(connection, account.name, settled)
+            opened.commit(
+                ("keep_standing", (account.name, *structs.astuple(settled))),
+                ("end_reservation", (admission.id,)),
+                *([] if row is None else [("add_usage", _usage_values(row))]),
+            )
 
     def _record(self, connection: DatabaseConnection, batch: str, rows: Sequence[UsageRow]) -> None:
         with connection.transaction():
@@ -204,13 +211,7 @@ class PostgresAccountStore:
                 return
             # In one order on all nodes, so that none waits for another in a circle.
             for row in sorted(rows, key=lambda row: (row.day, row.caller, row.asked, row.route)):
-                ((names,),) = connection.fetch(
-                    "SELECT count(*)::int8 FROM {schema}.usage WHERE day = %s AND caller = %s",
-                    row.day,
-                    row.caller,
-                )
-                kept = row if names < NAMES_PER_DAY else structs.replace(row, asked=OTHER)
-                connection.execute(_ADD_USAGE, *structs.astuple(kept))
+                connection.call("add_usage", *_usage_values(row))
             self._drop_old(connection, now)
 
     def _drop_old(self, connection: DatabaseConnection, now: float) -> None:
@@ -225,13 +226,8 @@ class PostgresAccountStore:
         )
 
 
-def _locked_standing(connection: DatabaseConnection, name: str) -> Standing:
-    connection.execute("SET LOCAL synchronous_commit = off")
-    rows = connection.fetch(f"{_STANDING} FOR UPDATE", name)
-    if not rows:
-        connection.execute("INSERT INTO {schema}.standings (name) VALUES (%s) ON CONFLICT DO NOTHING", name)
-        rows = connection.fetch(f"{_STANDING} FOR UPDATE", name)
-    return _standing(rows)
+def _usage_values(row: UsageRow) -> tuple[str, int, str]:
+    return msgspec.json.encode(row).decode(), NAMES_PER_DAY, OTHER
 
 
 def _standing(rows: Sequence[tuple[object, ...]]) -> Standing:
@@ -242,29 +238,15 @@ def _standing(rows: Sequence[tuple[object, ...]]) -> Standing:
     )
 
 
-def _keep(connection: DatabaseConnection, name: str, standing: Standing) -> None:
-    changes = ", ".join(f"{field} = %s" for field in Standing.__struct_fields__)
-    connection.execute(
-        f"UPDATE {{schema}}.standings SET {changes} WHERE name = %s",  # noqa: S608
-        *structs.astuple(standing),
-        name,
-    )
-
-
-def _reserved(connection: DatabaseConnection, name: str, now: float, but: str = "") -> Reserved:
+def _reserved(connection: DatabaseConnection, name: str, now: float) -> Reserved:
     (found,) = connection.fetch(
         "SELECT count(*) FILTER (WHERE expires > %s)::int8, "
         "coalesce(sum(micros) FILTER (WHERE expires > %s), 0)::int8, "
         "coalesce(sum(micros) FILTER (WHERE expires <= %s AND NOT spent), 0)::int8 "
-        "FROM {schema}.reservations WHERE name = %s AND id <> %s",
+        "FROM {schema}.reservations WHERE name = %s",
         now,
         now,
         now,
         name,
-        but,
     )
     return Reserved(*map(int, found))
-
-
-def _is_reserved(connection: DatabaseConnection, admission_id: str) -> bool:
-    return bool(connection.fetch("SELECT 1 FROM {schema}.reservations WHERE id = %s", admission_id))

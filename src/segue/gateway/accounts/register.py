@@ -17,7 +17,7 @@ from segue.config.schema import Allowance
 from segue.errors import JournalError, OverloadError
 from segue.gateway.accounts.account import Account, KeyDigest, digest_of, moment_of
 from segue.gateway.accounts.administration import Administration
-from segue.gateway.accounts.admission import Refusal
+from segue.gateway.accounts.admission import MILLION, Refusal
 from segue.gateway.accounts.store import RESERVED_SECONDS, UsageRow
 from segue.gateway.client_errors import budget_error, caller_error, limit_error
 
@@ -49,11 +49,14 @@ class Accounts:
         *,
         environ: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.time,
+        on_reserve: Callable[[str, float], None] = lambda *_: None,
     ) -> None:
+        """`on_reserve` gets a caller's name and how many dollars more or fewer its running requests hold."""
         self.store = store
         self.administration = Administration(store, clock=clock)
         self._settings = settings
         self._clock = clock
+        self._on_reserve = on_reserve
         self._configured = {name: _configured(name, caller, environ) for name, caller in callers.items()}
         self._by_digest: dict[str, tuple[Account, KeyDigest]] = {}
         self._open_to_all = not callers
@@ -135,6 +138,7 @@ class Accounts:
                 raise budget_error(account, decided)
             raise limit_error(account, decided)
         self._running[decided.id] = decided
+        self._on_reserve(account.name, estimate.micros / MILLION)
         if self._heart is None:
             self._heart = self._start(self._beat())
         return decided
@@ -155,7 +159,13 @@ class Accounts:
         """A request has ended, in whatever way."""
         if admission is not None:
             self._running.pop(admission.id, None)
-            self._start(self._settle(admission, used))
+            self._on_reserve(admission.account.name, -admission.estimate.micros / MILLION)
+            self._start(self._settle(admission, used, row))
+        else:
+            self._record_later(row)
+
+    def _record_later(self, row: UsageRow) -> None:
+        """Together with others: without limits, usage is all that a store is needed for."""
         place = row.day, row.caller, row.asked, row.route
         if place in self._rows:
             self._rows[place] = self._rows[place].plus(row)
@@ -164,10 +174,11 @@ class Accounts:
         if self._flush is None or self._flush.done():
             self._flush = self._start(self._flush_later())
 
-    async def _settle(self, admission: Admission, used: Charge) -> None:
+    async def _settle(self, admission: Admission, used: Charge, row: UsageRow) -> None:
         try:
-            await self.store.settle(admission, used)
+            await self.store.settle(admission, used, row)
         except JournalError as error:
+            self._record_later(row)
             _LOG.warning("What a request of %s cost was not counted: %s", admission.account.name, error)
 
     async def _flush_later(self) -> None:

@@ -54,7 +54,9 @@ _SCHEMA: Final = (
         PRIMARY KEY ({", ".join(PLACE)})
     ) WITHOUT ROWID""",
 )
-_ADD_USAGE: Final = f"""INSERT INTO usage VALUES ({", ".join("?" * (len(PLACE) + len(SUMS)))})
+_ADD_TO_USAGE: Final = f"""UPDATE usage SET {", ".join(f"{name} = {name} + ?" for name in SUMS)}
+    WHERE {" AND ".join(f"{name} = ?" for name in PLACE)}"""  # noqa: S608
+_INSERT_USAGE: Final = f"""INSERT INTO usage VALUES ({", ".join("?" * (len(PLACE) + len(SUMS)))})
     ON CONFLICT DO UPDATE SET {", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS)}"""  # noqa: S608
 
 
@@ -95,8 +97,8 @@ class SQLiteAccountStore:
     async def renew(self, admission_ids: Sequence[str]) -> None:
         await self._file.run(self._renew, admission_ids)
 
-    async def settle(self, admission: Admission, used: Charge) -> None:
-        await self._file.run(self._settle, admission, used)
+    async def settle(self, admission: Admission, used: Charge, row: UsageRow | None = None) -> None:
+        await self._file.run(self._settle, admission, used, row)
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
         await self._file.run(self._record, rows)
@@ -149,13 +151,15 @@ class SQLiteAccountStore:
         )
 
     def _renew(self, admission_ids: Sequence[str]) -> None:
-        end = self._clock() + RESERVED_SECONDS
+        now = self._clock()
+        end = now + RESERVED_SECONDS
         with self._file.writing() as connection:
             connection.executemany(
-                "UPDATE reservations SET expires = ? WHERE id = ?", [(end, each) for each in admission_ids]
+                "UPDATE reservations SET expires = ? WHERE id = ? AND expires > ?",
+                [(end, each, now) for each in admission_ids],
             )
 
-    def _settle(self, admission: Admission, used: Charge) -> None:
+    def _settle(self, admission: Admission, used: Charge, row: UsageRow | None) -> None:
         account, now = admission.account, self._clock()
         with self._file.writing() as connection:
             known = connection.execute(
@@ -173,15 +177,13 @@ class SQLiteAccountStore:
                 spent_already=bool(known[0]),
             )
             _keep(connection, account.name, standing)
+            if row is not None:
+                _add_usage(connection, row)
 
     def _record(self, rows: Sequence[UsageRow]) -> None:
         with self._file.writing() as connection:
             for row in rows:
-                names = connection.execute(
-                    "SELECT count(*) FROM usage WHERE day = ? AND caller = ?", (row.day, row.caller)
-                ).fetchone()[0]
-                kept = row if names < NAMES_PER_DAY else msgspec.structs.replace(row, asked=OTHER)
-                connection.execute(_ADD_USAGE, msgspec.structs.astuple(kept))
+                _add_usage(connection, row)
             self._drop_old(connection)
 
     def _drop_old(self, connection: sqlite3.Connection) -> None:
@@ -192,6 +194,18 @@ class SQLiteAccountStore:
         oldest = time.strftime("%Y-%m-%d", time.gmtime(now - self._keep_days * 86_400))
         connection.execute("DELETE FROM usage WHERE day < ?", (oldest,))
         connection.execute("DELETE FROM reservations WHERE spent AND expires < ?", (now - _EXPIRY_SECONDS,))
+
+
+def _add_usage(connection: sqlite3.Connection, row: UsageRow) -> None:
+    """To its place if it is known, or one of at most so many of a caller's day."""
+    place = tuple(getattr(row, name) for name in PLACE)
+    if connection.execute(_ADD_TO_USAGE, (*(getattr(row, name) for name in SUMS), *place)).rowcount:
+        return
+    names = connection.execute(
+        "SELECT count(*) FROM usage WHERE day = ? AND caller = ?", (row.day, row.caller)
+    ).fetchone()[0]
+    kept = row if names < NAMES_PER_DAY else msgspec.structs.replace(row, asked=OTHER)
+    connection.execute(_INSERT_USAGE, msgspec.structs.astuple(kept))
 
 
 def _standing(connection: sqlite3.Connection, name: str) -> Standing:

@@ -92,8 +92,9 @@ class AccountStore(Protocol):
     async def renew(self, admission_ids: Sequence[str]) -> None:
         """These requests still run."""
 
-    async def settle(self, admission: Admission, used: Charge) -> None:
-        """A request has ended: what it came to counts, and its reservation ends. A second time nothing happens."""
+    async def settle(self, admission: Admission, used: Charge, row: UsageRow | None = None) -> None:
+        """A request has ended: what it came to counts, its reservation ends, and `row` is added to the usage, all or none of
+        it. A second time nothing happens."""
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
         """Add to the usage."""

@@ -66,10 +66,11 @@ class VolatileAccountStore:
 
     async def renew(self, admission_ids: Sequence[str]) -> None:
         for each in admission_ids:
-            if each in self._reservations:
-                self._reservations[each].expires = self._clock() + RESERVED_SECONDS
+            known = self._reservations.get(each)
+            if known is not None and known.expires > self._clock():
+                known.expires = self._clock() + RESERVED_SECONDS
 
-    async def settle(self, admission: Admission, used: Charge) -> None:
+    async def settle(self, admission: Admission, used: Charge, row: UsageRow | None = None) -> None:
         if (reservation := self._reservations.pop(admission.id, None)) is not None:
             account = admission.account
             self._standings[account.name] = rules.settle(
@@ -80,6 +81,8 @@ class VolatileAccountStore:
                 self._clock(),
                 spent_already=reservation.spent,
             )
+            if row is not None:
+                await self.record([row])
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
         for row in rows:

@@ -35,6 +35,10 @@ class Originals(Struct, frozen=True):
     """Index of a message → the reply that it was."""
     last: RememberedReply | None = None
     """The reply of the last model message; None if it is not remembered."""
+    known: int = 0
+    """So many messages from the start were known from the conversation's last request."""
+    failed: bool = False
+    """Whether the store could not be read, so that replies may be missing."""
 
 
 async def recall_originals(
@@ -72,8 +76,10 @@ async def recall_originals(
         if candidates:
             restored[index] = _restore(messages[index], candidates)
             replies[index] = candidates[-1]
-    originals = Originals(tuple(restored), before, replies, _last_reply(messages, replies))
-    if size and memory.failed_reads == failures:
+    failed = memory.failed_reads != failures
+    last = _last_reply(messages, replies)
+    originals = Originals(tuple(restored), before, replies, last, known=common, failed=failed)
+    if size and not failed:
         history = KnownHistory(tuple(messages), originals.messages, tuple(fingerprints), replies)
         memory.histories.keep(key, history, 2 * size)
     return originals

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from segue.conversation.json_safe import encodable
+from segue.conversation.json_safe import storable
 from segue.errors import StoreRefusedError
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
 from segue.postgres.connection import bytes_array, number_array, read_number
@@ -95,13 +95,13 @@ class PostgresMemoryStore:
 
     async def note(self, seen: ConversationInfo) -> None:
         shown = (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route)
-        values = (*map(_storable, shown), self._now())
+        values = (*map(storable, shown), self._now())
         await self._database.run(lambda connection: connection.call("note_conversation", *values))
 
     async def conversation(self, conversation_id: str) -> ConversationInfo | None:
         rows = await self._database.run(
             lambda connection: connection.fetch(
-                f"{_CONVERSATION} AND id = %s", self._now(), self._keep, _storable(conversation_id)
+                f"{_CONVERSATION} AND id = %s", self._now(), self._keep, storable(conversation_id)
             )
         )
         return _info(rows[0]) if rows else None
@@ -118,8 +118,8 @@ class PostgresMemoryStore:
         changed = await self._database.run(
             lambda connection: connection.execute(
                 "UPDATE {schema}.conversations SET switched = %s WHERE id = %s",
-                _storable(model),
-                _storable(conversation_id),
+                storable(model),
+                storable(conversation_id),
             )
         )
         return changed > 0
@@ -184,8 +184,3 @@ def _info(row: tuple[Any, ...]) -> ConversationInfo:
     fields = dict(zip(_NAMES, row, strict=True))
     times = {name: fields[name] / _MICROSECONDS for name in ("created", "updated")}
     return ConversationInfo(**(fields | times))
-
-
-def _storable(text: str) -> str:
-    """A text that the database can hold: neither half characters nor NUL."""
-    return encodable(text).replace("\0", "\ufffd")

@@ -27,7 +27,7 @@ class GatewayMetrics:
 
     def __init__(self) -> None:
         try:
-            from prometheus_client import CollectorRegistry, Counter, Histogram  # noqa: PLC0415 - an extra
+            from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram  # noqa: PLC0415 - an extra
         except ImportError as error:
             raise UsageError(
                 "The metrics of the gateway need prometheus-client.",
@@ -54,8 +54,23 @@ class GatewayMetrics:
         self._store = seconds("store", "Remembering a reply")
         self._repairs = counter("repairs", "What was changed to make requests valid", "kind")
         self._losses = counter("losses", "What a provider did not get", "kind")
-        self._restored = counter(
-            "restored_replies", "Replies of clients' histories whose originals were put back"
+        self._seals = counter(
+            "seals",
+            "Replies of clients' histories, by whether their originals with all seals were restored, are missing, or could "
+            "not be read because the store failed",
+            "result",
+        )
+        self._prefix = counter(
+            "prefix_messages",
+            "Messages of clients' histories, by whether they were reused from the last request or read",
+            "result",
+        )
+        self._reserved = Gauge(
+            "segue_budget_reserved_dollars",
+            "What running requests of callers with limits may come to",
+            ("caller",),
+            registry=registry,
+            multiprocess_mode="livesum",
         )
         self._faults = counter(
             "stream_faults", "Streams that failed, before or after the first content", "phase"
@@ -81,16 +96,32 @@ class GatewayMetrics:
             self._repairs.labels(kind).inc(number)
         for kind, number in report.losses.items():
             self._losses.labels(kind).inc(number)
+        self._count_history(report)
         if report.stream and report.error:
             self._faults.labels("before" if report.first_content is None else "after").inc()
         for counter, number in (
-            (self._restored, report.restored),
             (self._failovers, report.failovers),
             (self._gone, int(report.client_gone)),
             (self._forwarded, int(report.forwarded)),
         ):
             if number:
                 counter.inc(number)
+
+    def _count_history(self, report: RequestReport) -> None:
+        lost = "failed" if report.store_failed else "missing"
+        read = len(report.messages) - report.known_messages
+        for counter, result, number in (
+            (self._seals, "restored", report.restored),
+            (self._seals, lost, report.missing),
+            (self._prefix, "reused", report.known_messages),
+            (self._prefix, "read", read),
+        ):
+            if number:
+                counter.labels(result).inc(number)
+
+    def reserve(self, caller: str, dollars: float) -> None:
+        """A caller's running requests hold so much more of its budget, or less."""
+        self._reserved.labels(caller).inc(dollars)
 
     def _known_code(self, code: str) -> str:
         """A provider could make up as many codes as it likes."""
@@ -116,3 +147,10 @@ class GatewayMetrics:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
+
+
+def forget_process(pid: int) -> None:
+    """A worker has ended: its counters stay, what its requests held does not."""
+    from prometheus_client.multiprocess import mark_process_dead  # noqa: PLC0415 - an extra
+
+    mark_process_dead(pid)  # type: ignore[no-untyped-call]

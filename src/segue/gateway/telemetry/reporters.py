@@ -43,6 +43,11 @@ class Reporters:
         for each in self._all:
             each(report)
 
+    def reserve(self, caller: str, dollars: float) -> None:
+        """A caller's running requests hold so much more of its budget, or less."""
+        if self._metrics is not None:
+            self._metrics.reserve(caller, dollars)
+
     @property
     def metrics(self) -> Callable[[], bytes] | None:
         """What Prometheus reads; None if it is off."""

@@ -1,8 +1,8 @@
 """Requests as OpenTelemetry spans and metrics, by its conventions for generative AI.
 
 One `chat MODEL` span stands for what a client asked, over all retries; each attempt is a span below it. Spans are made
-after the request from its report, so that tracing costs a reply nothing. Content is recorded only if
-OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT asks for it.
+after the request from its report, so that tracing costs a reply nothing. Content is recorded only where
+OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT asks for it: on spans, as events, or both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from segue.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from opentelemetry._logs import LoggerProvider as EventProvider
     from opentelemetry.metrics import MeterProvider
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.trace import TracerProvider
 
     from segue.conversation.blocks import Block
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _ON_SPANS: Final = ("SPAN_ONLY", "SPAN_AND_EVENT", "TRUE")
+_AS_EVENTS: Final = ("EVENT_ONLY", "SPAN_AND_EVENT")
+_EVENT: Final = "gen_ai.client.inference.operation.details"
 _OPERATIONS: Final = {"chat": "chat", "generate": "text_completion", "embed": "embeddings"}
 _TOKEN_BOUNDS: Final = [4**power for power in range(14)]
 _SECOND_BOUNDS: Final = [0.01 * 2**power for power in range(14)]
@@ -41,13 +45,21 @@ class GatewayTraces:
     """Makes spans and measurements of reports."""
 
     def __init__(
-        self, tracers: TracerProvider, meters: MeterProvider | None = None, *, content: bool = False
+        self,
+        tracers: TracerProvider,
+        meters: MeterProvider | None = None,
+        events: EventProvider | None = None,
+        *,
+        content: bool = False,
     ) -> None:
+        """`content`: on spans. `events` get it where they are given."""
         from opentelemetry.metrics import NoOpMeterProvider  # noqa: PLC0415 - an extra
 
         self._content = content
         self._tracers = tracers
         self._meters = meters
+        self._events = events
+        self._logger = events.get_logger("segue.gateway") if events is not None else None
         self._tracer = tracers.get_tracer("segue.gateway")
         meter = (meters or NoOpMeterProvider()).get_meter("segue.gateway")
         self._tokens = meter.create_histogram(
@@ -72,7 +84,7 @@ class GatewayTraces:
             f"{operation} {report.asked}",
             above,
             SpanKind.CLIENT,
-            {**facts, **_request_facts(report), **(_content(report) if self._content else {})},
+            {**facts, **_request_facts(report), **(_content_texts(report) if self._content else {})},
             start_time=_nanoseconds(report.began),
         )
         inside = set_span_in_context(span, above)
@@ -86,6 +98,13 @@ class GatewayTraces:
             )
             _mark(child, attempt.error)
             child.end(_nanoseconds(attempt.began + attempt.seconds))
+        if self._logger is not None:
+            self._logger.emit(
+                timestamp=_nanoseconds(report.began + report.seconds),
+                context=inside,
+                event_name=_EVENT,
+                attributes={**facts, **_content(report)},
+            )
         _mark(span, report.error)
         span.end(_nanoseconds(report.began + report.seconds))
         self._measure(report, facts)
@@ -99,7 +118,7 @@ class GatewayTraces:
 
     def close(self) -> None:
         """Send what waits."""
-        for provider in (self._tracers, self._meters):
+        for provider in (self._tracers, self._meters, self._events):
             shutdown = getattr(provider, "shutdown", None)
             if shutdown is not None:
                 shutdown()
@@ -130,7 +149,19 @@ def open_traces() -> GatewayTraces:
     tracers = TracerProvider(resource=resource)
     tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     meters = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource)
-    return GatewayTraces(tracers, meters, content=os.environ.get(CONTENT, "").upper() in _ON_SPANS)
+    asked = os.environ.get(CONTENT, "").upper()
+    events = _open_events(resource) if asked in _AS_EVENTS else None
+    return GatewayTraces(tracers, meters, events, content=asked in _ON_SPANS)
+
+
+def _open_events(resource: Resource) -> EventProvider:
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter  # noqa: PLC0415
+    from opentelemetry.sdk._logs import LoggerProvider  # noqa: PLC0415
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor  # noqa: PLC0415
+
+    events = LoggerProvider(resource=resource)
+    events.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
+    return events
 
 
 @cache
@@ -181,7 +212,7 @@ def _mark(span: Any, error: str) -> None:
         span.set_status(Status(StatusCode.ERROR, error))
 
 
-def _content(report: RequestReport) -> dict[str, str]:
+def _content(report: RequestReport) -> dict[str, Any]:
     answer = [report.answer] if report.answer is not None else []
     return {
         "gen_ai.input.messages": _messages(report.messages),
@@ -189,13 +220,16 @@ def _content(report: RequestReport) -> dict[str, str]:
     }
 
 
-def _messages(messages: Sequence[Message]) -> str:
-    return msgspec.json.encode(
-        [
-            {"role": "assistant" if message.speaker == "model" else "user", "parts": _parts(message)}
-            for message in messages
-        ]
-    ).decode()
+def _content_texts(report: RequestReport) -> dict[str, str]:
+    """As JSON: attributes of spans hold no structures."""
+    return {name: msgspec.json.encode(value).decode() for name, value in _content(report).items()}
+
+
+def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    return [
+        {"role": "assistant" if message.speaker == "model" else "user", "parts": _parts(message)}
+        for message in messages
+    ]
 
 
 def _parts(message: Message) -> list[dict[str, Any]]:
