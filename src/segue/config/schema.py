@@ -241,6 +241,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Answers for names that lead nowhere else; without it such a name is refused."""
     models: dict[str, str] = {}
     """Names that clients ask for, with * for anything → provider/model, an alias or a profile."""
+    provider_models: bool = True
+    """Whether lists of models hold those that the configured providers report, too."""
     reasoning: Literal["safe", "show", "hide"] = "safe"
     """Thoughts of another provider: where the client's own provider accepts them back, everywhere, or nowhere."""
     on_disconnect: Literal["cancel", "finish"] = "cancel"

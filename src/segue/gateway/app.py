@@ -371,7 +371,7 @@ class Gateway:
         await self.accounts.settled()
 
     async def close(self) -> None:
-        await self._services.background.close()
+        await self._services.close()
         await self.settle()
         await self.accounts.close()
         await self.memory.close()

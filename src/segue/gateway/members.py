@@ -50,6 +50,7 @@ class Members:
         self._settings = settings
         self._memory = memory
         self.limits = settings.limits
+        self.lists_models = settings.provider_models
         self.keep_alive = settings.limits.keep_alive
         """Seconds of silence after which a stream gets a frame that keeps its connection open."""
         self._busy: Counter[str] = Counter()

@@ -19,6 +19,7 @@ from segue.gateway.background import BackgroundReplies
 from segue.gateway.client_requests import RequestReader
 from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
+from segue.gateway.model_lists import ProviderModels
 from segue.gateway.turns import PreparedRequest, model_of, read_fields, read_turn
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.providers.token_estimates import estimate_request, family_of
@@ -27,6 +28,7 @@ from segue.routing.member_facts import provider_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
 
+    from segue.dialects.server import ServedModel
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
@@ -54,6 +56,7 @@ class ClientServices:
         self.background = BackgroundReplies(self._archive, members.limits)
         self._requests = RequestReader(names.native)
         self._compactor = ClientCompaction(members, providers, memory)
+        self._provider_models = ProviderModels(providers) if members.lists_models else None
 
     async def prepare(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
         """The body of the chat that a request asks for, with what it refers to: earlier replies, compacted items."""
@@ -143,7 +146,7 @@ class ClientServices:
     async def answer(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
         match door.operation:
             case "list_models":
-                return _json(door.dialect.server.encode_models(self._names.served(), request.query))
+                return _json(door.dialect.server.encode_models(await self._listed(), request.query))
             case "show_model":
                 return self._show_model(door, request)
             case "count_tokens":
@@ -162,6 +165,19 @@ class ClientServices:
                 raise InvalidRequestError(
                     f"{request.method} {request.path} is not served here.", code="not_found", status=404
                 )
+
+    async def _listed(self) -> list[ServedModel]:
+        """The names of the configuration, then what the providers report."""
+        served = self._names.served()
+        if self._provider_models is None:
+            return served
+        known = {model.id for model in served}
+        return [*served, *(model for model in await self._provider_models.models() if model.id not in known)]
+
+    async def close(self) -> None:
+        await self.background.close()
+        if self._provider_models is not None:
+            await self._provider_models.close()
 
     def _show_model(self, door: Door, request: WebRequest) -> WebResponse:
         name = door.params.get("model", "")
