@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from gateway.limited_callers import limited_callers
-from gateway.nodes import spread_at_random
+from gateway.nodes import Plan, Spread, spread_at_random
 from postgres_server import own_server
 
 
@@ -24,22 +24,28 @@ def main() -> None:
     parser.add_argument(
         "--seed", type=int, default=secrets.randbelow(2**32), help="default: another each time"
     )
+    parser.add_argument(
+        "--pause", type=float, default=0.5, help="seconds between two kills at most (default: 0.5)"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=1e9, help="stop and check after so many (default: when all is sent)"
+    )
     asked = parser.parse_args()
-    turns = max(asked.requests // asked.conversations // 2, 1)
+    plan = Plan(
+        nodes=asked.nodes,
+        conversations=asked.conversations,
+        turns=max(asked.requests // asked.conversations // 2, 1),
+        kills=asked.kills,
+        seed=asked.seed,
+        pause=asked.pause,
+        seconds=60 * asked.minutes,
+        callers=limited_callers(budget=asked.requests // 20, per_minute=30),
+    )
     with (
         own_server(settings=("max_connections=100",)) as server,
         TemporaryDirectory(prefix="segue-nodes-") as place,
     ):
-        found = spread_at_random(
-            Path(place),
-            server.url(),
-            nodes=asked.nodes,
-            conversations=asked.conversations,
-            turns=turns,
-            kills=asked.kills,
-            seed=asked.seed,
-            callers=limited_callers(budget=asked.requests // 20, per_minute=120),
-        )
+        found = spread_at_random(Path(place), server.url(), plan, _show)
     sys.stdout.write(
         f"{asked.nodes} nodes: {found.requests} requests of {asked.conversations} conversations in {found.seconds:.0f} s (seed "
         f"{asked.seed}), {found.kills} nodes killed, {found.broken_off} requests broken off and sent again; none refused, "
@@ -50,6 +56,10 @@ def main() -> None:
             f"caller {name}: {got.served} requests served where {got.allowed:.0f} were allowed, {got.broken_off} broken off, "
             f"{got.refused} refused\n"
         )
+
+
+def _show(found: Spread) -> None:
+    sys.stderr.write(f"{found.turns} turns, {found.requests} requests, {found.kills} nodes killed\n")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import pytest
 
@@ -164,21 +164,44 @@ def _readable(found: Path, folder: Path) -> Path:
 
 @contextmanager
 def shared_server(place: Path) -> Iterator[Path]:
-    """The folder of a server that all who name the same place share. It stops when the last of them has ended."""
-    place.mkdir(parents=True, exist_ok=True)
-    with (place / "lock").open("w") as starting, (place / "users").open("w") as users:
-        fcntl.flock(users, fcntl.LOCK_SH)
-        fcntl.flock(starting, fcntl.LOCK_EX)
+    """The folder of a server that all who name the same place share. It stops when the last of them has ended, be it killed
+    while the server starts."""
+    with ExitStack() as stack:
+        while (starting := _enter(place, stack)) is None:
+            stack.close()
         if not (place / "folder").exists():
-            words = [sys.executable, str(Path(__file__)), str(place)]
-            keeper = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)  # noqa: S603 - this file
-            assert keeper.stdout is not None
-            if keeper.stdout.readline() != b"ready\n":
-                raise RuntimeError("PostgreSQL did not start")
-            keeper.stdout.close()
-            keeper.returncode = 0  # it outlives us on purpose
-        fcntl.flock(starting, fcntl.LOCK_UN)
+            _start_keeper(place, starting)
+        starting.close()
         yield Path((place / "folder").read_text())
+
+
+def _enter(place: Path, stack: ExitStack) -> IO[str] | None:
+    """Become a user of the place and the only one who may start its server; None if the last server's keeper took the place
+    away meanwhile."""
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        users = stack.enter_context((place / "users").open("w"))
+        starting = stack.enter_context((place / "lock").open("w"))
+    except FileNotFoundError:
+        return None
+    fcntl.flock(users, fcntl.LOCK_SH)
+    fcntl.flock(starting, fcntl.LOCK_EX)
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(users.fileno()), (place / "users").stat()):
+            return starting
+    return None
+
+
+def _start_keeper(place: Path, starting: IO[str]) -> None:
+    """It holds the lock too until its server is ready, so that nobody starts a second one if we are killed."""
+    lock = starting.fileno()
+    words = [sys.executable, str(Path(__file__)), str(place), str(lock)]
+    keeper = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True, pass_fds=[lock])  # noqa: S603
+    assert keeper.stdout is not None
+    if keeper.stdout.readline() != b"ready\n":
+        raise RuntimeError("PostgreSQL did not start")
+    keeper.stdout.close()
+    keeper.returncode = 0  # it outlives us on purpose
 
 
 PLACE: Final = "SEGUE_TEST_POSTGRES"
@@ -221,7 +244,7 @@ def own_server(*, settings: tuple[str, ...] = FAST, version: int = 18) -> Iterat
             server.stop()
 
 
-def keep(place: Path) -> None:
+def keep(place: Path, lock: int) -> None:
     # The path of a socket has at most some 100 characters, and other accounts must reach it.
     folder = Path(tempfile.mkdtemp(prefix="segue-pg-", dir="/tmp"))
     server = PostgresServer(folder / "s")
@@ -230,15 +253,19 @@ def keep(place: Path) -> None:
         server.create()
         server.start()
         (place / "folder").write_text(str(folder / "s"))
-        os.write(1, b"ready\n")
+        with suppress(BrokenPipeError):  # who started us may have been killed
+            os.write(1, b"ready\n")
         os.close(1)
         with (place / "users").open("w") as users:
+            os.close(lock)
             fcntl.flock(users, fcntl.LOCK_EX)  # until nobody else has it
+            # At once, so that whoever comes now finds nothing of it.
+            ended = place.rename(f"{place}-ended-{os.getpid()}")
+            shutil.rmtree(ended, ignore_errors=True)
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.rmtree(place, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    keep(Path(sys.argv[1]))
+    keep(Path(sys.argv[1]), int(sys.argv[2]))

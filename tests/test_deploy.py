@@ -57,7 +57,7 @@ def test_the_parts_of_the_compose_file_fit_together(monkeypatch: pytest.MonkeyPa
     known = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(extras) <= set(known)
     for file in DEPLOY.rglob("*.y*ml"):
-        assert yaml.safe_load(file.read_text()), file
+        assert all(yaml.safe_load_all(file.read_text())), file
     monkeypatch.setenv("SEGUE_CONFIG", str(DEPLOY / "compose/config.toml"))
     monkeypatch.setenv("SEGUE_STORE", services["gateway"]["environment"]["SEGUE_STORE"])
     monkeypatch.chdir(tmp_path)
@@ -66,3 +66,35 @@ def test_the_parts_of_the_compose_file_fit_together(monkeypatch: pytest.MonkeyPa
     assert settings.config.store.startswith("postgresql://")
     variable = settings.config.gateway.memory.key_env
     assert variable in (DEPLOY / "compose/compose.yaml").read_text()
+
+
+def test_the_parts_for_kubernetes_fit_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    parts = {one["kind"]: one for one in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())}
+    assert set(parts) == {"ConfigMap", "Deployment", "Service", "PodDisruptionBudget"}
+    deployment = parts["Deployment"]["spec"]
+    labels = deployment["template"]["metadata"]["labels"]
+    assert deployment["selector"]["matchLabels"] == labels
+    assert parts["Service"]["spec"]["selector"] == labels
+    assert parts["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
+    assert parts["PodDisruptionBudget"]["spec"]["minAvailable"] < deployment["replicas"]
+    pod = deployment["template"]["spec"]
+    (gateway,) = pod["containers"]
+    assert gateway["args"][:2] == ["segue", "serve"]
+    asked = parser_of("serve").parse_args(gateway["args"][2:])
+    assert asked.port == gateway["ports"][0]["containerPort"]
+    assert gateway["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+    assert gateway["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}
+    assert parts["Service"]["spec"]["ports"][0]["targetPort"] == gateway["ports"][0]["name"]
+    config = tmp_path / "config.toml"
+    config.write_text(parts["ConfigMap"]["data"]["config.toml"])
+    monkeypatch.setenv("SEGUE_CONFIG", str(config))
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings()
+    assert reference_faults(settings) == []
+    pause = gateway["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert pod["terminationGracePeriodSeconds"] > pause + settings.config.gateway.limits.drain + 5
+    operations = (DEPLOY.parent / "docs/operations.md").read_text()
+    (secret,) = gateway["envFrom"]
+    assert f"kubectl create secret generic {secret['secretRef']['name']}" in operations
+    for variable in ("SEGUE_STORE", "SEGUE_INSTALLATION_KEY", "SEGUE_GATEWAY_KEY", "PGPASSWORD"):
+        assert f"--from-literal={variable}=" in operations, variable

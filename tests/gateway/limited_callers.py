@@ -29,6 +29,8 @@ MODEL: Final = "claude-sonnet-4-6"
 SENDERS: Final = 3
 """Of each caller: at most so many requests of it are in flight."""
 WAIT_SECONDS: Final = 180.0
+LONGEST_WAIT: Final = 4.0
+"""Seconds until a caller that was refused comes again."""
 TOLERANCE: Final = 0.05
 _MOST_TOKENS: Final = 20
 _POLL_SECONDS: Final = 0.2
@@ -124,7 +126,7 @@ class _Sender:
             self.got.refused += 1
         if self.caller.setting != "dollars_per_day" or b"spent its budget" in data:
             self.has_met_limit.set()
-        return min(float(answer.headers.get("retry-after", 1.0)), 1.0)
+        return min(float(answer.headers.get("retry-after", LONGEST_WAIT)), LONGEST_WAIT)
 
 
 class LimitedTraffic:
@@ -168,10 +170,10 @@ class LimitedTraffic:
 
 
 def _check_rate(sender: _Sender, cost: int) -> None:
-    """A whole minute's worth at once, and then as much as fills. Who is refused comes again a second later."""
+    """A whole minute's worth at once, and then as much as fills. Who is refused comes again some seconds later."""
     got, limit = sender.got, sender.caller.limit
     got.allowed = limit * (1 + sender.seconds / 60) / cost
-    unused = 2 * limit / 60 / cost
+    unused = LONGEST_WAIT * limit / 60 / cost
     assert got.served <= got.allowed * (1 + TOLERANCE) + 1, got
     assert got.served + got.broken_off >= got.allowed * (1 - TOLERANCE) - unused - 1, got
 
@@ -192,7 +194,7 @@ def _spent(url: str, name: str) -> int:
 
 @contextmanager
 def limited_traffic(
-    callers: list[LimitedCaller], any_port: Callable[[], int | None], url: str
+    callers: tuple[LimitedCaller, ...], any_port: Callable[[], int | None], url: str
 ) -> Iterator[LimitedTraffic]:
     """As much as they can send, until the block ends and each has met its limit."""
     over = threading.Event()
@@ -214,11 +216,11 @@ def limited_traffic(
         one.result()
 
 
-def limited_callers(*, budget: int, per_minute: int) -> list[LimitedCaller]:
+def limited_callers(*, budget: int, per_minute: int) -> tuple[LimitedCaller, ...]:
     """One for each kind of limit, all of about so many requests."""
     price = (cost_of(Usage(input_tokens=20, output_tokens=_MOST_TOKENS), PROVIDER, MODEL) or 0.0) * MILLION
-    return [
+    return (
         LimitedCaller("frugal", "dollars_per_day", budget * round(price) / MILLION),
         LimitedCaller("steady", "requests_per_minute", per_minute),
         LimitedCaller("wordy", "tokens_per_minute", 40 * per_minute),
-    ]
+    )

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -40,8 +40,6 @@ KEY: Final = base64.b64encode(b"n" * 32).decode()
 CLIENTS: Final = 8
 WAIT_SECONDS: Final = 180.0
 """However busy the machine is."""
-LONGEST_PAUSE: Final = 2.0
-"""Between two kills: to start a node takes a second of CPU time."""
 AGENT: Final = "agent"
 """The caller whose conversations they are: it is counted too, and far from its limits."""
 AGENT_LIMITS: Final = (
@@ -49,6 +47,24 @@ AGENT_LIMITS: Final = (
 )
 
 FEW: Final = limited_callers(budget=12, per_minute=12)
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """How much is sent and killed."""
+
+    nodes: int
+    conversations: int
+    turns: int
+    """Of each conversation; each has two requests."""
+    kills: int
+    """At most."""
+    seed: int
+    pause: float = 0.5
+    """Seconds between two kills at most."""
+    seconds: float = float("inf")
+    """After which no turn begins."""
+    callers: tuple[LimitedCaller, ...] = FEW
+    """Who send as much as their limits allow beside the conversations."""
 
 
 class Spread(Struct):
@@ -84,7 +100,7 @@ class Looker:
 class Node:
     """`segue serve` on one port, with a home of its own, however often it is killed."""
 
-    def __init__(self, home: Home, api: Served, url: str, callers: list[LimitedCaller]) -> None:
+    def __init__(self, home: Home, api: Served, url: str, callers: tuple[LimitedCaller, ...]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = int(free.getsockname()[1])
         self._home = home
@@ -182,44 +198,41 @@ def _ask(port: int, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 @contextmanager
-def open_nodes(
-    place: Path, url: str, count: int, seed: int, callers: list[LimitedCaller]
-) -> Iterator[tuple[Nodes, Emulator]]:
+def open_nodes(place: Path, url: str, plan: Plan) -> Iterator[tuple[Nodes, Emulator]]:
     emulator = Emulator(strict=True, responder=Looker(), log_size=100_000)
     with serve(emulator=emulator) as api, ExitStack() as stack:
-        nodes = [Node(Home(place / f"node{number}"), api, url, callers) for number in range(count)]
+        homes = [Home(place / f"node{number}") for number in range(plan.nodes)]
+        nodes = [Node(home, api, url, plan.callers) for home in homes]
         for node in nodes:
             stack.callback(node.kill)
-        with ThreadPoolExecutor(count) as pool:  # all create the tables at the same time
+        with ThreadPoolExecutor(plan.nodes) as pool:  # all create the tables at the same time
             list(pool.map(Node.start, nodes))
-        yield Nodes(nodes, seed), emulator
+        yield Nodes(nodes, plan.seed), emulator
 
 
 def spread_at_random(
-    place: Path,
-    url: str,
-    *,
-    nodes: int,
-    conversations: int,
-    turns: int,
-    kills: int,
-    seed: int,
-    callers: list[LimitedCaller] = FEW,
+    place: Path, url: str, plan: Plan, on_turn: Callable[[Spread], object] = lambda _: None
 ) -> Spread:
-    """Every conversation has so many turns of two requests each. Beside them callers send as much as their limits allow.
-    Raises if a conversation's request is refused, a turn changes its route, a signature is missing, or a limit does not
+    """Raises if a conversation's request is refused, a turn changes its route, a signature is missing, or a limit does not
     hold."""
     started = time.monotonic()
-    with open_nodes(place, url, nodes, seed, callers) as (spread, emulator):
+    callers = plan.callers
+    with open_nodes(place, url, plan) as (spread, emulator):
         over = threading.Event()
-        killer = threading.Thread(target=_kill_now_and_then, args=(spread, kills, over, seed))
+        killer = threading.Thread(target=_kill_now_and_then, args=(spread, plan, over))
         killer.start()
         try:
             with (
                 limited_traffic(callers, spread.any_port, url) as traffic,
                 ThreadPoolExecutor(CLIENTS) as pool,
             ):
-                held = list(pool.map(lambda number: _converse(spread, number, turns), range(conversations)))
+                held: list[list[dict[str, Any]]] = [[] for _ in range(plan.conversations)]
+                for _ in range(plan.turns):
+                    if time.monotonic() - started > plan.seconds:
+                        break
+                    list(pool.map(lambda number: _take_turn(spread, number, held[number]), range(len(held))))
+                    spread.found.turns += len(held)
+                    on_turn(spread.found)
         finally:
             over.set()
             killer.join()
@@ -227,38 +240,31 @@ def spread_at_random(
         refused = [entry for entry in emulator.log if entry.verdict == "refused"]
         assert not refused, (refused[0].provider, refused[0].rule, refused[0].message)
         found.signatures = sum(
-            _check_signatures(emulator, number, held[number]) for number in range(conversations)
+            _check_signatures(emulator, number, held[number]) for number in range(plan.conversations)
         )
         found.limited = traffic.check(emulator)
-        found.turns = conversations * turns
         found.seconds = time.monotonic() - started
         return found
 
 
-def _kill_now_and_then(spread: Nodes, kills: int, over: threading.Event, seed: int) -> None:
-    chance = random.Random(seed)
-    while spread.found.kills < kills:
-        if over.wait(chance.uniform(0.0, LONGEST_PAUSE)) and spread.found.kills:
+def _kill_now_and_then(spread: Nodes, plan: Plan, over: threading.Event) -> None:
+    chance = random.Random(plan.seed)
+    while spread.found.kills < plan.kills:
+        if over.wait(chance.uniform(0.0, plan.pause)) and spread.found.kills:
             return
         spread.kill_one()
 
 
-def _converse(spread: Nodes, number: int, turns: int) -> list[dict[str, Any]]:
-    """What the client holds in the end."""
-    messages: list[dict[str, Any]] = []
-    for turn in range(turns):
-        messages.append({"role": "user", "content": f"Conversation {number}: look at number {turn}."})
-        calling = spread.ask(messages)
-        calls = calling.get("tool_calls") or []
-        assert calls, calling
-        results = [
-            {"role": "tool", "tool_call_id": call["id"], "content": f"number {turn}"} for call in calls
-        ]
-        messages += [calling, *results]
-        ending = spread.ask(messages)
-        messages.append(ending)
-        assert ending["content"].split()[0] == calling["content"].split()[0], "a turn changed its route"
-    return messages
+def _take_turn(spread: Nodes, number: int, messages: list[dict[str, Any]]) -> None:
+    """Adds to what the client holds."""
+    turn = len(messages) // 4
+    messages.append({"role": "user", "content": f"Conversation {number}: look at number {turn}."})
+    calling = spread.ask(messages)
+    (call,) = calling["tool_calls"]
+    messages += [calling, {"role": "tool", "tool_call_id": call["id"], "content": f"number {turn}"}]
+    ending = spread.ask(messages)
+    messages.append(ending)
+    assert ending["content"].split()[0] == calling["content"].split()[0], "a turn changed its route"
 
 
 def _check_signatures(emulator: Emulator, number: int, held: list[dict[str, Any]]) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.nodes import spread_at_random
+from gateway.nodes import Plan, spread_at_random
 from postgres_server import USER, PostgresServer, account, own_server
 from segue.gateway.memory.postgres_store import PostgresMemoryStore
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
@@ -97,5 +97,5 @@ def test_the_memory_is_shared(server: PostgresServer) -> None:
 
 def test_gateways_behind_a_pooler_are_one_gateway(server: PostgresServer, tmp_path: Path) -> None:
     with _pooled(server, "nodes") as url:
-        found = spread_at_random(tmp_path, url, nodes=2, conversations=4, turns=3, kills=2, seed=4)
+        found = spread_at_random(tmp_path, url, Plan(nodes=2, conversations=4, turns=3, kills=2, seed=4))
     assert found.signatures > 0

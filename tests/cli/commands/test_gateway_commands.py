@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from cli.cli_runs import Cloud, Here, Home
 from segue.cli.clients import known_clients
@@ -220,8 +221,10 @@ def test_settings_are_read_anew_and_mistakes_keep_the_old_ones(cloud: Cloud, sta
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds processes as Linux lists them")
 def test_a_worker_that_dies_is_replaced_and_all_find_what_one_remembers(cloud: Cloud, start: Starter) -> None:
-    cloud.home.configure('[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\nlog = "json"\n')
-    gateway = start("--workers", "2")
+    cloud.home.configure(
+        '[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\nlog = "json"\n[gateway.telemetry]\nmetrics = true\n'
+    )
+    gateway = start("--workers", "3")
     children = _children(gateway.process.pid)
     for _ in range(4):
         assert gateway.chat("x", **{"x-claude-code-session-id": "s"})[0] == 200
@@ -229,18 +232,24 @@ def test_a_worker_that_dies_is_replaced_and_all_find_what_one_remembers(cloud: C
     gateway.wait_for("is replaced")
     assert gateway.chat("x", **{"x-claude-code-session-id": "s"})[0] == 200
     assert children[0] not in _children(gateway.process.pid)
+    with urllib.request.urlopen(f"{gateway.url}/metrics", timeout=30) as shown:  # noqa: S310 - loopback
+        families = list(text_string_to_metric_families(shown.read().decode()))
+    counted = [
+        one.value for family in families for one in family.samples if one.name == "segue_requests_total"
+    ]
+    assert sum(counted) == 5, "all workers together, and the one that died"
     assert gateway.stop() == 0
 
 
 def _children(pid: int) -> list[int]:
-    """Both workers, once they are there."""
+    """All three workers, once they are there."""
     deadline = time.monotonic() + 15
     while time.monotonic() < deadline:
         found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        if len(found) == 2:
+        if len(found) == 3:
             return [int(child) for child in found]
         time.sleep(0.05)
-    raise AssertionError("no two workers")
+    raise AssertionError("no three workers")
 
 
 def test_what_cannot_be_served_is_refused_before_the_start(
