@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, final
 from msgspec import structs
 
 from segue.conversation.blocks import Origin
-from segue.conversation.events import Event, Failed, Finished, Reply, fold
+from segue.conversation.events import Event, Failed, Finished, Reply, UsageReported, fold
 from segue.dialects.reply_translation import ReplyTranslation
 from segue.errors import ProtocolError, SegueError
 from segue.gateway.model_field import ModelField, renamed
+from segue.gateway.usage_estimates import mark_of, missing_usage
 from segue.providers.adapter import RequestSent
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.respond import Responder
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 
     from segue.conversation.blocks import Reasoning
+    from segue.conversation.usage import Usage
     from segue.dialects.dialect import ReplyEncoder
     from segue.gateway.turns import ClientTurn
     from segue.providers.adapter import ChatRequest, ProviderAdapter, StreamEvent
@@ -48,6 +50,10 @@ class RouteAttempt(Protocol):
     forwarded: bool
     headers: Mapping[str, str]
     """Of the provider's response, as far as they are the client's affair."""
+    so_far: list[Event]
+    """What arrived before: its reader's own list."""
+    estimated: Usage | None
+    """What the client is shown as usage where the provider reported none."""
 
     def pieces(self) -> AsyncGenerator[Piece, None]: ...
 
@@ -89,6 +95,8 @@ class TranslatedAttempt:
         self.made_under = ""
         self.repairs: tuple[Repair, ...] = turn.repairs
         self.headers: Mapping[str, str] = {}
+        self.so_far: list[Event] = []
+        self.estimated: Usage | None = None
         self._turn = turn
         self._provider = provider
         self._request = request
@@ -122,7 +130,10 @@ class TranslatedAttempt:
         ends = last is Failed or last is Finished
         if not (self._keep or ends):
             return Piece(events, translation.feed(events))
-        shown = translation.respond(events)
+        if last is Finished:
+            self.estimated = missing_usage(self._request, self.so_far)
+        reported = [UsageReported(self.estimated)] if self.estimated is not None else []
+        shown = translation.respond([*reported, *events])
         if self._keep:
             self._shown += shown
         if ends:
@@ -130,7 +141,8 @@ class TranslatedAttempt:
             events = [one for one in shown if type(one) is Failed] or events
         if self._whole or type(events[-1]) is Failed:
             return Piece(events, b"")
-        return Piece(events, translation.encode(shown))
+        mark = mark_of(self._turn.dialect.server) if reported else b""
+        return Piece(events, mark + translation.encode(shown))
 
     def _begin(self, sent: RequestSent) -> None:
         turn = self._turn
@@ -181,6 +193,8 @@ class ForwardedAttempt:
     def __init__(self, turn: ClientTurn, forward: Forward, model: str, body: bytes) -> None:
         self.origin = forward.target(model)
         self.headers: Mapping[str, str] = {}
+        self.so_far: list[Event] = []
+        self.estimated: Usage | None = None
         self._turn = turn
         self._forward = forward
         self._model = model

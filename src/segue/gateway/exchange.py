@@ -20,6 +20,7 @@ from segue.gateway.client_errors import WOULD_LOSE, counts_of, error_response, f
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.report import AttemptReport
 from segue.gateway.turns import plain_turn
+from segue.gateway.usage_estimates import ESTIMATE, HEADER
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.routing.router import GiveUp, Retry
 
@@ -165,7 +166,8 @@ class Exchange:
             return refused
         if error is None:
             reply = self._folded(attempt)
-            self._report.usage, self._report.answer = reply.usage, reply.message
+            self._report.usage, self._report.answer = attempt.estimated or reply.usage, reply.message
+            self._report.usage_estimated = attempt.estimated is not None
             routing.answered(reply.usage, self._first_content, seconds=monotonic() - self._started)
             await self._finish(attempt, reply)
             return None
@@ -176,6 +178,7 @@ class Exchange:
     async def _read(self, attempt: RouteAttempt, routing: Routing) -> SegueError | None:
         """The pieces of a reply, written as they come from the first content on; None if it came to its end."""
         finished = False
+        attempt.so_far = self._events
         try:
             async with aclosing(attempt.pieces()) as pieces:
                 async for piece in pieces:
@@ -266,6 +269,8 @@ class Exchange:
             "x-segue-conversation": self._turn.conversation_id,
             **attempt.headers,
         }
+        if self._report.usage_estimated:
+            headers[HEADER] = ESTIMATE
         if repairs:
             headers["x-segue-repairs"] = counts_of(repairs)
         if losses:

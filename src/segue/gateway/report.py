@@ -49,6 +49,8 @@ class RequestReport(Struct, kw_only=True):
     request_bytes: int = 0
     reply_bytes: int = 0
     usage: Usage = Usage()
+    usage_estimated: bool = False
+    """The provider did not report it."""
     dollars: float | None = None
     """What that cost; None if it is not known."""
     repairs: dict[str, int] = {}

@@ -1,0 +1,40 @@
+"""What a reply used, where its provider does not report it: clients plan by this number, so an estimate, marked as one."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from segue.conversation.events import ArgumentsDelta, ReasoningDelta, TextDelta, UsageReported
+from segue.conversation.usage import Usage
+from segue.providers.token_estimates import estimate_request, family_of, text_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segue.conversation.events import Event
+    from segue.dialects.server import ServerFacts
+    from segue.providers.adapter import ChatRequest
+
+HEADER: Final = "x-segue-usage"
+ESTIMATE: Final = "estimate"
+
+
+def missing_usage(request: ChatRequest, events: Iterable[Event]) -> Usage | None:
+    """An estimate for a reply of these events; None if its usage was reported."""
+    texts: list[str] = []
+    for event in events:
+        match event:
+            case UsageReported(usage) if usage.total_tokens is not None:
+                return None
+            case TextDelta(_, text) | ReasoningDelta(_, text) | ArgumentsDelta(_, text):
+                texts.append(text)
+    family = family_of(request.model)
+    written = math.ceil(text_tokens("".join(texts), family))
+    return Usage(input_tokens=estimate_request(request, family), output_tokens=written)
+
+
+def mark_of(server: ServerFacts) -> bytes:
+    """The mark in a stream, whose headers are sent by then: a comment, on wires that have comments."""
+    has_comments = server.keep_alive.startswith(b":")
+    return f": {HEADER}: {ESTIMATE}\n\n".encode() if has_comments else b""

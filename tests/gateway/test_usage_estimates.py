@@ -1,0 +1,81 @@
+"""Where a provider reports no usage, clients get an estimate that is marked as one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.clients import AGENTS
+from gateway.world import ROUTES, GatewayWorld, providers_at
+from segue.conversation.blocks import Origin
+from segue.conversation.events import fold
+from segue.dialects import DIALECTS
+from segue.gateway.app import Gateway
+from segue.gateway.memory.installation_key import InstallationKey
+from segue.gateway.memory.memory import Memory
+
+WORDS = "It rains in Rome and in Oslo. " * 10
+
+
+class Upstream:
+    """A server of the Chat wire that counts nothing."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        chunks = [({"role": "assistant", "content": WORDS}, None), ({}, "stop")]
+        frames = [
+            {
+                "id": "one",
+                "model": "m",
+                "choices": [{"index": 0, "delta": delta, "finish_reason": reason}],
+            }
+            for delta, reason in chunks
+        ]
+        body = b"".join(b"data: " + msgspec.json.encode(frame) + b"\n\n" for frame in frames)
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body + b"data: [DONE]\n\n", "more_body": False})
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai_responses", "gemini", "ollama"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_usage_that_nobody_reported_is_estimated_and_marked(wire: str, *, stream: bool) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        memory = Memory(world.store, InstallationKey(b"k" * 32))
+        providers = providers_at(Upstream())  # type: ignore[arg-type]
+        world.gateway = Gateway(world.config, providers, memory, on_report=world.reports.append)
+        agent = AGENTS[wire](world, ROUTES["chat"], stream=stream)
+        agent.add_user("Tell me about the weather. " * 20)
+        reply = await agent.send()
+        assert reply.status == 200, reply.body
+        dialect = DIALECTS[wire]
+        decoder = dialect.new_decoder()
+        events = [*decoder.feed(reply.body), *decoder.close()] if stream else dialect.decode_reply(reply.body)
+        usage = fold(events, Origin(wire)).usage
+        assert 100 < (usage.input_tokens or 0) < 400
+        assert 50 < (usage.output_tokens or 0) < 150
+        if not stream:
+            assert reply.headers["x-segue-usage"] == "estimate"
+        elif dialect.server.keep_alive.startswith(b":"):
+            assert b": x-segue-usage: estimate\n\n" in reply.body
+        assert world.reports[-1].usage_estimated
+        assert world.reports[-1].usage.total_tokens == usage.total_tokens
+
+    asyncio.run(main())
+
+
+def test_usage_that_was_reported_is_no_estimate() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS["anthropic"](world, ROUTES["gemini"])
+        agent.add_user("Hello.")
+        reply = await agent.send()
+        assert "x-segue-usage" not in reply.headers
+        assert not world.reports[-1].usage_estimated
+
+    asyncio.run(main())
