@@ -37,6 +37,11 @@ def test_an_error_never_follows_half_a_frame(wire: str) -> None:
             lines = reply.body.decode().split("\n")
             values = [line.removeprefix("data: ") for line in lines if wire == "ollama" or "data: " in line]
             read = [json.loads(value) for value in values if value not in ("", "[DONE]")]
+            if wire != "ollama":
+                events = [frame.split("\n") for frame in reply.body.decode().split("\n\n")[:-1]]
+                assert all(any(line.startswith("data: ") for line in lines) for lines in events), (
+                    "empty event"
+                )
             if world.reports[-1].error:
                 broken += 1
                 assert "broke off" in str(read[-1]), reply.body[-300:]

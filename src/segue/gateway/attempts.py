@@ -199,7 +199,8 @@ class ForwardedAttempt:
         self._forward = forward
         self._model = model
         self._body = body
-        self._renaming = ModelField(turn.dialect.server.reply_model_field, turn.asked)
+        server = turn.dialect.server
+        self._renaming = ModelField(server.reply_model_field, turn.asked, server.stream_type)
         self._whole = b""
         self._ids: dict[str, str] = {}
 
@@ -241,11 +242,7 @@ class ForwardedAttempt:
         return renamed(self._whole, turn.dialect.server.reply_model_field, turn.asked)
 
     def broken(self, error: SegueError) -> bytes:
-        server = self._turn.dialect.server
-        # The provider's last event may lack the empty line that ends it; one too many means nothing.
-        return (b"\n" if server.stream_type.startswith("text/event-stream") else b"") + server.error_frame(
-            error
-        )
+        return self._turn.dialect.server.error_frame(error)
 
     def call_ids(self) -> dict[str, str]:
         return self._ids

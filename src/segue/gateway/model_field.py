@@ -15,11 +15,19 @@ if TYPE_CHECKING:
     from segue.conversation.events import Event
 
 
+_EVENT_ENDS = (b"\n\n", b"\n\r\n")
+_LINE_ENDS = (b"\n",)
+
+
 @final
 class ModelField:
-    """Replaces the name in the frames of a stream; where the provider reports the same name, nothing is touched."""
+    """Replaces the name in the frames of a stream; where the provider reports the same name, nothing is touched.
 
-    def __init__(self, field: str, asked: str) -> None:
+    Only whole frames leave: a name may be cut in two, and an error that ends the stream must not follow half a frame.
+    """
+
+    def __init__(self, field: str, asked: str, stream_type: str) -> None:
+        self._ends = _EVENT_ENDS if stream_type.startswith("text/event-stream") else _LINE_ENDS
         self._field = field
         self._asked = asked
         self._needed: bool | None = None
@@ -30,11 +38,12 @@ class ModelField:
     def feed(self, portion: bytes, events: Sequence[Event]) -> bytes:
         if self._needed is None:
             self._look(events)
-        if self._needed is False and not self._rest and portion.endswith(b"\n"):
+        if self._needed is False and not self._rest and portion.endswith(self._ends):
             return portion
         data = self._rest + portion
-        # Only whole lines: a name may be cut in two, and an error that ends the stream must not follow half a frame.
-        end = data.rfind(b"\n") + 1 if self._needed is not None else 0
+        end = 0
+        if self._needed is not None:
+            end = max(at + len(mark) if (at := data.rfind(mark)) >= 0 else 0 for mark in self._ends)
         self._rest = data[end:]
         whole = data[:end]
         return self._name.sub(self._replacement, whole) if self._needed else whole
