@@ -6,7 +6,7 @@ A reply is translated event by event, or forwarded byte by byte where client and
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, final
 
 from msgspec import structs
 
@@ -18,7 +18,11 @@ from segue.gateway.model_field import ModelField, renamed
 from segue.gateway.usage_estimates import mark_of, missing_usage
 from segue.providers.adapter import RequestSent
 from segue.transcript.client_wire import ClientRequest
+from segue.transcript.repairs import Repair
 from segue.transcript.respond import Responder
+from segue.transcript.text_tools.react import REACT
+from segue.transcript.text_tools.react_scanner import ReActScanner
+from segue.transcript.text_tools.reader import TextToolReader
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -29,8 +33,10 @@ if TYPE_CHECKING:
     from segue.gateway.turns import ClientTurn
     from segue.providers.adapter import ChatRequest, ProviderAdapter, StreamEvent
     from segue.providers.capabilities import Forward
-    from segue.transcript.repairs import Repair
     from segue.transcript.respond import Visibility
+
+
+_IN_WORDS: Final = Repair("calls_as_text", "", "tools", decision="the model gets its tools in words")
 
 
 class Piece(NamedTuple):
@@ -112,7 +118,10 @@ class TranslatedAttempt:
         self._encoder: ReplyEncoder = turn.dialect.new_encoder(turn.asked)
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
-        async with aclosing(_portions(self._provider, self._request)) as portions:
+        arriving = _portions(self._provider, self._request)
+        if self._request.policy.text_form is REACT:
+            arriving = _calls_in_words(arriving)
+        async with aclosing(arriving) as portions:
             async for portion in portions:
                 first = portion[0]
                 if type(first) is RequestSent:
@@ -147,7 +156,8 @@ class TranslatedAttempt:
     def _begin(self, sent: RequestSent) -> None:
         turn = self._turn
         self.origin, self.made_under = sent.origin, sent.made_under
-        self.repairs = (*turn.repairs, *sent.repairs)
+        described = self._request.policy.text_form is not None
+        self.repairs = (*turn.repairs, *sent.repairs, *([_IN_WORDS] if described else ()))
         asked = ClientRequest(
             wire=turn.dialect.client,
             nonce=self._nonce,
@@ -256,6 +266,28 @@ def _portions(provider: ProviderAdapter, request: ChatRequest) -> AsyncGenerator
     """The provider's events, in the portions in which they arrived if it can give them so."""
     portions = provider.capabilities.portions
     return portions(request) if portions is not None else _one_by_one(provider.chat_stream(request))
+
+
+async def _calls_in_words(
+    portions: AsyncGenerator[list[StreamEvent], None],
+) -> AsyncGenerator[list[StreamEvent], None]:
+    """The same with calls where the model wrote them in words. What ends a reply comes alone here, too."""
+    reader = TextToolReader(ReActScanner())
+    async with aclosing(portions):
+        async for portion in portions:
+            read: list[StreamEvent] = []
+            for event in portion:
+                read += [event] if type(event) is RequestSent else reader.feed(event)
+            for part in _ends_apart(read):
+                yield part
+    for part in _ends_apart([*reader.close()]):
+        yield part
+
+
+def _ends_apart(events: list[StreamEvent]) -> list[list[StreamEvent]]:
+    if not events or type(events[-1]) not in (Finished, Failed):
+        return [events] if events else []
+    return [part for part in (events[:-1], events[-1:]) if part]
 
 
 async def _one_by_one(stream: AsyncIterator[StreamEvent]) -> AsyncGenerator[list[StreamEvent], None]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 from msgspec import structs
 
 from segue.conversation.events import Event, Failed, Finished, ReplyStarted, UsageReported, fold
+from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import InvalidRequestError, ProtocolError, SegueError
 from segue.gateway.attempts import ForwardedAttempt
 from segue.gateway.client_errors import WOULD_LOSE, counts_of, error_response, for_client, strict_error
@@ -112,6 +113,8 @@ class Exchange:
         while True:
             route = routing.route
             error = await self._try(route, routing, self._turn)
+            if error is not None and error.code == TOOLS_UNSUPPORTED and self._members.offer_in_words(route):
+                error = await self._try(route, routing, self._turn)
             if error is not None and _is_refusal(error) and not self._committed:
                 error = await self._try_plain(route, routing, error)
             if error is None:

@@ -17,8 +17,11 @@ from segue.gateway.client_errors import strict_error
 from segue.gateway.model_field import renamed
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import is_home
+from segue.providers.text_requests import as_text_request
 from segue.routing.member_facts import provider_of
 from segue.routing.router import Need
+from segue.transcript.text_tools.form import offer_of
+from segue.transcript.text_tools.react import REACT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,9 +100,9 @@ class Members:
         )
 
     def request(self, turn: ClientTurn, route: Route) -> ChatRequest:
-        """The turn for a route; its provider plans it."""
+        """The turn for a route; its provider plans it. A model without tools gets them in words."""
         same = self.uses_wire_of(turn, route)
-        return ChatRequest(
+        request = ChatRequest(
             model=route.model,
             conversation=turn.conversation if same else _without_passing_system(turn),
             tools=turn.tools,
@@ -108,6 +111,13 @@ class Members:
             asks_for_cache=not same,  # on its own wire the client does that itself
             headers=forwarded_headers(turn) if same else {},
         )
+        if not turn.tools or self._names.knows_tools(route):
+            return request
+        return as_text_request(request, offer_of(request.tools, request.options), REACT)
+
+    def offer_in_words(self, route: Route) -> bool:
+        """From now on describe tools to a model that refused them; False if that was done already."""
+        return self._names.forget_tools(route)
 
     def _forwarded(
         self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest
@@ -115,6 +125,8 @@ class Members:
         """The client's own bytes, if this provider takes them as they are; None if they have to be planned."""
         forward = provider.capabilities.forward
         if forward is None or turn.changed or turn.repairs or route.options != _NO_OPTIONS:
+            return None
+        if request.policy.text_form is not None:
             return None
         target = forward.target(route.model)
         if turn.prepared.at and turn.prepared.at != target.provider:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from segue.config.model_names import ModelChoice
     from segue.config.schema import Config, PolicyName
     from segue.providers.registry import KnownProviders
+    from segue.routing.route import Route
     from segue.routing.router import Facts, Router
 
 _KEPT_NAMES = 10_000
@@ -38,6 +39,8 @@ class ModelNames:
         self._routers: dict[str, Router] = {}
         self._meant: dict[str, str] = {}
         self._choices: dict[str, ModelChoice | None] = {}
+        self._tools: dict[str, bool] = {}
+        """By route, whether the model knows tools."""
 
     def router(self, asked: str) -> Router:
         """The router behind a name. Raises 404 if it leads nowhere."""
@@ -64,6 +67,24 @@ class ModelNames:
         """Whether a conversation stays with its last route, as far as the policy is concerned."""
         choice = self._choice(self._meant_by(asked.removeprefix("models/")))
         return choice is not None and choice.settings is not None and choice.settings.policy in _STICKY
+
+    def knows_tools(self, route: Route) -> bool:
+        """Whether a model takes tools as they are; else they have to be described to it."""
+        known = self._tools.get(route.name)
+        if known is None:
+            try:
+                known = self._facts(route).tools
+            except SegueError:  # the request will report what is wrong
+                return True
+            if len(self._tools) < _KEPT_NAMES:
+                self._tools[route.name] = known
+        return known
+
+    def forget_tools(self, route: Route) -> bool:
+        """Note that a model knows no tools after all; False if that was known."""
+        news = self.knows_tools(route)
+        self._tools[route.name] = False
+        return news
 
     def served(self) -> list[ServedModel]:
         """All names that can be asked for, as models."""
