@@ -21,5 +21,7 @@ def is_minted(call_id: str) -> bool:
 
 def next_ordinal(minted: int, call_id: str) -> int:
     """How many ids count as minted once `call_id` is in use, so that an id given by hand is never minted again."""
+    if call_id == f"{MINTED}{minted}":  # almost always: it was minted in its turn
+        return minted + 1
     known = _MINTED.fullmatch(call_id)
     return max(minted, int(known[1])) + 1 if known else minted + 1

@@ -30,7 +30,7 @@ class Interaction(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Ledger(Mapping[str, Interaction]):
-    """All interactions of a session by canonical call id."""
+    """All interactions of a session by canonical call id. Each is finished, or has no result at all."""
 
     __slots__ = ("_interactions", "_writes")
 
@@ -38,8 +38,8 @@ class Ledger(Mapping[str, Interaction]):
         self._interactions: dict[str, Interaction] = {}
         self._writes: list[str] = []
         for interaction in interactions:
-            if not self.schedule(interaction.call).finished and interaction.finished:
-                self._write(interaction)
+            if self.schedule(interaction.call).result is None and interaction.finished:
+                self._write(interaction.call.id, interaction)
 
     def schedule(self, call: ToolCall) -> Interaction:
         """Open an interaction; if it is known already, it stays as it is."""
@@ -53,7 +53,7 @@ class Ledger(Mapping[str, Interaction]):
                 path="call.id",
                 hint="Append its message to a Conversation first: that mints the id.",
             )
-        return self._write(Interaction(call))
+        return self._write(call.id, Interaction(call))
 
     def settle(self, result: ToolResult) -> Interaction:
         """Record how a call ended. A finished call keeps its first end."""
@@ -65,19 +65,21 @@ class Ledger(Mapping[str, Interaction]):
                 path="result.call_id",
                 hint="Schedule the call before settling it.",
             )
-        if known.finished or status_of(result) == "pending":
+        if known.result is not None or status_of(result) == "pending":
             return known
-        return self._write(Interaction(known.call, result))
+        return self._write(result.call_id, Interaction(known.call, result))
 
     def cancel(self, call_id: str, reason: Reason = "interrupted") -> Interaction:
         """End a call that will have no real result."""
         known = self._interactions.get(call_id)
         return self.settle(ToolResult(call_id, known.call.name if known else "", reason=reason))
 
-    def has_end(self, call_id: str) -> bool:
-        """Whether the call is known and finished."""
-        known = self._interactions.get(call_id)
-        return known is not None and known.result is not None and status_of(known.result) != "pending"
+    def results(self, call_ids: Iterable[str]) -> list[ToolResult]:
+        """How calls ended, without those that are not known or not finished."""
+        known = self._interactions
+        return [
+            end for call_id in call_ids if call_id in known and (end := known[call_id].result) is not None
+        ]
 
     def written_since(self, writes: int) -> list[str]:
         """The ids written after the first `writes` writes, oldest first."""
@@ -87,9 +89,9 @@ class Ledger(Mapping[str, Interaction]):
     def writes(self) -> int:
         return len(self._writes)
 
-    def _write(self, interaction: Interaction) -> Interaction:
-        self._interactions[interaction.call.id] = interaction
-        self._writes.append(interaction.call.id)
+    def _write(self, call_id: str, interaction: Interaction) -> Interaction:
+        self._interactions[call_id] = interaction
+        self._writes.append(call_id)
         return interaction
 
     def __getitem__(self, call_id: str) -> Interaction:

@@ -27,7 +27,7 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        return tuple(block for block in self.blocks if type(block) is ToolCall)
+        return tuple([block for block in self.blocks if type(block) is ToolCall])
 
     @property
     def text(self) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct
 
-from segue.conversation.blocks import status_of
 from segue.conversation.ids import next_ordinal
 from segue.conversation.interaction import Ledger
 from segue.conversation.message import Conversation, Message, mint_missing
@@ -112,8 +111,9 @@ class State:
 
     @property
     def conversation(self) -> Conversation:
-        if self._conversation is None:
-            self._conversation = Conversation(tuple(self._lines[-1]), self._system, self._minted)
+        messages = self._lines[-1]
+        if self._conversation is None or len(self._conversation.messages) != len(messages):
+            self._conversation = Conversation(tuple(messages), self._system, self._minted)
         return self._conversation
 
     def apply(self, seq: int, entry: Entry) -> None:
@@ -188,7 +188,7 @@ class State:
 
     def _schedule(self, _seq: int, entry: CallsScheduled) -> None:
         for call in entry.calls:
-            if not self.ledger.schedule(call).finished:
+            if self.ledger.schedule(call).result is None:
                 self._open[call.id] = None
 
     def _begin_call(self, _seq: int, entry: CallBegun) -> None:
@@ -196,12 +196,12 @@ class State:
 
     def _end_call(self, _seq: int, entry: CallEnded) -> None:
         self.ledger.settle(entry.result)
-        self._count(entry.usage, entry.cost)
         self._open.pop(entry.result.call_id, None)
+        self._count(entry.usage, entry.cost)
 
     def _answer(self, _seq: int, entry: ToolsAnswered) -> None:
-        results = [self.ledger[call_id].result for call_id in entry.call_ids]
-        self._append(Message("tool", tuple([result for result in results if result is not None])))
+        self._lines[-1].append(Message("tool", tuple(self.ledger.results(entry.call_ids))))
+        self.answered = False
 
     def _end_turn(self, seq: int, entry: TurnEnded) -> None:
         if self.in_turn:
@@ -220,15 +220,15 @@ class State:
         self.model = model or self.model
 
     def _reply(self, _seq: int, entry: ModelReplied) -> None:
-        if entry.message.blocks:  # a reply may cost something and be empty
-            self._append(entry.message)
-        self.answered = entry.finish == "stop" and not entry.message.calls
+        message = entry.message
+        if message.blocks:  # a reply may cost something and be empty
+            self._append(message)
+        self.answered = entry.finish == "stop" and not message.calls
         self._count(entry.usage, entry.cost)
 
     def _append(self, message: Message) -> None:
         settled, self._minted = mint_missing(message, self._minted)
         self._lines[-1].append(settled)
-        self._conversation = None
         self.answered = False
 
     def _compact(self, seq: int, entry: Compacted) -> None:
@@ -317,31 +317,75 @@ _APPLY: Final[Mapping[type[Entry], Callable[[State, int, Any], None]]] = {
 }
 
 
-_FITS: Final[Mapping[type[Entry], Callable[[State, Any], bool]]] = {
-    UserSaid: lambda _state, _entry: True,
-    ModelReplied: lambda _state, _entry: True,
-    CallsScheduled: lambda _state, entry: all([call.id for call in entry.calls]),  # noqa: C419 - twice as fast
-    CallBegun: lambda state, entry: entry.call_id in state._open,
-    CallEnded: lambda state, entry: (
-        entry.result.call_id in state._open and status_of(entry.result) != "pending"
-    ),
-    ToolsAnswered: lambda state, entry: all([state.ledger.has_end(call_id) for call_id in entry.call_ids]),  # noqa: C419
-    TurnEnded: lambda state, _entry: not state._open,
+# Each takes in an entry that obviously fits what happened before, as the state's own way for its kind does; what both
+# the check and the state need is looked up once. False, and nothing is changed, where only the full check can decide.
+
+
+def _take_prompt(state: State, entry: UserSaid) -> bool:
+    state._take_prompt(0, entry)
+    return True
+
+
+def _take_reply(state: State, entry: ModelReplied) -> bool:
+    state._reply(0, entry)
+    return True
+
+
+def _take_calls(state: State, entry: CallsScheduled) -> bool:
+    calls = entry.calls
+    if not all([call.id for call in calls]):  # noqa: C419 - twice as fast
+        return False
+    for call in calls:
+        if state.ledger.schedule(call).result is None:
+            state._open[call.id] = None
+    return True
+
+
+def _take_begin(state: State, entry: CallBegun) -> bool:
+    if entry.call_id not in state._open:
+        return False
+    state.begun.add(entry.call_id)
+    return True
+
+
+def _take_end(state: State, entry: CallEnded) -> bool:
+    result = entry.result
+    if result.call_id not in state._open or state.ledger.settle(result).result is None:
+        return False
+    del state._open[result.call_id]
+    state._count(entry.usage, entry.cost)
+    return True
+
+
+def _take_answers(state: State, entry: ToolsAnswered) -> bool:
+    results = state.ledger.results(entry.call_ids)
+    if len(results) != len(entry.call_ids):
+        return False
+    state._lines[-1].append(Message("tool", tuple(results)))
+    state.answered = False
+    return True
+
+
+_SHORTCUTS: Final[Mapping[type[Entry], Callable[[State, Any], bool]]] = {
+    UserSaid: _take_prompt,
+    ModelReplied: _take_reply,
+    CallsScheduled: _take_calls,
+    CallBegun: _take_begin,
+    CallEnded: _take_end,
+    ToolsAnswered: _take_answers,
 }
-"""The usual entries of a turn, and whether they obviously fit the state. All others are checked in full."""
 
 
 def replay(records: Iterable[Record]) -> State:
     """The state of a session from its entries alone. Raises JournalError where they do not fit each other."""
     state = State()
-    for record in records:
-        seq, entry = record.seq, record.entry
-        if seq != state.last_seq + 1:
-            raise errors.damaged(f"entry {seq}", f"it follows entry {state.last_seq}")
-        kind = type(entry)
-        fits = _FITS.get(kind)
-        if fits is None or seq == 1 or not fits(state, entry):
+    for seq, record in enumerate(records, 1):
+        if record.seq != seq:
+            raise errors.damaged(f"entry {record.seq}", f"it follows entry {seq - 1}")
+        entry = record.entry
+        shortcut = _SHORTCUTS.get(type(entry))
+        if shortcut is None or seq == 1 or not shortcut(state, entry):
             refuse_misfits(state, (entry,))
+            _APPLY[type(entry)](state, seq, entry)
         state.last_seq = seq
-        _APPLY[kind](state, seq, entry)
     return state
