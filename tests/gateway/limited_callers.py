@@ -21,6 +21,7 @@ from msgspec import Struct
 from segue.conversation.usage import Usage
 from segue.emulators.emulator import Emulator
 from segue.gateway.accounts.admission import MILLION, micros
+from segue.gateway.accounts.costs import BYTES_PER_TOKEN
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.providers.models.prices import cost_of
 
@@ -89,6 +90,16 @@ class _Sender:
     def text(self) -> str:
         return f"This is {self.caller.name}: go ahead."
 
+    @property
+    def body(self) -> bytes:
+        messages = [{"role": "user", "content": self.text}]
+        body = {"model": f"{PROVIDER}/{MODEL}", "max_tokens": _MOST_TOKENS, "messages": messages}
+        return json.dumps(body).encode()
+
+    @property
+    def expected_tokens(self) -> int:
+        return len(self.body) // BYTES_PER_TOKEN + _MOST_TOKENS
+
     def send_until(self, over: threading.Event) -> None:
         while not over.is_set():
             port = self._any_port()
@@ -99,14 +110,9 @@ class _Sender:
     def _send(self, port: int) -> float:
         """How long to wait before the next one. Raises AssertionError for any answer but a reply or a refusal of the limit."""
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)
-        body = {
-            "model": f"{PROVIDER}/{MODEL}",
-            "max_tokens": _MOST_TOKENS,
-            "messages": [{"role": "user", "content": self.text}],
-        }
         headers = {"content-type": "application/json", "authorization": f"Bearer {self.caller.key}"}
         try:
-            connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
+            connection.request("POST", "/v1/chat/completions", self.body, headers)
             answer = connection.getresponse()
             data = answer.read()
         except (OSError, http.client.HTTPException):
@@ -150,9 +156,9 @@ class LimitedTraffic:
                 case "dollars_per_day":
                     self._check_budget(sender, sender.usage)
                 case "tokens_per_minute":
-                    _check_rate(sender, (sender.usage.input_tokens or 0) + (sender.usage.output_tokens or 0))
+                    _check_rate(sender, sender.usage.total_tokens or 0, sender.expected_tokens)
                 case _:
-                    _check_rate(sender, 1)
+                    _check_rate(sender, 1, 1)
             found[sender.caller.name] = sender.got
         return found
 
@@ -163,19 +169,23 @@ class LimitedTraffic:
         assert got.served * cost <= limit + SENDERS * cost, (got, cost)
         counted = _spent(self._url, sender.caller.name)
         assert counted >= got.served * cost, "something was served and not counted"
-        # Broken off: at the estimate, which allows for the whole reply.
-        dearest = cost + micros(cost_of(Usage(output_tokens=_MOST_TOKENS), PROVIDER, MODEL) or 0.0)
+        expected = Usage(
+            input_tokens=sender.expected_tokens - _MOST_TOKENS, output_tokens=_MOST_TOKENS
+        )  # broken off: at the estimate
+        dearest = micros(cost_of(expected, PROVIDER, MODEL) or 0.0)
         assert counted <= got.served * cost + got.broken_off * dearest, (got, counted)
         assert counted >= limit - dearest, "the budget could not be used up"
 
 
-def _check_rate(sender: _Sender, cost: int) -> None:
-    """A whole minute's worth at once, and then as much as fills. Who is refused comes again some seconds later."""
+def _check_rate(sender: _Sender, cost: int, expected: int) -> None:
+    """A whole minute's worth at once, and then as much as fills. `expected`: what a request takes until it has ended, and for
+    good if its gateway died; one that may not take so much is refused and comes again some seconds later."""
     got, limit = sender.got, sender.caller.limit
-    got.allowed = limit * (1 + sender.seconds / 60) / cost
-    unused = LONGEST_WAIT * limit / 60 / cost
-    assert got.served <= got.allowed * (1 + TOLERANCE) + 1, got
-    assert got.served + got.broken_off >= got.allowed * (1 - TOLERANCE) - unused - 1, got
+    allowed = limit * (1 + sender.seconds / 60)
+    unused = LONGEST_WAIT * limit / 60 + SENDERS * expected
+    got.allowed = allowed / cost
+    assert got.served * cost <= allowed * (1 + TOLERANCE) + cost, got
+    assert got.served * cost + got.broken_off * expected >= allowed * (1 - TOLERANCE) - unused, got
 
 
 def _spent(url: str, name: str) -> int:

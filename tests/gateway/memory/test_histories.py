@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec import structs
+
 from segue.conversation.blocks import Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.errors import JournalError
@@ -64,7 +66,7 @@ def test_the_next_request_looks_up_only_what_is_new_and_restores_all() -> None:
         found = await recall_originals(memory, "me", history(4), size=100)
         assert store.asked == 1
         fresh = await recall_originals(memory, "me", history(4))
-        assert found == fresh
+        assert (found.known, structs.replace(found, known=0)) == (7, fresh)
         assert set(found.replies) == {1, 3, 5, 7}
 
     asyncio.run(main())
@@ -79,7 +81,8 @@ def test_a_message_that_changed_is_looked_up_again_with_all_behind_it() -> None:
         store.asked = 0
         found = await recall_originals(memory, "me", history(3, changed=1), size=100)
         assert store.asked == 2
-        assert found == await recall_originals(memory, "me", history(3, changed=1))
+        fresh = await recall_originals(memory, "me", history(3, changed=1))
+        assert (found.known, structs.replace(found, known=0)) == (3, fresh)
 
     asyncio.run(main())
 
