@@ -177,10 +177,16 @@ def test_a_view_marks_what_was_changed_for_it(cloud: Cloud, sit: Callable[..., N
         Path("there.txt").write_text("so")
         await at.send("Read it")
         shown = await at.type("/view mistral")
-        assert '"tool_calls"' in shown
-        assert "≠" in shown
-        assert '"messages"' in await at.type("/view")
+        assert re.search(r"~ call id \S+ is c00000000 here", shown)
+        assert "  1 you    Read it" in shown
+        assert "(your next message)" in shown
+        own = await at.type("/view")
+        assert "No repairs were needed." in own
+        assert "→ reads there.txt" in own
+        assert "  3 tool" not in await at.type("/view mistral changes")
+        assert '"tool_calls"' in await at.type("/view mistral raw")
         assert "There is no dialect" in await at.type("/view nonsense")
+        assert "does not know" in await at.type("/view mistral nonsense")
 
     sit(scene, "-T", "read_file")
 

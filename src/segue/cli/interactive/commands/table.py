@@ -74,7 +74,12 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "info:show_servers",
         meanwhile=True,
     ),
-    Command("view", "[DIALECT]", "show this conversation as a provider would receive it", "view:view"),
+    Command(
+        "view",
+        "[NAME] [all|changes|raw]",
+        "show what a model is sent, with each change marked in its place",
+        "view:view",
+    ),
     Command("doctor", "[DIALECT…]", "check what providers would refuse without repairs", "view:diagnose"),
     Command(
         "export", "[FILE]", "save the conversation: .json, .md, or .jsonl for the journal", "export:export"

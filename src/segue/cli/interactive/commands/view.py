@@ -6,38 +6,89 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from segue.cli.display.request_page import Mark, around_changes, from_message, request_page, summary
 from segue.cli.model_discovery import default_model_of
+from segue.dialects.registry import DIALECTS
+from segue.errors import UsageError
 from segue.interop.convert import convert
-from segue.interop.finding_text import fault_text, repair_text
 from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat
+    from segue.cli.interactive.screen import Screen
+    from segue.conversation.message import Conversation
 
 _LINES = 400
 """A longer request is for a file, not for a screen."""
+_MESSAGES = 20
+"""The last messages, which are shown unless all are asked for."""
+_COLOURS: dict[Mark, str] = {"": "", "−": "red", "~": "yellow", "+": "green"}
 
 
 async def view(interactive: InteractiveChat, words: list[str]) -> None:
-    """The request in a dialect, formatted, with the repairs below it."""
-    screen, name = interactive.screen, _target(interactive, words[0] if words else "")
+    """`/view [NAME] [all|changes|raw]`: each message with what is changed for a model; the JSON itself with `raw`."""
+    ways = [word.removeprefix("--") for word in words if word.removeprefix("--") in ("all", "changes", "raw")]
+    names = [word for word in words if word.removeprefix("--") not in ways]
+    if unknown := [word for word in names[1:] or names if word.startswith("-")] or names[1:]:
+        raise UsageError(
+            f'/view does not know "{unknown[0]}".', code="usage", hint="/view [NAME] [all|changes|raw]"
+        )
+    name = _target(interactive, names[0] if names else "")
     if name and "/" not in name:
         converted = convert(interactive.chat.export(), to=name, source="conversation")
-        body, repairs = converted.body, converted.repairs
+        body, repairs, dialect = converted.body, converted.repairs, converted.to
     else:
         request = interactive.chat.preview(name)
-        body, repairs = request.body, request.repairs
+        body, repairs, dialect = request.body, request.repairs, request.origin.dialect
     target = name or interactive.chat.model
+    if "raw" in ways:
+        _show_json(interactive.screen, target, body)
+        return
+    conversation = interactive.chat.conversation
+    page = request_page(conversation, repairs, _sent_ids(conversation, dialect, body))
+    count = len(conversation.messages)
+    screen = interactive.screen
+    size = f"{count} {'message' if count == 1 else 'messages'}, {len(body):,} bytes"
+    screen.paragraph(f"What {target} is sent · {size}", "bold", 2)
+    screen.paragraph(summary(page) or "No repairs were needed.", "" if summary(page) else "green", 2)
+    screen.line()
+    if "changes" in ways:
+        page = around_changes(page)
+    elif "all" not in ways and count > _MESSAGES:
+        earlier, page = page, from_message(page, count - _MESSAGES)
+        hidden = sum(bool(line.mark) for line in earlier) - sum(bool(line.mark) for line in page)
+        changes = f", {hidden} {'change' if hidden == 1 else 'changes'}" if hidden else ""
+        screen.line(f"… {count - _MESSAGES} earlier{changes} · /view all", "dim")
+    for line in page:
+        if line.mark:
+            screen.paragraph(f"    {line.mark} {line.text}", _COLOURS[line.mark], 6)
+        else:
+            screen.line(screen.shortened(line.text))
+    screen.line()
+    screen.paragraph(
+        "The conversation itself is not changed · /view changes · /view raw: the JSON · /view NAME: another model",
+        "dim",
+        2,
+    )
+
+
+def _show_json(screen: Screen, target: str, body: bytes) -> None:
     screen.paragraph(f"What {target} is sent · your next message takes the place of the last one", "bold", 2)
     lines = msgspec.json.format(body, indent=2).decode("utf-8", "replace").splitlines()
     for line in lines[:_LINES]:
         screen.line(screen.shortened(sanitised(line)))
     if len(lines) > _LINES:
         screen.line(f"… {len(lines) - _LINES} more lines. Write all of it: /dump FILE", "dim")
-    for repair in repairs:
-        screen.paragraph(f"≠ {repair.path}: {fault_text(repair)} → {repair_text(repair)}", "yellow", 2)
-    if not repairs:
-        screen.line("No repairs were needed.", "green")
+
+
+def _sent_ids(conversation: Conversation, dialect: str, body: bytes) -> dict[str, str]:
+    """Canonical call id → the id in the body. Empty if calls were dropped or added, so that none is paired wrongly."""
+    here = [call for message in conversation.messages for call in message.calls]
+    sent = DIALECTS[dialect].decode_request(msgspec.json.decode(body)).messages
+    there = [call for message in sent for call in message.calls]
+    if [call.name for call in here] != [call.name for call in there]:
+        return {}
+    return {call.id: other.native_id for call, other in zip(here, there, strict=True)}
 
 
 def _target(interactive: InteractiveChat, name: str) -> str:
