@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,12 +16,15 @@ from scripts.terminal import Terminal
 
 from cli.cli_runs import Cloud, Here
 from segue.cli.exit_codes import Exit
+from segue.cli.tool_loader import load_tools
+from segue.cli.tool_memory import restore
 from segue.config.layers import load_settings
 from segue.config.resources import open_store
 from segue.config.trust import approve, is_approved
 from segue.emulators.model_reply import Call
 from segue.sessions.entries import AllowedCall, SettingsChanged, ToolGrant
 from segue.sessions.journal import Journal
+from segue.tools.definition import Tool
 
 MARK = """
 from pathlib import Path
@@ -183,6 +186,30 @@ def test_approvals_of_old_sessions_are_forgotten(segue: Here, monkeypatch: pytes
     assert not is_approved("/y", "b", "two")
 
 
+def test_what_the_user_declines_is_not_restored_and_what_nobody_could_be_asked_about_is_kept(
+    segue: Here, project: Path
+) -> None:
+    kept = ToolGrant(tools=("read_file", f"{project / 'mine.py'}:note"), mode="yolo")
+    asked_about: list[str] = []
+
+    async def declines(parts: Sequence[str]) -> bool:
+        asked_about.extend(parts)
+        return False
+
+    def load(names: Iterable[str]) -> tuple[Tool, ...]:
+        return load_tools(names, workspace=project)
+
+    declined = asyncio.run(restore(kept, session="s", load=load, usual="ask", ask=declines))
+    assert [tool.name for tool in declined.tools] == ["read_file"]
+    assert (declined.mode, declined.unasked, declined.declined) == (None, False, [kept.tools[1]])
+    assert asked_about == [f"the function note of {project / 'mine.py'}", "approval mode yolo"]
+    assert all("you did not want it" in line for line in declined.missing)
+    unasked = asyncio.run(restore(kept, session="s", load=load, usual="ask", ask=None))
+    assert (unasked.unasked, unasked.declined) == (True, [])
+    assert loads(project) == 0
+    assert asyncio.run(restore(kept, session="s", load=load, usual="yolo", ask=None)).mode == "yolo"
+
+
 @pytest.fixture
 def terminal(cloud: Cloud) -> Iterator[Callable[..., Terminal]]:
     with ExitStack() as stack:
@@ -202,6 +229,8 @@ def test_at_a_terminal_the_question_is_asked_once(
 ) -> None:
     asked("hello", "-T", "write_file", "-y")
     session = session_of(asked)
+    # Where nobody can be asked, nothing is forgotten either.
+    assert "Not restored: approval mode yolo" in asked("-c", "more").err
     first = terminal("-r", session)
     shown = first.wait_for(r"use it")
     assert "Use again what this session had?" in shown

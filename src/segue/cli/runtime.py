@@ -5,8 +5,9 @@ One-shot and interactive chats are opened here in the same way; they differ only
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 
@@ -56,6 +57,10 @@ if TYPE_CHECKING:
     from segue.tools.definition import Tool
 
 
+PATIENCE_SECONDS: Final = 2.0
+"""After this time a user learns what is waited for."""
+
+
 @final
 class Runtime:
     """Settings and flags of one run, and everything opened for it."""
@@ -94,6 +99,8 @@ class Runtime:
         )
         self.instructions = instructions.names
         """Files of the project that are part of the system prompt."""
+        self._unasked = ""
+        """The session whose tools stay as they are kept, because nobody could be asked about some of them."""
         self.not_restored: list[str] = []
         """What a resumed session had and does not have now, one line each."""
         self.ignored = [*settings.ignored, *instructions.refusals(), *self._untrusted()]
@@ -193,7 +200,7 @@ class Runtime:
         model, discovered = await self.first_model(session)
         found = [str(discovered)] if discovered else []
         read = [f"Instructions of the project: {', '.join(self.instructions)}"] if self.instructions else []
-        for line in [*found, *self._source.problems, *self.ignored, *read, *await self._open_tools()]:
+        for line in [*found, *self._source.problems, *self.ignored, *read, *await self._open_tools(report)]:
             report(line)
         if session is not None and self._arguments.fork:
             session = await self._forked(session)
@@ -288,7 +295,9 @@ class Runtime:
         usual = self.config.approval.mode
         found = await restore(kept, session=chat.id, load=self._source.load, usual=usual, ask=ask)
         self._add_tools(found.tools)
-        self._tool_names = self._tool_names or list(kept.tools)
+        wanted = [name for name in kept.tools if name not in found.declined]
+        self._tool_names = [*dict.fromkeys([*self._tool_names, *wanted])]
+        self._unasked = chat.id if found.unasked else ""
         for tool in self._source.own(found.names):
             self.approval.allow_tool(tool.name)
         self.approval.mode = found.mode or self.approval.mode
@@ -310,7 +319,8 @@ class Runtime:
             allow=tuple(dict.fromkeys(allowed_call(pattern) for pattern in self.approval.always)),
             servers=() if self.mcp is None else tuple(sorted(self.mcp.offers)),
         )
-        if now != chat.journal.state.tools and not self._arguments.no_session:
+        fixed = self._arguments.no_session or chat.id == self._unasked
+        if now != chat.journal.state.tools and not fixed:
             await chat.journal.append(SettingsChanged(tools=now))
             approve_given(now, chat.id)
 
@@ -327,14 +337,21 @@ class Runtime:
         known = {tool.name for tool in self.tools}
         self.tools = (*self.tools, *(tool for tool in more if tool.name not in known))
 
-    async def _open_tools(self) -> list[str]:
+    async def _open_tools(self, report: Callable[[str], None]) -> list[str]:
         """Add the tools of the MCP servers; one line for each server that could not be used."""
-        if self.mcp is None:
+        servers = self.mcp
+        if servers is None:
             return []
-        self._add_tools(await self.mcp.tools())
+        waiting = asyncio.get_running_loop().call_later(
+            PATIENCE_SECONDS, lambda: report(f"Waiting for MCP servers: {', '.join(servers.waiting)}")
+        )
+        try:
+            self._add_tools(await servers.tools())
+        finally:
+            waiting.cancel()
         return [
             f"MCP server {name}: {problem.message} {problem.hint}".rstrip()
-            for name, problem in self.mcp.problems.items()
+            for name, problem in servers.problems.items()
         ]
 
     def servers(self) -> list[str]:

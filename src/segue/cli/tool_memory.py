@@ -54,7 +54,10 @@ class Restored(Struct, kw_only=True):
     mode: Mode | None = None
     allow: list[AllowedCall] = []
     missing: list[str] = []
-    asked: bool = False
+    declined: list[str] = []
+    """Tools that the user did not want again."""
+    unasked: bool = False
+    """Something is missing because nobody could be asked: the session keeps it for the next time."""
 
 
 async def restore(
@@ -80,9 +83,9 @@ async def restore(
     risky += [_allowed(call) for call in grant.allow]
     here = str(Path.cwd())
     unknown = [part for part in risky if not is_approved(here, session, part.subject)]
+    found.unasked = bool(unknown) and ask is None
     consents = False
     if unknown and ask is not None:
-        found.asked = True
         consents = await ask([part.label for part in unknown])
         if consents:
             approve(here, session, [part.subject for part in unknown])
@@ -94,6 +97,7 @@ async def restore(
                 else "it was not approved in this folder as it is now"
             )
             found.missing.append(f"{part.label}: {why}. To use it: {part.flags}")
+            found.declined += [part.tool] if part.tool and ask is not None else []
         else:
             _use(part, load, found)
     return found

@@ -161,7 +161,10 @@ server.run("stdio")
 """
 
 
-def test_servers_of_a_project_are_used_once_they_are_trusted(cloud: Cloud, asked: Here) -> None:
+def test_servers_of_a_project_are_used_once_they_are_trusted(
+    cloud: Cloud, asked: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("segue.cli.runtime.PATIENCE_SECONDS", 0.0)
     project = cloud.home.project
     (project / "server.py").write_text(SERVER)
     servers = {
@@ -178,6 +181,7 @@ def test_servers_of_a_project_are_used_once_they_are_trusted(cloud: Cloud, asked
     told = asked("double 21", "--allowed-tools", "mcp__maths__*")
     assert told.code == Exit.OK, told.err
     assert "42" in told.err
+    assert "Waiting for MCP servers: maths" in told.err
     cloud.emulator.reset()
     asked("hi", "--bare")
     assert "tools" not in cloud.bodies()[-1]

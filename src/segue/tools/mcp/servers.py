@@ -90,6 +90,13 @@ class McpServers:
             return self._tools
 
     @property
+    def waiting(self) -> list[str]:
+        """Servers that have not answered yet."""
+        known = {*self.offers, *self.problems}
+        names = (connection.server.name for connection in self._connections)
+        return [name for name in names if name not in known]
+
+    @property
     def unstarted(self) -> frozenset[str]:
         """Servers whose tools are known from a kept list; a call starts them."""
         return frozenset(self._unstarted)
