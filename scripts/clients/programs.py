@@ -12,12 +12,13 @@ from msgspec import Struct
 
 from segue.cli.clients import Pointer, arguments_of, environment_of, find_client
 
-Wire = Literal["anthropic", "responses", "gemini", "chat", "mistral", "ollama"]
+Wire = Literal["anthropic", "responses", "gemini", "chat", "thinking_chat", "mistral", "ollama"]
 OWN: dict[Wire, tuple[str, str]] = {
     "anthropic": ("anthropic", "claude-sonnet-4-6"),
     "responses": ("openai", "gpt-5.5"),
     "gemini": ("gemini", "gemini-3.5-flash"),
     "chat": ("openai", "gpt-4.1"),
+    "thinking_chat": ("openai", "gpt-5.1"),
     "mistral": ("mistral", "mistral-large-latest"),
     "ollama": ("ollama", "qwen3"),
 }
@@ -236,7 +237,7 @@ PROGRAMS = (
     ),
     Program(name="aider", title="aider", wire="chat", pip=("aider-chat",), start=_aider, tools=False),
     Program(name="llm", title="llm", wire="chat", pip=("llm",), start=_llm, resumes=True),
-    _agent("openai", "OpenAI SDK, Chat", "chat", "openai", "openai_chat"),
+    _agent("openai", "OpenAI SDK, Chat", "thinking_chat", "openai", "openai_chat"),
     _agent("responses", "OpenAI SDK, Responses", "responses", "openai", "openai_responses"),
     _agent("anthropic", "Anthropic SDK", "anthropic", "anthropic", "anthropic"),
     _agent("google", "Google Gen AI SDK", "gemini", "google-genai", "google"),

@@ -8,7 +8,7 @@ client = genai.Client(api_key=KEY, http_options=types.HttpOptions(base_url=URL))
 FUNCTION = types.FunctionDeclaration(name="read_note", description=DESCRIPTION, parameters_json_schema=SCHEMA)
 CONFIG = types.GenerateContentConfig(
     tools=[types.Tool(function_declarations=[FUNCTION])],
-    thinking_config=types.ThinkingConfig(include_thoughts=True),
+    thinking_config=types.ThinkingConfig(include_thoughts=True, thinking_level="HIGH"),
     automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
 )
 
