@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final
 
 from msgspec import Struct, structs
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from segue.config.schema import Allowance
 
 MILLION: Final = 1_000_000
+DAY: Final = 86_400.0
 Limit: TypeAlias = Literal["requests", "tokens", "concurrent", "reserved", "day", "month"]
 """`reserved`: what is left of a budget may be needed by requests that run."""
 
@@ -72,14 +74,13 @@ def admit(
     standing = spend(standing, reserved.expired, now)
     if allowance.concurrent is not None and reserved.requests >= allowance.concurrent:
         return Refusal("concurrent", 1.0)
-    moment = datetime.fromtimestamp(now, UTC)
-    for budget in _budgets(allowance, standing, moment):
+    for budget in _budgets(allowance, standing, now):
         left = budget.micros - budget.spent - reserved.micros
         if left <= 0 or (reserved.requests and estimate.micros > left):
             # What others have reserved may be given back any moment; what is spent stays spent until the window ends.
             if budget.spent < budget.micros:
                 return Refusal("reserved", 1.0)
-            return Refusal(budget.window, (budget.end - moment).total_seconds())
+            return Refusal(budget.window, budget.end - now)
     requests = tokens = None
     if allowance.requests_per_minute is not None:
         requests = rate_limit.take(standing.requests_due, now, 1, allowance.requests_per_minute)
@@ -100,17 +101,18 @@ class _Budget(NamedTuple):
     window: Literal["day", "month"]
     micros: int
     spent: int
-    end: datetime
+    end: float
 
 
-def _budgets(allowance: Allowance, standing: Standing, moment: datetime) -> list[_Budget]:
+def _budgets(allowance: Allowance, standing: Standing, now: float) -> list[_Budget]:
+    today = _day_of(now // DAY)
     budgets: list[_Budget] = []
     if allowance.dollars_per_day is not None:
         day = micros(allowance.dollars_per_day)
-        budgets.append(_Budget("day", day, standing.day_spent, _next_day(moment)))
+        budgets.append(_Budget("day", day, standing.day_spent, today.end))
     if allowance.dollars_per_month is not None:
         month = micros(allowance.dollars_per_month)
-        budgets.append(_Budget("month", month, standing.month_spent, _next_month(moment)))
+        budgets.append(_Budget("month", month, standing.month_spent, today.month_end))
     return budgets
 
 
@@ -118,8 +120,8 @@ def budget_share(
     allowance: Allowance, standing: Standing, reserved: int, now: float
 ) -> tuple[float | None, float]:
     """The part of the fuller budget that is spent or reserved, and the moment when it is whole again; None without one."""
-    budgets = _budgets(allowance, current(standing, now), datetime.fromtimestamp(now, UTC))
-    shares = [((each.spent + reserved) / each.micros, each.end.timestamp()) for each in budgets]
+    budgets = _budgets(allowance, current(standing, now), now)
+    shares = [((each.spent + reserved) / each.micros, each.end) for each in budgets]
     return max(shares, default=(None, 0.0))
 
 
@@ -157,16 +159,15 @@ def spend(standing: Standing, micros: int, now: float) -> Standing:
 
 def current(standing: Standing, now: float) -> Standing:
     """With nothing spent in a day or month that has just begun. Days are those of UTC."""
-    moment = datetime.fromtimestamp(now, UTC)
-    day, month = moment.strftime("%Y-%m-%d"), moment.strftime("%Y-%m")
-    if standing.day == day:
+    today = _day_of(now // DAY)
+    if standing.day == today.name:
         return standing
     return structs.replace(
         standing,
-        day=day,
+        day=today.name,
         day_spent=0,
-        month=month,
-        month_spent=standing.month_spent if standing.month == month else 0,
+        month=today.month,
+        month_spent=standing.month_spent if standing.month == today.month else 0,
     )
 
 
@@ -174,10 +175,21 @@ def micros(dollars: float) -> int:
     return math.ceil(dollars * MILLION)
 
 
-def _next_day(moment: datetime) -> datetime:
-    return moment.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+class _Day(NamedTuple):
+    name: str
+    end: float
+    month: str
+    month_end: float
 
 
-def _next_month(moment: datetime) -> datetime:
-    first = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    return first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
+@lru_cache(4)
+def _day_of(number: float) -> _Day:
+    """The so many-th day of UTC since 1970."""
+    day = datetime.fromtimestamp(number * DAY, UTC)
+    next_month = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+    return _Day(
+        name=day.strftime("%Y-%m-%d"),
+        end=(number + 1) * DAY,
+        month=day.strftime("%Y-%m"),
+        month_end=next_month.timestamp(),
+    )

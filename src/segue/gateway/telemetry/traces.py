@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opentelemetry._logs import LoggerProvider as EventProvider
+    from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.trace import TracerProvider
@@ -71,14 +72,11 @@ class GatewayTraces:
 
     def record(self, report: RequestReport) -> None:
         from opentelemetry.trace import SpanKind, set_span_in_context  # noqa: PLC0415 - an extra
-        from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415
-            TraceContextTextMapPropagator,
-        )
 
         operation = _OPERATIONS.get(report.operation)
         if operation is None:
             return
-        above = TraceContextTextMapPropagator().extract({"traceparent": report.trace_parent})
+        above = _context_above(report.trace_parent)
         facts = _facts(report, operation)
         span = self._tracer.start_span(
             f"{operation} {report.asked}",
@@ -131,7 +129,7 @@ def open_traces() -> GatewayTraces:
             OTLPMetricExporter,
         )
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
-        from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
+        from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider  # noqa: PLC0415
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
@@ -148,7 +146,9 @@ def open_traces() -> GatewayTraces:
     resource = Resource.create({} if named else {"service.name": "segue-gateway"})
     tracers = TracerProvider(resource=resource)
     tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    meters = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource)
+    # Examples of spans beside the measurements would double the cost of these.
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+    meters = MeterProvider([reader], resource, exemplar_filter=AlwaysOffExemplarFilter())
     asked = os.environ.get(CONTENT, "").upper()
     events = _open_events(resource) if asked in _AS_EVENTS else None
     return GatewayTraces(tracers, meters, events, content=asked in _ON_SPANS)
@@ -162,6 +162,19 @@ def _open_events(resource: Resource) -> EventProvider:
     events = LoggerProvider(resource=resource)
     events.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
     return events
+
+
+def _context_above(trace_parent: str) -> Context:
+    """That of the client's own trace, if it sent one."""
+    from opentelemetry.context import Context  # noqa: PLC0415 - an extra
+
+    if not trace_parent:
+        return Context()
+    from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415
+        TraceContextTextMapPropagator,
+    )
+
+    return TraceContextTextMapPropagator().extract({"traceparent": trace_parent}, Context())
 
 
 @cache
@@ -196,8 +209,8 @@ def _request_facts(report: RequestReport) -> dict[str, Any]:
         "http.response.status_code": report.status or None,
         "segue.request_id": report.request_id,
         "segue.wire": report.wire,
-        "segue.forwarded": report.forwarded,
-        "segue.failovers": report.failovers,
+        "segue.forwarded": report.forwarded or None,
+        "segue.failovers": report.failovers or None,
         "segue.repairs": [f"{kind}={count}" for kind, count in report.repairs.items()] or None,
         "segue.losses": [f"{kind}={count}" for kind, count in report.losses.items()] or None,
     }
