@@ -36,12 +36,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def plus(self, other: Usage) -> Usage:
         """Both together. What neither knows stays unknown."""
-        sums = {
-            field: (getattr(self, field) or 0) + count
-            for field in self.__struct_fields__
-            if (count := getattr(other, field)) is not None
-        }
-        return structs.replace(self, **sums) if sums else self
+        counts = zip(structs.astuple(self), structs.astuple(other), strict=True)
+        return Usage(*[mine if more is None else (mine or 0) + more for mine, more in counts])
 
 
 NO_USAGE = Usage()

@@ -154,3 +154,14 @@ def test_enter_typed_ahead_picks_no_model(cloud: Cloud, terminal: Start) -> None
     segue.settle()
     segue.type("hi" + ENTER)
     segue.wait_for(r"Hello\.\n\n  \d+ s · ")
+
+
+def test_a_yes_typed_ahead_sends_nothing_to_verify(cloud: Cloud, terminal: Start) -> None:
+    segue = terminal("verify", "openai/gpt-4.1")
+    segue.type("y" + ENTER)
+    segue.wait_for(r"Send them\?")
+    segue.settle(0.7)
+    assert "histories" not in segue.text()
+    segue.type(ENTER)
+    segue.wait_for("Nothing was sent")
+    assert not cloud.bodies()

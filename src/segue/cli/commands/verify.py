@@ -107,8 +107,9 @@ def _confirm(arguments: argparse.Namespace, expected: Estimate) -> None:
         raise UsageError(
             "Nobody can be asked whether to send them.", code="not_asked", hint="Allow it: --yes"
         )
-    print_status("Send them? [y/N]")
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    from segue.cli.interactive.secret_prompt import read_yes  # noqa: PLC0415 - slow to load
+
+    if not asyncio.run(read_yes("Send them?")):
         raise UsageError("Nothing was sent.", code="not_asked")
 
 
