@@ -65,7 +65,19 @@ def _own_reply(message: Message, minted: int, adopted: list[Message]) -> list[_A
             call_id = mint(minted)
             minted += 1
             calls.append((raw_id or native_id, name, call_id))
-            owned.append(replace(block, id=call_id, native_id=native_id or raw_id))
+            # The same but for the ids; `replace` takes half as long again.
+            owned.append(
+                ToolCall(
+                    call_id,
+                    name,
+                    block.arguments,
+                    block.raw,
+                    native_id or raw_id,
+                    block.seal,
+                    block.reconstructed,
+                    block.extra,
+                )
+            )
         elif type(block) in _MODEL_BLOCKS:
             owned.append(block)
         else:

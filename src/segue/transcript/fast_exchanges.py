@@ -5,7 +5,7 @@ That is most of what an agent sends, so here every step counts: what the compose
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import encodable, is_encodable
@@ -19,7 +19,7 @@ from segue.transcript.value_text import arguments_of, is_object_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.conversation.blocks import Origin
+    from segue.conversation.blocks import Block, Origin
     from segue.conversation.message import Message
     from segue.transcript.composer import Composer
     from segue.transcript.repairs import Kind
@@ -37,9 +37,11 @@ def compose_exchanges(
     names, dialect, levels = composer.names.names, rules.target.dialect, rules.argument_levels
     makers, project, stand_in = composer.makers, composer.ids.project, composer.stand_in
     adds = composer.fills or stand_in is not None
+    hidden = makers.drops_all(composer.policy)
     last = len(messages) - 2 if composer.last_calls else 0
     writer: Origin | None = None
     issued = False
+    begun = start
     while start < last:
         message, answer = messages[start], messages[start + 1]
         blocks, results = message.blocks, answer.blocks
@@ -66,8 +68,8 @@ def compose_exchanges(
             or result.error is not None
             or result.reason is not None
             or result.media
-            or (call.extra is not None and not travels(call.extra, dialect))
-            or (result.extra is not None and not travels(result.extra, dialect))
+            or ((call_extra := call.extra) is not None and not travels(call_extra, dialect))
+            or ((result_extra := result.extra) is not None and not travels(result_extra, dialect))
             or (ledger is not None and (call_id in claimed or knows_better(ledger, call, result)))
         ):
             break
@@ -76,45 +78,61 @@ def compose_exchanges(
             not arguments
             or not is_object_text(arguments)
             or (levels and arguments.count("{") + arguments.count("[") > levels)
-        ):
-            arguments, change = arguments_of(call, levels)
-            if change:
-                break
+        ) and (arguments := _unchanged_arguments(call, levels)) == "":
+            break
         own: Sequence[StepBlock] | None
-        dropped: list[tuple[Kind, str]] = []
-        if (
-            len(blocks) == 2
-            and type(block := blocks[0]) is Text
-            and block.seal is None
-            and block.extra is None
-            and (text := block.text)
-            and not text.isspace()
-            and (text.isascii() or is_encodable(text))
-        ):
+        dropped: Sequence[tuple[Kind, str]] = ()
+        end = len(blocks) - 1
+        if end == 1 and _is_plain(block := blocks[0]):
             own = (block,)
+        elif end == 2 and hidden and _is_bare(blocks[0]) and _is_plain(block := blocks[1]):
+            own, dropped = (block,), hidden
         else:
-            own = own_blocks(composer, message, len(blocks) - 1, dropped)
+            own = own_blocks(composer, message, end, dropped := [])
         if own is None:
             break
         if message.origin is not writer:
-            writer = message.origin
-            issued = makers.is_provider(writer)
+            writer, issued = message.origin, makers.is_provider(message.origin)
         native_id = call.native_id if issued else ""
         wire_id = project(call_id, name, native_id)
         seal = call.seal if call.seal is None or makers.opens(call.seal) else None
-        done = Completion(output) if result.extra is None else Completion(output, extra=result.extra)
-        answered = AnsweredCall(wire_id, name, arguments, done, call_id, seal or stand_in, call.extra)
-        composer.current = start
+        done = Completion(output) if result_extra is None else Completion(output, extra=result_extra)
+        answered = AnsweredCall(wire_id, name, arguments, done, call_id, seal or stand_in, call_extra)
         if wire_id != native_id and not composer.reidentified:
             composer.reidentified = True
             composer.touch(len(steps), len(composer.repairs))
         if adds or dropped or seal is not call.seal or (native_id and wire_id != native_id):
+            composer.current = start
             own = _report(composer, message, answered, own, dropped, native_id)
         steps.append(ModelStep((*own, answered)))
         if ledger is not None:
             claimed.add(call_id)
         start += 2
+    composer.current = start - 2 if start > begun else composer.current
     return start
+
+
+def _unchanged_arguments(call: ToolCall, levels: int) -> str:
+    """The arguments as text; empty if they are changed for it."""
+    text, change = arguments_of(call, levels)
+    return "" if change else text
+
+
+def _is_plain(block: Block) -> TypeGuard[Text]:
+    """Whether a block is a text that any target takes as it is."""
+    return (
+        type(block) is Text
+        and block.seal is None
+        and block.extra is None
+        and bool(text := block.text)
+        and not text.isspace()
+        and (text.isascii() or is_encodable(text))
+    )
+
+
+def _is_bare(block: Block) -> bool:
+    """Whether a block is a thought with nothing of a wire's own."""
+    return type(block) is Reasoning and block.extra is None
 
 
 def _report(
@@ -122,7 +140,7 @@ def _report(
     message: Message,
     answered: AnsweredCall,
     own: Sequence[StepBlock],
-    dropped: list[tuple[Kind, str]],
+    dropped: Sequence[tuple[Kind, str]],
     native_id: str,
 ) -> Sequence[StepBlock]:
     """Report what was changed of an exchange; what stands before its call, with what the target insists on."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.transcript.policy import Policy
+    from segue.transcript.repairs import Kind
     from segue.transcript.rules import ReasoningRules, Rules
 
 _ENCODER = msgspec.json.Encoder()
@@ -93,6 +94,13 @@ class Makers:
     def opens(self, seal: Seal) -> bool:
         """Whether the target can open a seal."""
         return self.is_target(seal.origin) and is_encodable(seal.payload)
+
+    def drops_all(self, policy: Policy) -> list[tuple[Kind, str]]:
+        """What is reported of any thought, if none is sent; empty if it depends on the thought."""
+        none_sent = not policy.include_reasoning or policy.strip_reasoning == "all"
+        if not none_sent and self._rules.reasoning.replay != "none":
+            return []
+        return [("reasoning_dropped", self.drop_reason(Reasoning(), None, policy))]
 
     def drop_reason(self, thought: Reasoning, speaker: Origin | None, policy: Policy) -> str:
         """Why a thought is not sent; empty if it is sent."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import msgspec
 
@@ -13,14 +13,20 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall
 
 _ENCODER = msgspec.json.Encoder()
-OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
-"""Reads the JSON of an object without looking inside its values."""
+
+
+@final
+class _AnyObject(msgspec.Struct, gc=False):
+    """An object whose fields are read over, which takes a third of the time of keeping them."""
+
+
+_read_over = msgspec.json.Decoder(_AnyObject).decode
 
 
 def is_object_text(text: str) -> bool:
     """Whether a text is the JSON of an object."""
     try:
-        OBJECT.decode(text)
+        _read_over(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return False
     return True
@@ -52,21 +58,20 @@ def json_of(value: Any) -> str:
     return _json(value)[0]
 
 
-_TEXTS = frozenset({str})
-_SCALARS = frozenset({str, int, float, bool, type(None)})
 _LARGE = 1e15
 
 
 def _is_flat(value: dict[Any, Any]) -> bool:
     """Whether it holds plain values alone, as most arguments do: looking into each takes many times as long."""
-    return (
-        _TEXTS.issuperset(map(type, value))
-        and _SCALARS.issuperset(map(type, value.values()))
-        and (
-            _TEXTS.issuperset(map(type, value.values()))
-            or all(type(held) is str or held is None or -_LARGE < held < _LARGE for held in value.values())
-        )
-    )
+    for key, held in value.items():
+        if type(key) is not str:
+            return False
+        kind = type(held)
+        if kind is str or kind is bool or held is None:
+            continue
+        if not ((kind is int or kind is float) and -_LARGE < held < _LARGE):
+            return False
+    return True
 
 
 def _json(value: Any) -> tuple[str, bool]:
