@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from segue.conversation.events import Event, ReasoningDelta, TextDelta, fold
 from segue.dialects.registry import DIALECTS, NAMES
-from segue.dialects.repeated_chunk import CountedChunkDecoder, RepeatedChunkDecoder
+from segue.dialects.repeated_chunk import RepeatedChunkDecoder
 from strategies.replies import replies
 
 
@@ -24,16 +24,6 @@ class Repeated(RepeatedChunkDecoder):
 
     learn = RepeatedChunkDecoder._learn
     forget = RepeatedChunkDecoder._forget
-
-
-@final
-class Counted(CountedChunkDecoder):
-    """The same with a number."""
-
-    def _feed(self, portion: bytes) -> list[Event]:
-        raise LookupError(portion)
-
-    learn = CountedChunkDecoder._learn
 
 
 def chunk(text: str, **more: object) -> bytes:
@@ -73,20 +63,29 @@ def test_a_text_that_stands_in_a_chunk_twice_teaches_nothing() -> None:
     assert read(repeated, chunk("y")) is None
 
 
-@pytest.mark.parametrize("shape", ['{"n": %s, "text": "%s"}', '{"text": "%s", "n": %s}'])
-def test_a_number_may_count_up_between_chunks(shape: str) -> None:
-    def numbered(number: str, text: str) -> bytes:
-        return (shape % ((number, text) if shape.startswith('{"n"') else (text, number))).encode()
+@pytest.mark.parametrize(
+    "shape",
+    [
+        '{"created_at":"%s","text":"%s"}\n',
+        '{"text":"%s","obfuscation":"%s"}\n',
+        '{"text":"%s","n":1,"obfuscation":"%s","m":[]}\n',
+    ],
+)
+def test_a_time_or_a_padding_may_differ_between_chunks(shape: str) -> None:
+    def varied(value: str, text: str) -> bytes:
+        return (shape % ((value, text) if shape.startswith('{"created_at"') else (text, value))).encode()
 
-    repeated = Counted(b'"n": ')
-    repeated.learn(numbered("7", "a"), [TextDelta(0, "a")])
-    assert read(repeated, numbered("8", "b")) == [TextDelta(0, "b")]
-    assert read(repeated, numbered("18", "b")) == [TextDelta(0, "b")]
-    assert read(repeated, numbered("19", "c")) == [TextDelta(0, "c")]
-    assert read(repeated, numbered('""', "b")) is None
-    assert read(repeated, numbered("20", "d")) == [TextDelta(0, "d")]
-    assert read(repeated, numbered("5000", "e")) == [TextDelta(0, "e")]
-    assert read(repeated, numbered("5001", "f")) == [TextDelta(0, "f")]
+    repeated = Repeated()
+    repeated.learn(varied("07", "a"), [TextDelta(0, "a")])
+    assert read(repeated, varied("07", "b")) == [TextDelta(0, "b")]
+    assert read(repeated, varied("08", "b")) is None
+    repeated.learn(varied("08", "b"), [TextDelta(0, "b")])
+    for value in ("2026-01-02T10:00:01.000037Z", "xY7", ""):
+        assert read(repeated, varied(value, "c\\n✓")) == [TextDelta(0, "c\n✓")]
+    assert read(repeated, varied('1","x":"2', "d")) is None
+    assert read(repeated, varied("9", 'd","x":"e')) is None
+    assert read(repeated, varied("9", "d") + varied("9", "e")) is None
+    assert read(repeated, varied("9", "d")[:-1]) is None
 
 
 def test_a_server_whose_chunks_all_differ_is_not_learned_for_ever() -> None:

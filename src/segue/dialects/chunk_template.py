@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain, count, islice
 from typing import final
 
 import msgspec
@@ -15,7 +14,6 @@ _MARK = b'"\\u0000text\\u0000"'
 
 json_text: Callable[[str], bytes] = msgspec.json.Encoder().encode
 """A text as JSON. It holds no line break, so it may stand in a frame or a line."""
-_NUMBERS = tuple([b"%d" % number for number in range(2048)])
 
 
 @final
@@ -34,8 +32,3 @@ def template(chunk: bytes) -> ChunkTemplate:
     """What stands before and behind the last `MARK` in an encoded chunk."""
     before, _, behind = chunk.rpartition(_MARK)
     return ChunkTemplate(before, behind)
-
-
-def numbers(start: int = 0) -> Iterator[bytes]:
-    """Numbers that count up. Most are written beforehand: to write one takes longer than the text of most chunks."""
-    return chain(islice(_NUMBERS, start, None), map(b"%d".__mod__, count(max(start, len(_NUMBERS)))))

@@ -1,22 +1,21 @@
 """Chunks of a stream that repeat the one before but for their text, read at a glance.
 
-Most chunks are such: between them and the one before, only the text differs. All around it is compared as bytes, and only
-the text is parsed, which takes a third of the time of parsing everything.
+Most chunks are such: between them and the one before, only the text differs, and perhaps a number, a time or a padding
+that no reader looks at. All around is compared as bytes, and only the text is parsed.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from segue.conversation.events import ArgumentsDelta, ReasoningDelta, TextDelta
-from segue.dialects.chunk_template import json_text, numbers
+from segue.dialects.chunk_template import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from segue.conversation.events import Event
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta
@@ -24,6 +23,9 @@ _decode_text = msgspec.json.Decoder(str).decode
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 _PATIENCE = 20
 """A server whose chunks had to be learned so often writes them all differently."""
+_VARYING = re.compile(rb'("obfuscation":"|"created_at":")([^"\\]*)')
+"""Fields that differ from chunk to chunk and mean nothing to any reader here."""
+_QUOTE, _BACKSLASH, _LF = b'"\\\n'
 
 
 class RepeatedChunkDecoder(ABC):
@@ -31,9 +33,12 @@ class RepeatedChunkDecoder(ABC):
 
     def __init__(self) -> None:
         self._head = self._tail = b""
-        """Before the text of the next chunk, and behind it."""
+        """All before the text of the next chunk and all behind it, or what comes first of it if that varies."""
         self._around = -1
-        """How much of the next chunk is not its text; -1 if none is expected."""
+        """The length of both; -1 if nothing is expected, or if they vary."""
+        self._leading: list[bytes] = []
+        self._trailing: list[bytes] = []
+        """What stands behind each varying value, before the text and behind it."""
         self._kind: type[Delta] = TextDelta
         self._index = -1
         """The index of the block that the text belongs to."""
@@ -42,7 +47,9 @@ class RepeatedChunkDecoder(ABC):
     def feed(self, portion: bytes) -> list[Event]:
         # `startswith` takes twice as long as to remove the prefix.
         text = portion.removeprefix(self._head).removesuffix(self._tail)
-        if len(portion) - len(text) == self._around:
+        if len(portion) - len(text) != self._around:
+            text = self._varied(portion)
+        if text:
             try:
                 more = _decode_text(text)
             except _UNREADABLE:
@@ -55,6 +62,25 @@ class RepeatedChunkDecoder(ABC):
     def _feed(self, portion: bytes) -> list[Event]:
         """Read a portion in full; then `_learn` it, or `_forget` what was learned."""
 
+    def _varied(self, portion: bytes) -> bytes:
+        """The text of a chunk in which known values vary; empty if anything else does."""
+        rest = portion.removeprefix(self._head)
+        if len(rest) == len(portion) or not (self._leading or self._trailing):
+            return b""
+        for literal in self._leading:
+            value, _, rest = rest.partition(literal)
+            if not _is_value(value):
+                return b""
+        if not self._trailing:
+            text = rest.removesuffix(self._tail)
+            return text if len(text) < len(rest) else b""
+        text, found, rest = rest.partition(self._tail)
+        for literal in self._trailing:
+            value, found, rest = rest.partition(literal)
+            if not _is_value(value):
+                return b""
+        return text if found and not rest else b""
+
     def _learn(self, portion: bytes, events: list[Event]) -> None:
         """This portion was one whole chunk, and this is all that it reported."""
         self._forget()
@@ -64,78 +90,27 @@ class RepeatedChunkDecoder(ABC):
         self._learned += 1
         written = json_text(event.text)
         head, _, tail = portion.partition(written)
-        if tail and written not in tail:
-            self._head, self._tail, self._around = head, tail, len(head) + len(tail)
-            self._kind, self._index = type(event), event.index
+        if not tail or written in tail:
+            return
+        self._head, self._tail, self._around = head, tail, len(head) + len(tail)
+        self._kind, self._index = type(event), event.index
+        if self._learned > 1:  # what was learned first does not fit any more
+            self._head, *self._leading = _literals(head)
+            self._tail, *self._trailing = _literals(tail)
+            self._around = -1 if self._leading or self._trailing else self._around
 
     def _forget(self) -> None:
         """Something else came: the next chunk is read in full."""
         self._around = -1
+        self._leading, self._trailing = [], []
 
 
-class CountedChunkDecoder(RepeatedChunkDecoder):
-    """The same for chunks that are counted: `counter` stands before a number that differs as well."""
+def _is_value(value: bytes) -> bool:
+    """Whether it is one plain value: nothing else can hide in it without a quote."""
+    return value.isalnum() or not (_QUOTE in value or _BACKSLASH in value or _LF in value)
 
-    def __init__(self, counter: bytes) -> None:
-        super().__init__()
-        self._counter = counter
-        self._before = self._behind = b""
-        """What stands around the number in the head or the tail of the next chunk."""
-        self._in_tail = True
-        self._numbers: Iterator[bytes] = iter(())
-        """Of the chunks after the next."""
-        self._texts: list[str] = []
-        """Where the texts are collected."""
 
-    def feed(self, portion: bytes) -> list[Event]:
-        text = portion.removeprefix(self._head).removesuffix(self._tail)
-        if len(portion) - len(text) == self._around:
-            try:
-                more = _decode_text(text)
-            except _UNREADABLE:
-                pass
-            else:
-                counted = self._before + next(self._numbers) + self._behind
-                if self._in_tail:
-                    self._tail = counted
-                else:
-                    self._head = counted
-                self._around = len(self._head) + len(self._tail)
-                self._texts.append(more)
-                return [self._kind(self._index, more)] if more else []
-        return self.feed(portion) if self._is_renumbered(portion) else self._feed(portion)
-
-    def _learn(self, portion: bytes, events: list[Event]) -> None:
-        super()._learn(portion, events)
-        if self._around < 0:
-            return
-        self._in_tail = self._counter in self._tail
-        before, _, rest = (self._tail if self._in_tail else self._head).partition(self._counter)
-        behind = rest.lstrip(b"0123456789")
-        if behind == rest:
-            self._forget()
-        else:
-            self._before, self._behind = before + self._counter, behind
-            self._expect(int(rest.removesuffix(behind)) + 1)
-
-    def _expect(self, number: int) -> None:
-        self._numbers = numbers(number)
-        counted = self._before + next(self._numbers) + self._behind
-        if self._in_tail:
-            self._tail = counted
-        else:
-            self._head = counted
-        self._around = len(self._head) + len(self._tail)
-
-    def _is_renumbered(self, portion: bytes) -> bool:
-        """Whether a chunk bears another number than the next. It is then the one that is expected."""
-        if self._around < 0:
-            return False
-        _, _, rest = portion.rpartition(self._before) if self._in_tail else portion.partition(self._before)
-        number, _, _ = rest.partition(self._behind)
-        expected = self._before + number + self._behind
-        fits = portion.endswith(expected) if self._in_tail else portion.startswith(expected)
-        if not fits or not number.isdigit() or expected in (self._head, self._tail):
-            return False
-        self._expect(int(number))
-        return expected in (self._head, self._tail)
+def _literals(side: bytes) -> list[bytes]:
+    """What stands before, between and behind the varying values on one side of the text."""
+    pieces = _VARYING.split(side)
+    return [pieces[at] + (pieces[at + 1] if at + 1 < len(pieces) else b"") for at in range(0, len(pieces), 3)]

@@ -39,8 +39,11 @@ _FIELDS: dict[type[Delta], tuple[bytes, bytes]] = {
     ArgumentsDelta: (b"input_json_delta", b"partial_json"),
 }
 _TAIL = b"}}\n\n"
+_TAIL_LETTERS = b"} \n"
+_PADDED_TAILS = frozenset(b"}%b}\n\n" % (b" " * spaces) for spaces in range(32))
+"""The provider pads its events with spaces between the two closing braces."""
+_decode_text = msgspec.json.Decoder(str).decode
 _decode_more = wire.MORE.decode
-_decode_text = wire.TEXT.decode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -63,14 +66,20 @@ class ReplyDecoder(RepeatedChunkDecoder):
         self._over = False
         self._next_head = b""
 
+    def feed(self, portion: bytes) -> list[Event]:
+        rest = portion.removeprefix(self._head)
+        text = rest.removesuffix(_TAIL)
+        if len(portion) - len(text) != self._around:
+            text = rest.rstrip(_TAIL_LETTERS)
+            if self._around < 0 or len(rest) == len(portion) or rest[len(text) :] not in _PADDED_TAILS:
+                return self._feed(portion)
+        try:
+            more = _decode_text(text)
+        except _UNREADABLE:
+            return self._feed(portion)
+        return [self._kind(self._index, more)] if more else []
+
     def _feed(self, portion: bytes) -> list[Event]:
-        if text := _unpadded(portion, self._head):
-            try:
-                more = _decode_text(text)
-            except _UNREADABLE:
-                pass
-            else:
-                return [self._kind(self._index, more)] if more else []
         only = self._frames.sole(portion)
         events = self._read(self._frames.data(portion) if only is None else [only])
         self._expect(events[-1] if events else None)
@@ -94,7 +103,6 @@ class ReplyDecoder(RepeatedChunkDecoder):
         It takes half the time of reading all of the JSON.
         """
         self._forget()
-        self._head = b""
         if type(last) is TextDelta or type(last) is ReasoningDelta or type(last) is ArgumentsDelta:
             index = last.index
             if type(last) is ArgumentsDelta and (index in self._own or index in self._given):
@@ -104,7 +112,7 @@ class ReplyDecoder(RepeatedChunkDecoder):
                 self._next_head = _HEAD % (index, *_FIELDS[self._kind])
             if self._frames.fresh:
                 self._head, self._tail = self._next_head, _TAIL
-                self._around = len(_TAIL) + len(self._next_head)
+                self._around = len(self._head) + len(_TAIL)
 
     def _read(self, frames: list[bytes]) -> list[Event]:
         events: list[Event] = []
@@ -220,15 +228,6 @@ class ReplyDecoder(RepeatedChunkDecoder):
         usage = usage_of(self._counts)
         if usage is not None:
             events.append(UsageReported(usage))
-
-
-def _unpadded(portion: bytes, head: bytes) -> bytes:
-    """The text of a delta with spaces between its two closing braces; empty if it begins or ends otherwise."""
-    if not head or not portion.startswith(head):
-        return b""
-    inside, _, end = portion[len(head) :].rpartition(b"}")
-    delta = inside.rstrip(b" ")
-    return delta[:-1] if end == b"\n\n" and delta[-1:] == b"}" else b""
 
 
 def _text(held: dict[str, Any], name: str) -> str:

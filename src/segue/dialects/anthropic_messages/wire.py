@@ -135,7 +135,6 @@ class More(Struct, tag="content_block_delta", gc=False):
 
 
 MORE = msgspec.json.Decoder(More)
-TEXT = msgspec.json.Decoder(str)
 
 
 class ReplyBlock(Struct, gc=False):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import msgspec
 
-from segue.conversation.events import Failed
+from segue.conversation.events import Failed, TextDelta
 from segue.dialects import sse
 from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.openai_responses import wire
@@ -16,22 +16,24 @@ from segue.dialects.openai_responses.reply import (
     ended,
     started,
 )
-from segue.dialects.repeated_chunk import CountedChunkDecoder
 from segue.errors import ProtocolError
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
 
 _decode_more = wire.MORE.decode
+_decode_text = wire.MORE_TEXT.decode
+_TEXT_HEAD = b"event: response.output_text.delta\ndata: "
+_LF, _CR = b"\n\r"
+_TEXT_AROUND = len(_TEXT_HEAD) + len(sse.END)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 @final
-class ReplyDecoder(CountedChunkDecoder):
+class ReplyDecoder:
     """A streamed reply, bytes in and events out."""
 
     def __init__(self) -> None:
-        super().__init__(b'"sequence_number":')
         self._frames = sse.FrameDecoder()
         self._reader = ItemReader()
         self._places: dict[Any, Any] = {}
@@ -40,18 +42,40 @@ class ReplyDecoder(CountedChunkDecoder):
         self._begun = False
         self.unread: list[bytes] = []
         self._over = False
+        self._item: int | None = None
+        self._part: int | None = None
+        """Item and part of the text that the next portion probably continues, with its index and pieces."""
+        self._index = -1
+        self._pieces: list[str] = []
+
+    def feed(self, portion: bytes) -> list[Event]:
+        # Nearly all portions are one frame with more of the same text.
+        data = portion.removeprefix(_TEXT_HEAD).removesuffix(sse.END)
+        if len(portion) - len(data) == _TEXT_AROUND and _LF not in data and _CR not in data:
+            try:
+                more = _decode_text(data)
+            except _UNREADABLE:
+                pass
+            else:
+                if more.output_index == self._item and more.content_index == self._part:
+                    self._pieces.append(more.delta)
+                    return [TextDelta(self._index, more.delta)] if more.delta else []
+        return self._feed(portion)
 
     def _feed(self, portion: bytes) -> list[Event]:
         events: list[Event] = []
         only = self._frames.sole(portion)
+        last: wire.MoreText | None = None
         for data in self._frames.data(portion) if only is None else (only,):
             if self._over:
                 break
             try:
                 more = _decode_more(data)
             except _UNREADABLE:
+                last = None
                 self._read(data, events)
                 continue
+            last = more if type(more) is wire.MoreText else None
             if type(more) is wire.MoreText:
                 event = self._reader.text(more.output_index, more.content_index or 0, more.delta)
             elif type(more) is wire.MoreThought:
@@ -61,9 +85,16 @@ class ReplyDecoder(CountedChunkDecoder):
                 event = self._reader.arguments(more.output_index, more.delta)
             if event is not None:
                 events.append(event)
-        self._learn(portion, events if only is not None else [])
-        self._texts = self._reader.sent.get(self._index, [])
+        self._expect(last)
         return events
+
+    def _expect(self, last: wire.MoreText | None) -> None:
+        """More of this text is read without a search for its place."""
+        self._item = None
+        if last is not None and self._frames.fresh:
+            self._item, self._part = last.output_index, last.content_index
+            self._index = self._reader.index(last.output_index, last.content_index or 0)
+            self._pieces = self._reader.sent[self._index]
 
     def close(self) -> list[Event]:
         events = self.feed(sse.END)

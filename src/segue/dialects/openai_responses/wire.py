@@ -118,6 +118,7 @@ class MoreArguments(Struct, tag="response.function_call_arguments.delta", gc=Fal
 
 
 CHUNKS = msgspec.json.Decoder(Chunk)
+MORE_TEXT = msgspec.json.Decoder(MoreText)
 MORE = msgspec.json.Decoder(MoreText | MoreThought | MoreArguments)
 """What nearly all events are, in shapes of their own: it takes four fifths of the time to read."""
 ENCODER = msgspec.json.Encoder()
