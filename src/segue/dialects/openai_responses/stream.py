@@ -58,8 +58,9 @@ class ReplyDecoder:
                 pass
             else:
                 if more.output_index == self._item and more.content_index == self._part:
-                    self._pieces.append(more.delta)
-                    return [TextDelta(self._index, more.delta)] if more.delta else []
+                    text = more.delta
+                    self._pieces.append(text)
+                    return [TextDelta(self._index, text)] if text else []
         return self._feed(portion)
 
     def _feed(self, portion: bytes) -> list[Event]:
