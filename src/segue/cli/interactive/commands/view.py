@@ -49,6 +49,7 @@ async def view(interactive: InteractiveChat, words: list[str]) -> None:
     count = len(conversation.messages)
     screen = interactive.screen
     size = f"{count} {'message' if count == 1 else 'messages'}, {len(body):,} bytes"
+    screen.gap()
     screen.paragraph(f"What {target} is sent · {size}", "bold", 2)
     screen.paragraph(summary(page) or "No repairs were needed.", "" if summary(page) else "green", 2)
     screen.line()
