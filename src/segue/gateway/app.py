@@ -26,6 +26,7 @@ from segue.gateway.admission import LoopWatch
 from segue.gateway.client_errors import error_response, unexpected, write_error
 from segue.gateway.client_keys import keys_of
 from segue.gateway.control import METRICS
+from segue.gateway.disconnection import work_until_gone
 from segue.gateway.doors import Doors
 from segue.gateway.exchange import Exchange
 from segue.gateway.members import Members
@@ -43,7 +44,6 @@ from segue.gateway.web import (
     read_body,
     read_head,
     refuse_websocket,
-    until_gone,
 )
 from segue.gateway.web_pages import WebPages
 
@@ -167,34 +167,16 @@ class Gateway:
                 method=head.method, path=head.path, query=head.query, headers=head.headers, body=body
             )
             report.request_bytes = len(body)
-            working = asyncio.ensure_future(self._dispatch(door, request, account, writer, report))
         except SegueError as error:
             report.error = error.code
             await writer.whole(
                 error_response(error, self._doors.wire_of(report.method, report.path, headers))
             )
             return
-        await self._until_gone(working, receive, report)
-
-    async def _until_gone(
-        self, working: asyncio.Future[None], receive: Receive, report: RequestReport
-    ) -> None:
-        """Wait for the work. If the client goes away, the work ends too, and with it the provider's stream."""
-        gone = asyncio.ensure_future(until_gone(receive))
-        try:
-            await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not working.done():
-                report.client_gone = True
-                if self.settings.on_disconnect == "cancel":
-                    working.cancel()
-            with suppress(asyncio.CancelledError):
-                await working
-        finally:
-            gone.cancel()
-            if not working.done():
-                working.cancel()
-                with suppress(asyncio.CancelledError, SegueError):
-                    await working
+        cancels = self.settings.on_disconnect == "cancel"
+        work = self._dispatch(door, request, account, writer, report)
+        if await work_until_gone(work, scope, receive, cancels=cancels):
+            report.client_gone = True
 
     def _without_body(self, head: WebRequest) -> WebResponse | None:
         """What is answered at once, without a key."""

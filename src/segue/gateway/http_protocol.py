@@ -1,16 +1,56 @@
-"""HTTP as the gateway's server reads it: the headers of a request are bounded in size and in time.
+"""HTTP as the gateway's server reads and writes it: the headers of a request are bounded in size and in time, and what is
+written at one moment leaves together.
 
-The server itself bounds neither, so that one connection could fill the memory, and idle ones could stay for ever.
+The server itself bounds neither, so that one connection could fill the memory, and idle ones could stay for ever. And it
+would write the head of a response and each portion on its own: a system call for each, and a packet.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from segue.gateway.disconnection import ON_DISCONNECT
+
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
+
+
+_AT_ONCE: Final = 1 << 16
+"""No more bytes than that wait for others."""
+
+
+@final
+class _GatheringTransport:
+    """A transport that writes together what is written before the loop looks at its sockets again."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._waiting: list[bytes] = []
+        self._size = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(data)
+        self._size += len(data)
+        if self._size > _AT_ONCE:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        if waiting and not self._transport.is_closing():
+            self._transport.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -24,12 +64,15 @@ class BoundedProtocol(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(_GatheringTransport(transport, self.loop))  # type: ignore[arg-type]
+        self._watchers: set[Callable[[], None]] = set()
         self._begin_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
         super().connection_lost(exc)
+        for gone in [*self._watchers]:
+            gone()
 
     def data_received(self, data: bytes) -> None:
         if self._in_head:
@@ -41,6 +84,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope[ON_DISCONNECT] = self._watchers  # type: ignore[typeddict-unknown-key]
         if not self._in_head:
             self._begin_head()
 
