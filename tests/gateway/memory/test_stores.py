@@ -8,8 +8,10 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import pytest
 
@@ -240,3 +242,33 @@ def test_a_file_that_is_no_database_is_reported_with_its_place(tmp_path: Path) -
         assert caught.value.path == str(file)
 
     asyncio.run(story())
+
+
+def test_what_is_written_during_a_transaction_shares_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transactions: list[int] = []
+    apply = SQLiteMemoryStore._apply
+
+    def counted(store: SQLiteMemoryStore, changes: Sequence[Any]) -> None:
+        transactions.append(len(changes))
+        sleep(0.05)
+        apply(store, changes)
+
+    monkeypatch.setattr(SQLiteMemoryStore, "_apply", counted)
+
+    async def main() -> None:
+        store = SQLiteMemoryStore(tmp_path / "memory.db")
+        keys = [bytes([number]) * 16 for number in range(12)]
+
+        async def write(number: int) -> None:
+            await asyncio.sleep(number / 500)
+            await store.write([MemoryRecord((keys[number],), b"body")])
+            assert await store.read([keys[number]]) == {keys[number]: b"body"}
+
+        await asyncio.gather(*map(write, range(12)))
+        await store.close()
+
+    asyncio.run(main())
+    assert sum(transactions) == 12
+    assert len(transactions) < 6

@@ -75,6 +75,7 @@ class SQLiteMemoryStore:
         self._touched: set[int] = set()
         self._changes: list[Callable[[sqlite3.Connection], None]] = []
         self._flush: asyncio.Future[None] | None = None
+        self._last_flush: asyncio.Future[None] | None = None
 
     async def write(self, records: Sequence[MemoryRecord]) -> None:
         await self._together(partial(self._write, records, self._take_touched()))
@@ -109,18 +110,23 @@ class SQLiteMemoryStore:
         return await self._file.run(self._switch, conversation_id, model)
 
     async def close(self) -> None:
+        if self._flush is not None and not self._flush.done():
+            await asyncio.wait([self._flush])
         await self._file.close(self._write_touched)
 
     async def _together(self, change: Callable[[sqlite3.Connection], None]) -> None:
-        """Changes of one moment share a transaction, which costs more than all of them."""
+        """Changes that come while another transaction is written share the next one: it costs more than all of them."""
         self._changes.append(change)
         if self._flush is None:
-            self._flush = asyncio.ensure_future(self._flush_changes())
+            self._flush = asyncio.ensure_future(self._flush_changes(self._last_flush))
             self._flush.add_done_callback(_seen)
         await asyncio.shield(self._flush)
 
-    async def _flush_changes(self) -> None:
-        changes, self._changes, self._flush = self._changes, [], None
+    async def _flush_changes(self, before: asyncio.Future[None] | None) -> None:
+        if before is not None and not before.done() and before.get_loop() is asyncio.get_running_loop():
+            await asyncio.wait([before])
+        changes, self._changes = self._changes, []
+        self._last_flush, self._flush = self._flush, None
         await self._file.run(self._apply, changes)
 
     def _read(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, bytes]:
