@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct, structs
 
-from segue.conversation.blocks import Media, Reasoning, ToolCall, ToolResult
+from segue.conversation.blocks import Reasoning, ToolCall, ToolResult
 from segue.conversation.json_text import parse_json
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
@@ -107,11 +107,7 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
 
     @property
     def has_images(self) -> bool:
-        return any(
-            type(block) is Media and block.kind == "image"
-            for message in self.conversation.messages
-            for block in message.blocks
-        )
+        return self.originals.has_images
 
 
 def read_fields(body: bytes) -> dict[str, Any]:
@@ -198,7 +194,7 @@ async def read_turn(
         options=read.options,
         repairs=read.repairs,
         originals=originals,
-        used_ids=frozenset(call.native_id for message in messages for call in message.calls),
+        used_ids=originals.call_ids,
         conversation_id=_conversation_of(memory, caller, session, messages, originals),
         bound=originals.last.route if continues and originals.last is not None else "",
     )

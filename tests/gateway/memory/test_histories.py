@@ -6,7 +6,7 @@ import asyncio
 
 from msgspec import structs
 
-from segue.conversation.blocks import Origin, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.errors import JournalError
 from segue.gateway.memory.histories import KnownHistories, KnownHistory
@@ -120,3 +120,19 @@ def test_known_histories_hold_no_more_bytes_than_they_may() -> None:
     assert known.get(("me", "19", b"")) is not None
     assert known.get(("me", "0", b"")) is None
     assert known.get(("me", "large", b"")) is None
+
+
+def test_ids_and_images_of_a_history_that_returns_are_known_with_it() -> None:
+    async def main() -> None:
+        memory, _ = opened()
+        shown = Message("user", (Media("image", "image/png", data="aGk="),))
+        for turns in range(1, 5):
+            messages = [*history(turns), shown] if turns == 2 else history(turns)
+            found = await recall_originals(memory, "me", messages, session="s", size=100)
+            assert found.call_ids == {f"call_{turn}" for turn in range(turns)}
+            assert found.has_images is (turns == 2)
+        first = await recall_originals(memory, "me", [shown, *history(1)], session="t", size=100)
+        again = await recall_originals(memory, "me", [shown, *history(3)], session="t", size=100)
+        assert (first.has_images, again.has_images) == (True, True)
+
+    asyncio.run(main())

@@ -33,6 +33,10 @@ class KnownHistory(Struct, frozen=True, eq=False):
     """Behind each message."""
     replies: dict[int, RememberedReply]
     """Index of a message → the reply that it was. Model messages that are missing here are not remembered."""
+    call_ids: frozenset[str] = frozenset()
+    """Of all calls, as the client has them."""
+    images: tuple[int, ...] = ()
+    """Indexes of messages that show an image."""
 
     def common(self, messages: Sequence[Message]) -> int:
         """With how many of these messages the history begins."""

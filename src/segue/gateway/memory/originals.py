@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, final
 
 from msgspec import Struct, structs
 
-from segue.conversation.blocks import Reasoning, ToolCall
+from segue.conversation.blocks import Media, Reasoning, ToolCall
 from segue.conversation.message import Message
 from segue.gateway.memory.fingerprints import START, extend_fingerprint
 from segue.gateway.memory.histories import KnownHistory
@@ -39,6 +39,9 @@ class Originals(Struct, frozen=True):
     """So many messages from the start were known from the conversation's last request."""
     failed: bool = False
     """Whether the store could not be read, so that replies may be missing."""
+    call_ids: frozenset[str] = frozenset()
+    """Of all calls in the history, as the client has them; perhaps also of some that it has dropped."""
+    has_images: bool = False
 
 
 async def recall_originals(
@@ -59,10 +62,13 @@ async def recall_originals(
     restored = [*known.restored[:common], *messages[common:]]
     wanted: dict[int, tuple[bytes, ...]] = {}
     before = fingerprints[-1] if fingerprints else START
+    call_ids: set[str] = set()
     for index in range(common, len(messages)):
         message = messages[index]
+        calls = message.calls
+        call_ids.update([call.native_id for call in calls])
         if message.speaker == "model":
-            ids = [call.native_id for call in message.calls if call.native_id]
+            ids = [call.native_id for call in calls if call.native_id]
             wanted[index] = tuple(memory.call_key(caller, one) for one in ids) or (
                 memory.place_key(caller, before, message),
             )
@@ -77,15 +83,36 @@ async def recall_originals(
             restored[index] = _restore(messages[index], candidates)
             replies[index] = candidates[-1]
     failed = memory.failed_reads != failures
-    last = _last_reply(messages, replies)
-    originals = Originals(tuple(restored), before, replies, last, known=common, failed=failed)
+    new_images = [index for index in range(common, len(restored)) if _shows_image(restored[index])]
+    images = [index for index in known.images if index < common] + new_images
+    originals = Originals(
+        tuple(restored),
+        before,
+        replies,
+        _last_reply(messages, replies),
+        known=common,
+        failed=failed,
+        call_ids=known.call_ids | call_ids,
+        has_images=bool(images),
+    )
     if size and not failed:
-        history = KnownHistory(tuple(messages), originals.messages, tuple(fingerprints), replies)
+        history = KnownHistory(
+            tuple(messages),
+            originals.messages,
+            tuple(fingerprints),
+            replies,
+            originals.call_ids,
+            tuple(images),
+        )
         memory.histories.keep(key, history, 2 * size)
     return originals
 
 
 _NOTHING = KnownHistory((), (), (), {})
+
+
+def _shows_image(message: Message) -> bool:
+    return any(type(block) is Media and block.kind == "image" for block in message.blocks)
 
 
 def _last_reply(
