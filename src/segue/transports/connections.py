@@ -43,11 +43,11 @@ class BrokenConnectionError(ConnectionError):
 class DirectAnswer:
     """An answer whose head has arrived, or will. Its body is read portion by portion."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         """With lower-case names."""
-        self._connection: Connection | None = connection
+        self._connection: ServerConnection | None = connection
         self._loop = connection.loop
         self._portions: list[bytes] = []
         self._size = 0
@@ -133,7 +133,7 @@ class DirectAnswer:
 
 
 @final
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """One connection. It carries one request at a time."""
 
     def __init__(self, pool: ConnectionPool, server: Server) -> None:
@@ -299,7 +299,7 @@ def _is_plain(host: str) -> bool:
     return ":" in host or host.replace(".", "").isdigit()
 
 
-_Kept: TypeAlias = "dict[Server, list[Connection]]"
+_Kept: TypeAlias = "dict[Server, list[ServerConnection]]"
 
 
 @final
@@ -309,10 +309,10 @@ class ConnectionPool:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._free: _Kept = {}
-        self._all: set[Connection] = set()
+        self._all: set[ServerConnection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
 
-    def kept(self, server: Server) -> Connection | None:
+    def kept(self, server: Server) -> ServerConnection | None:
         """One that is open already and free; None if there is none."""
         free = self._free.get(server)
         while free:
@@ -322,11 +322,11 @@ class ConnectionPool:
             connection.hang_up()
         return None
 
-    async def open(self, server: Server, seconds: float | None) -> Connection:
+    async def open(self, server: Server, seconds: float | None) -> ServerConnection:
         """A new one. Raises TimeoutError, and OSError where there is no such server."""
         async with asyncio.timeout(seconds):
             _, connection = await self._loop.create_connection(
-                lambda: Connection(self, server),
+                lambda: ServerConnection(self, server),
                 server.host,
                 server.port,
                 ssl=server.certificates,
@@ -346,16 +346,16 @@ class ConnectionPool:
 
     # From the connections
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: ServerConnection) -> None:
         self._all.add(connection)
 
-    def free(self, server: Server, connection: Connection) -> None:
+    def free(self, server: Server, connection: ServerConnection) -> None:
         connection.free_since = monotonic()
         self._free.setdefault(server, []).append(connection)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(KEEP_SECONDS, self._sweep)
 
-    def dropped(self, server: Server, connection: Connection) -> None:
+    def dropped(self, server: Server, connection: ServerConnection) -> None:
         self._all.discard(connection)
         free = self._free.get(server)
         if free is not None and connection in free:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from ssl import SSLContext
 
-    from segue.transports.connections import Connection, ConnectionPool, Server
+    from segue.transports.connections import ConnectionPool, Server, ServerConnection
     from segue.transports.transport import WireRequest, WireResponse
 
 _ALWAYS: Final = {"user-agent": "segue", "accept": "*/*", "accept-encoding": "gzip, deflate"}
@@ -134,7 +134,7 @@ def default_transport() -> HttpTransport:
     return HttpTransport()
 
 
-async def _connected(pool: ConnectionPool, server: Server, waits: RequestWaits) -> Connection:
+async def _connected(pool: ConnectionPool, server: Server, waits: RequestWaits) -> ServerConnection:
     try:
         return await pool.open(server, waits.connect)
     except TimeoutError as error:
