@@ -14,7 +14,7 @@ from segue.emulators.faults import Fault
 OWN = {
     "anthropic": ("anthropic", 850),
     "openai_responses": ("responses", 6000),
-    "openai_chat": ("chat", 400),
+    "openai_chat": ("chat", 700),
     "ollama": ("ollama", 300),
 }
 """A model of each wire's own provider, and where its replies have content."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, final
 
 from segue.errors import InvalidRequestError
@@ -85,6 +86,7 @@ class WebPages:
         return self._allows(f"http://{host}") or self._allows(f"https://{host}")
 
 
+@lru_cache(maxsize=256)
 def _is_this_machine(host: str) -> bool:
     """Whether a name can only mean this machine: any other may be led here by whoever owns it."""
     name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
