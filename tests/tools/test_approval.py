@@ -224,11 +224,11 @@ def test_a_tool_that_nobody_knows_is_allowed_a_command_only_when_it_is_simple() 
 
 def test_a_call_is_judged_quickly_however_long_it_is() -> None:
     approval = Approval("yolo", deny=["*(secrets/*)", "*(rm *)"])
-    began = time.monotonic()
+    began = time.process_time()
     assert not allowed(approval, SHELL, command="true; " * 100_000)
     assert allowed(approval, OTHER, content="a/'b " * 200_000, more=["x/y"] * 5_000)
     assert not allowed(approval, OTHER, content="x" * 100_000, path="a/secrets/b")
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 class Asked:
