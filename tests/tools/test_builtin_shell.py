@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from segue.conversation.blocks import ToolCall, ToolResult
 from segue.tools.builtin import builtin_tools
-from segue.tools.definition import Tool
+from segue.tools.definition import Context, Tool
+from segue.tools.execution import run_call
 from tools.tool_runs import perform, run_tool
 
 
@@ -163,3 +165,21 @@ def test_no_key_of_ours_reaches_a_command(shell: Tool, monkeypatch: pytest.Monke
     value = run_tool(shell, {"command": "env"}).value
     assert "sesame" not in value
     assert "HARMLESS=fine" in value
+
+
+def test_what_a_stopped_command_had_printed_is_kept_for_the_model(shell: Tool) -> None:
+    async def main() -> ToolResult:
+        loop = asyncio.get_running_loop()
+        stopped: asyncio.Future[None] = loop.create_future()
+        call = ToolCall("c0", "run_shell", {"command": "echo three tests passed; sleep 60"})
+
+        def notice(message: str) -> None:
+            if "three" in message and not stopped.done():
+                stopped.set_result(None)
+
+        context = Context(call=call, abort=asyncio.Event(), progress=notice)
+        return await run_call(shell, context, stopped)
+
+    result = asyncio.run(main())
+    assert result.reason == "cancelled_by_user"
+    assert str(result.output).endswith("Its output until then:\nthree tests passed\n")

@@ -52,6 +52,15 @@ def uncounted(_usage: Usage, _cost: float | None) -> None:
 
 
 @final
+class StoppedCallError(Exception):
+    """Raised by a tool that was cancelled and has something to show for it."""
+
+    def __init__(self, output: str) -> None:
+        super().__init__(output)
+        self.output = output
+
+
+@final
 class Context(Struct, frozen=True, kw_only=True):
     """What a running tool may know of its surroundings."""
 

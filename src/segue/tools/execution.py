@@ -11,7 +11,7 @@ from segue.conversation.json_safe import encodable
 from segue.events import Emit, ToolProgress
 from segue.redaction import redact_known
 from segue.tools.arguments import problem_with
-from segue.tools.definition import Context
+from segue.tools.definition import Context, StoppedCallError
 from segue.tools.outputs import output_of
 
 if TYPE_CHECKING:
@@ -44,8 +44,10 @@ async def run_call(tool: Tool, context: Context, stopped: asyncio.Future[Any]) -
     await stop(running)
     if not cancelled:
         return ToolResult(call.id, call.name, reason="timed_out")
-    finished = running.done() and not running.cancelled() and running.exception() is None
-    if finished:
+    error = running.exception() if running.done() and not running.cancelled() else None
+    if isinstance(error, StoppedCallError):
+        return _stopped(call, error.output)
+    if running.done() and not running.cancelled() and error is None:
         return _outcome(call, running)
     return ToolResult(call.id, call.name, reason="cancelled_by_user")
 
@@ -87,6 +89,11 @@ def _outcome(call: ToolCall, running: asyncio.Future[Any]) -> ToolResult:
         return _failed(call, f"its result cannot be sent: {_text_of(error_of_value)}")
     value, error_text = redact_known(output.value), redact_known(output.error)
     return ToolResult(call.id, call.name, value, error_text, complete=error_text is None, media=output.media)
+
+
+def _stopped(call: ToolCall, output: str) -> ToolResult:
+    text = f"The user stopped this call. It may have had side effects. Its output until then:\n{output}"
+    return ToolResult(call.id, call.name, redact_known(text), reason="cancelled_by_user")
 
 
 def _failed(call: ToolCall, why: str) -> ToolResult:

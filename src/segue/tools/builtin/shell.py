@@ -12,7 +12,7 @@ import codecs
 import os
 import signal
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta
@@ -20,7 +20,7 @@ from msgspec import Meta
 from segue.child_process import SHELL, ChildProcess, child_environment
 from segue.redaction import StreamRedaction
 from segue.tools.builtin.output_limit import MAX_KEPT, omission_note
-from segue.tools.definition import Context, Output, Tool
+from segue.tools.definition import Context, Output, StoppedCallError, Tool
 from segue.tools.function_tools import as_tool, tool
 
 if TYPE_CHECKING:
@@ -58,9 +58,12 @@ def shell_tool(workspace: Workspace, outputs: OutputLimit) -> Tool:
         """
         captured = _CommandOutput(outputs, context)
         try:
-            code = await _run(command, workspace.root, captured, seconds)
-        finally:
-            captured.close()
+            with closing(captured):
+                code = await _run(command, workspace.root, captured, seconds)
+        except asyncio.CancelledError as error:
+            if printed := captured.text():
+                raise StoppedCallError(printed) from error
+            raise
         text = captured.text()
         if code is None:
             return Output(
