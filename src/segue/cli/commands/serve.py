@@ -141,7 +141,8 @@ def _open_anew(sets: list[str]) -> tuple[GatewaySettings, GatewayApp]:
 
 
 def _open(config: Config) -> GatewayApp:
-    import segue.transports.connections  # noqa: F401, PLC0415 - loaded now, so that the first request need not wait
+    import aiohttp  # noqa: F401, PLC0415 - loaded now, so that the first request need not wait
+
     from segue.config.resources import open_providers  # noqa: PLC0415
     from segue.gateway.accounts.files import open_accounts  # noqa: PLC0415
     from segue.gateway.app import Gateway  # noqa: PLC0415
