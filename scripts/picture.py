@@ -46,6 +46,8 @@ class Step(Struct, frozen=True, forbid_unknown_fields=True):
     see: str = ""
     keys: str = ""
     seconds: float = 20.0
+    quiet: float = 0.0
+    """Seconds without a change before the keys: a question takes no key that may have been meant for something else."""
 
 
 class Scene(Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,6 +71,8 @@ def play(scene: Scene) -> list[list[Char]]:
     ) as terminal:
         for step in scene.steps:
             terminal.wait_for(step.see, step.seconds)
+            if step.quiet:
+                terminal.settle(step.quiet)
             terminal.type(step.keys)
         terminal.settle(1.0)
         cells = terminal.cells()[-scene.rows - scene.scrollback :]

@@ -16,6 +16,14 @@ import pyte
 from pyte.screens import Char, HistoryScreen
 
 HISTORY = 5000
+_FAINT, _GREY = 2, 90
+
+
+class _Screen(HistoryScreen):
+    """Shows faint text, which pyte does not know, in grey."""
+
+    def select_graphic_rendition(self, *attrs: int, **kwargs: bool) -> None:
+        super().select_graphic_rendition(*(_GREY if code == _FAINT else code for code in attrs), **kwargs)
 
 
 @final
@@ -33,7 +41,7 @@ class Terminal:
         answers: bool = False,
     ) -> None:
         """`answers`: it reports where its cursor is, as real terminals do, while somebody waits for its output."""
-        self._screen = HistoryScreen(columns, rows, history=HISTORY, ratio=0.001)
+        self._screen = _Screen(columns, rows, history=HISTORY, ratio=0.001)
         self._stream = pyte.ByteStream(self._screen)
         surroundings = {**(environment or os.environ), "TERM": "xterm-256color"}
         if not answers:
