@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Struct
 
-from segue.config.paths import AGENTS, project_directories, user_file
-from segue.config.trust import is_trusted
+from segue.config.named_files import named_files, read_trusted
+from segue.config.paths import AGENTS, user_file
 from segue.config.validation import suggestion
 from segue.errors import UsageError
 
@@ -49,13 +49,7 @@ def find_agent(name: str, start: Path) -> AgentDefinition:
             hint=suggestion(name, files) or f"Agents are files in {user_agents()}.",
         )
     file = files[name]
-    data = file.read_bytes()
-    if file.parent != user_agents() and not is_trusted(file, data):
-        raise UsageError(
-            f"{file} is not trusted, so it is not used.",
-            code="untrusted_agent",
-            hint="Read it. To use it: segue trust",
-        )
+    data = read_trusted(file, user_agents(), "agent")
     try:
         return parse_agent(data.decode("utf-8-sig"), name)
     except (ValueError, msgspec.ValidationError) as error:
@@ -64,12 +58,7 @@ def find_agent(name: str, start: Path) -> AgentDefinition:
 
 def agent_files(start: Path) -> dict[str, Path]:
     """Every agent by the name of its file: the user's first, then those of the project, the nearest first."""
-    found: dict[str, Path] = {}
-    for folder in (user_agents(), *(directory / AGENTS for directory in project_directories(start))):
-        for file in sorted(folder.glob("*.md")) if folder.is_dir() else ():
-            if _NAME.fullmatch(file.stem) and not file.is_symlink():
-                found.setdefault(file.stem, file)
-    return found
+    return named_files(user_agents(), AGENTS, _NAME, ".md", start)
 
 
 def user_agents() -> Path:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Struct
 
-from segue.config.paths import TEMPLATES, project_directories, user_file
+from segue.config.named_files import named_files, read_trusted
+from segue.config.paths import TEMPLATES, user_file
 from segue.config.schema import OptionSettings
-from segue.config.trust import is_trusted
 from segue.config.validation import suggestion
 from segue.errors import UsageError
 from segue.plugins import contribution, contributions
@@ -77,13 +77,7 @@ def find_template(name: str, start: Path) -> Template:
             hint=suggestion(name, template_names(start)) or f"Templates are files in {user_templates()}.",
         )
     file = files[name]
-    data = file.read_bytes()
-    if file.parent != user_templates() and not is_trusted(file, data):
-        raise UsageError(
-            f"{file} is not trusted, so it is not used.",
-            code="untrusted_template",
-            hint="Read it. To use it: segue trust",
-        )
+    data = read_trusted(file, user_templates(), "template")
     try:
         return msgspec.convert(tomllib.loads(data.decode()), Template)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError, RecursionError) as error:
@@ -92,12 +86,7 @@ def find_template(name: str, start: Path) -> Template:
 
 def template_files(start: Path) -> dict[str, Path]:
     """Every template by name: the user's first, then those of the project, the nearest first."""
-    found: dict[str, Path] = {}
-    for folder in (user_templates(), *(directory / TEMPLATES for directory in project_directories(start))):
-        for file in sorted(folder.glob("*.toml")) if folder.is_dir() else ():
-            if _NAME.fullmatch(file.stem) and not file.is_symlink():
-                found.setdefault(file.stem, file)
-    return found
+    return named_files(user_templates(), TEMPLATES, _NAME, ".toml", start)
 
 
 def template_names(start: Path) -> list[str]:
