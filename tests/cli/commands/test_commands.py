@@ -205,7 +205,9 @@ def test_a_hostile_server_costs_one_line_and_not_the_answer(cloud: Cloud, mode: 
     told = cloud.home.run("hi")
     assert (told.code, told.out) == (Exit.OK, "Good day.\n"), told.err
     assert "Traceback" not in told.err
-    assert len([line for line in told.err.splitlines() if "MCP server" in line]) == lines
+    # A server that is slow to start is named while it is waited for: on a busy machine, any.
+    reported = [line for line in told.err.splitlines() if "MCP server" in line and "Waiting" not in line]
+    assert len(reported) == lines
 
 
 def test_the_status_line_says_what_is_known_and_no_more() -> None:

@@ -228,17 +228,30 @@ def test_a_worker_that_dies_is_replaced_and_all_find_what_one_remembers(cloud: C
     children = _children(gateway.process.pid)
     for _ in range(4):
         assert gateway.chat("x", **{"x-claude-code-session-id": "s"})[0] == 200
+    assert _counted(gateway.url, 4) == 4
     os.kill(children[0], signal.SIGKILL)
     gateway.wait_for("is replaced")
     assert gateway.chat("x", **{"x-claude-code-session-id": "s"})[0] == 200
     assert children[0] not in _children(gateway.process.pid)
-    with urllib.request.urlopen(f"{gateway.url}/metrics", timeout=30) as shown:  # noqa: S310 - loopback
-        families = list(text_string_to_metric_families(shown.read().decode()))
-    counted = [
-        one.value for family in families for one in family.samples if one.name == "segue_requests_total"
-    ]
-    assert sum(counted) == 5, "all workers together, and the one that died"
+    assert _counted(gateway.url, 5) == 5, "all workers together, and the one that died"
     assert gateway.stop() == 0
+
+
+def _counted(url: str, expected: int) -> float:
+    """Requests to models by the metrics, once there are as many: each is counted after its reply was sent."""
+    deadline = time.monotonic() + 15
+    while True:
+        with urllib.request.urlopen(f"{url}/metrics", timeout=30) as shown:  # noqa: S310 - loopback
+            families = list(text_string_to_metric_families(shown.read().decode()))
+        found = sum(
+            one.value
+            for family in families
+            for one in family.samples
+            if one.name == "segue_requests_total" and one.labels["route"]
+        )
+        if found >= expected or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
 
 
 def _children(pid: int) -> list[int]:
