@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 
 from segue.conversation.blocks import Media, Reason, ToolCall, ToolResult
+from segue.conversation.extra import Extra
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.errors import TranscriptError
@@ -109,6 +110,15 @@ def test_a_result_only_the_ledger_has_is_recovered() -> None:
     assert kinds_of(transcript) == ["result_recovered"]
     assert kinds_of(closed(REAL, known=REAL)) == []
     assert kinds_of(closed(ToolResult("c0", "read", "other"), known=REAL)) == ["result_superseded"]
+
+
+def test_fields_of_a_results_own_wire_stay_where_the_ledger_holds_the_same_result() -> None:
+    extra = Extra(RULES.target.dialect, fields={"cached": True})
+    marked = ToolResult("c0", "read", "content", extra=extra)
+    # A second result, so that the whole history is composed.
+    for results in ((marked,), (marked, PLACEHOLDER)):
+        (call,) = calls_of(closed(*results, known=REAL))
+        assert call.completion.extra == extra
 
 
 @requirement("REQ-915-046")

@@ -79,10 +79,15 @@ def _from_ledger(draft: CallDraft, result: ToolResult, notes: list[Note]) -> Too
         notes.append(
             Note("result_recovered", draft.message, draft.block, draft, decision="the ledger holds it")
         )
+    extra = result.extra
     for other in draft.results:
-        if is_real(other.result) and not same_outcome(other.result, result):
+        if not is_real(other.result):
+            continue
+        if same_outcome(other.result, result):
+            extra = extra or other.result.extra  # the same result, with what its own wire adds to it
+        else:
             _supersede(draft, other, "the ledger's result stands", notes)
-    return result
+    return result if extra is result.extra else structs.replace(result, extra=extra)
 
 
 def _best_of(draft: CallDraft, notes: list[Note]) -> ToolResult:
