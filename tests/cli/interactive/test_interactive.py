@@ -266,7 +266,7 @@ def test_a_file_is_sent_along_and_a_command_is_run_here(
     segue = terminal("-m", "openai/gpt-4.1")
     segue.wait_for(READY)
     segue.type("!echo from-the-shell-$((40+2))" + ENTER)
-    segue.wait_for("from-the-shell-42")
+    segue.wait_for(r"from-the-shell-42\n+›")
     cloud.reply("I read it.")
     segue.type("What is in @notes.txt?" + ENTER)
     segue.wait_for("I read it")
