@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from segue.cli.display.name_list import name_lines
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
-from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -37,16 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
 def agent_lines(start: Path) -> list[str]:
     """Name, purpose and model of each, or why it cannot be used."""
     from segue.config.agents import agent_files, find_agent  # noqa: PLC0415
-    from segue.errors import SegueError  # noqa: PLC0415
 
-    files = agent_files(start)
-    width = max(map(len, files), default=0)
-    lines: list[str] = []
-    for name in files:
-        try:
-            agent = find_agent(name, start)
-            about = f"{agent.description}{f' · {agent.model}' if agent.model else ''}"
-        except SegueError as error:
-            about = f"{error.message} {error.hint}"
-        lines.append(sanitised(f"{name:<{width}}  {about}"))
-    return lines
+    def about(name: str) -> str:
+        agent = find_agent(name, start)
+        return f"{agent.description}{f' · {agent.model}' if agent.model else ''}"
+
+    return name_lines(agent_files(start), about)

@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from segue.cli.display.name_list import name_lines
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
-from segue.errors import SegueError
-from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -28,13 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(f"{user_templates()}\n")
         return Exit.OK
     names = template_names(Path.cwd())
-    width = max(map(len, names), default=0)
-    for name in names:
-        try:
-            about = find_template(name, Path.cwd()).description
-        except SegueError as error:
-            about = f"{error.message} {error.hint}"
-        sys.stdout.write(sanitised(f"{name:<{width}}  {about}") + "\n")
+    for line in name_lines(names, lambda name: find_template(name, Path.cwd()).description):
+        sys.stdout.write(f"{line}\n")
     if not names:
         print_status(f"There are no templates. Yours are files in {user_templates()}.")
     return Exit.OK
