@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pyte
 import pytest
 
+from cli.interactive.golden import golden, look_of
 from segue.cli.display.terminal import Colours
 from segue.cli.interactive.approval_prompt import question_about
 from segue.cli.interactive.key_watch import KeyWatch
@@ -80,32 +80,10 @@ class Cells:
         return True
 
     def golden(self) -> str:
-        """Each row, and below it how its letters look where they are not plain."""
-        rows: list[str] = []
         columns = range(self._screen.columns)
         lines = [*self._screen.history.top, *(self._screen.buffer[row] for row in range(self._screen.lines))]
-        for line in lines:
-            cells = [line[column] for column in columns]
-            rows.append("".join(cell.data for cell in cells).rstrip())
-            looks = [(place, _look(cell)) for place, cell in enumerate(cells)]
-            runs = [
-                (look, [place for place, _ in run])
-                for look, run in groupby(looks, key=lambda found: found[1])
-            ]
-            runs = [(look, places) for look, places in runs if look]
-            if runs:
-                rows.append("\t" + "  ".join(f"{places[0]}–{places[-1]} {look}" for look, places in runs))
-        return "\n".join(rows).rstrip() + "\n"
-
-
-def _look(cell: Any) -> str:
-    assert cell.bg == "default"
-    names = [
-        name
-        for name, on in (("bold", cell.bold), ("italic", cell.italics), ("dim", cell.strikethrough))
-        if on
-    ]
-    return " ".join([*names, *([cell.fg] if cell.fg != "default" else [])])
+        cells = [[line[column] for column in columns] for line in lines]
+        return golden(cells, lambda cell: look_of(cell, dim=cell.strikethrough))
 
 
 @pytest.fixture(params=[*SIZES, "no colour"], ids=str)

@@ -6,15 +6,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 
 import pytest
-from pyte.screens import Char
 from scripts.terminal import Terminal
 
 from cli.cli_runs import Cloud
+from cli.interactive.golden import golden, look_of
 from segue.emulators.model_reply import Call
 
 FOLDER = Path(__file__).parent / "screens"
@@ -66,29 +64,10 @@ def test_a_chat_from_its_start_to_its_resumption(cloud: Cloud, sized: tuple[int,
 
 def _compare(chat: Terminal, name: str) -> None:
     chat.settle()
-    shown = "\n".join(_rows(chat.cells())).rstrip() + "\n"
+    shown = golden(chat.cells(), look_of)
     for changing, fixed in CHANGING.items():
         shown = re.sub(changing, fixed, shown)
     file = FOLDER / name
     if os.environ.get("SEGUE_WRITE_SCREENS"):
         file.write_text(shown, "utf-8")
     assert shown == file.read_text("utf-8"), name
-
-
-def _rows(lines: list[list[Char]]) -> Iterator[str]:
-    """Each row, and below it how its letters look where they are not plain."""
-    for cells in lines:
-        text = "".join(cell.data for cell in cells).rstrip()
-        yield text
-        looks = [(place, _look(cell)) for place, cell in enumerate(cells[: len(text)])]
-        runs = [
-            (look, [place for place, _ in run]) for look, run in groupby(looks, key=lambda found: found[1])
-        ]
-        if any(look for look, _ in runs):
-            yield "\t" + "  ".join(f"{places[0]}–{places[-1]} {look}" for look, places in runs if look)
-
-
-def _look(cell: Char) -> str:
-    assert cell.bg == "default"
-    names = [name for name, on in (("bold", cell.bold), ("italic", cell.italics)) if on]
-    return " ".join([*names, *([cell.fg] if cell.fg != "default" else [])])
