@@ -1,8 +1,8 @@
 """What counting callers and telemetry add to a request of the gateway: an agent's of 87 KB, translated and streamed.
 
 Four gateways side by side: a caller without limits; with a budget and limits, kept in SQLite and in PostgreSQL; and with
-metrics and traces. Rounds are interleaved. CPU time by minima; latency with one client by medians. Before that the checks
-alone, in this process: on a busy machine the latency of a whole request says little.
+metrics and traces. CPU time in interleaved rounds, by minima. Latency of whole requests with one client: a few requests to one
+gateway and then to the other, many times over, and the median of what these neighbours differ by.
 """
 
 from __future__ import annotations
@@ -24,17 +24,22 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from bench.gateway_load import Run
+from bench.gateway_load import Figures, Run
 from bench.gateway_processes import Bench, Measured, open_bench
 from postgres_server import installation, own_server
 from segue.config.schema import Allowance
 from segue.gateway.accounts.account import Account
 from segue.gateway.accounts.admission import Charge
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
-from segue.gateway.accounts.store import Admission, UsageRow
+from segue.gateway.accounts.store import Admission, Settlement, UsageRow
 
 ROUNDS: Final = 10
 REQUESTS: Final = 30
+PAIRS: Final = 150
+"""Rounds of latency."""
+PAIR_REQUESTS: Final = 7
+FIRST: Final = 2
+"""Requests of a round that do not count: the other gateway's have emptied the processor's caches."""
 CHECKS: Final = 200
 MESSAGES: Final = "/v1/messages"
 PLAIN, LIMITED, LIMITED_POSTGRES, TELEMETRY = (
@@ -67,8 +72,10 @@ def run() -> None:
             gateways[LIMITED_POSTGRES] = bench.open_gateway(
                 "postgres", limits=LIMITS, SEGUE_STORE=server.url("callers")
             )
-        costs, latencies = _measured(bench, gateways)
-    _print(costs, latencies)
+        costs = _costs(bench, gateways)
+        _print_costs(costs)
+        for name in list(gateways)[1:]:
+            _print_added(name, _added(bench, gateways[PLAIN], gateways[name]))
 
 
 async def _checks_alone() -> None:
@@ -86,7 +93,7 @@ async def _checks_alone() -> None:
                 waits.append(time.perf_counter() - began)
                 assert isinstance(admission, Admission)
                 row = UsageRow(day="2027-01-31", caller="bench", asked="fast", route="a/b", requests=1)
-                await store.settle(admission, Charge(21_000, 95_000), row)
+                await store.settle([Settlement(admission, Charge(21_000, 95_000), row)])
             costs.append((time.process_time() - before) / CHECKS)
         await store.close()
     print(
@@ -95,39 +102,56 @@ async def _checks_alone() -> None:
     )
 
 
-def _measured(
-    bench: Bench, gateways: dict[str, Measured]
-) -> tuple[dict[str, list[float]], dict[str, list[list[float]]]]:
-    """CPU seconds of a request and the latencies, by round."""
+def _costs(bench: Bench, gateways: dict[str, Measured]) -> dict[str, float]:
+    """CPU seconds of a request."""
     costs: dict[str, list[float]] = {name: [] for name in gateways}
-    latencies: dict[str, list[list[float]]] = {name: [] for name in gateways}
     for number in range(ROUNDS + 1):
         for name, gateway in gateways.items():
             before = gateway.cpu()
-            figures = bench.run(Run(port=gateway.port, path=MESSAGES, requests=REQUESTS, clients=1))
-            if figures.refused:
-                raise RuntimeError(f"{name}: {figures.statuses}: requests were refused")
+            figures = _served(bench, gateway, REQUESTS)
             time.sleep(0.05)  # what follows a reply is part of its cost
             if number:  # the first round warms up
                 costs[name].append((gateway.cpu() - before) / figures.requests)
-                latencies[name].append(figures.latencies)
-    return costs, latencies
+    return {name: min(each) for name, each in costs.items()}
 
 
-def _print(costs: dict[str, list[float]], latencies: dict[str, list[list[float]]]) -> None:
-    floor = min(costs[PLAIN])
+def _added(bench: Bench, plain: Measured, other: Measured) -> list[float]:
+    """By how many seconds the median request of a round was later than that of the round beside it."""
+    added = []
+    for number in range(PAIRS):
+        # Each goes first as often as the other.
+        order = (plain, other) if number % 2 else (other, plain)
+        medians = {each.port: median(_served(bench, each, PAIR_REQUESTS).latencies[FIRST:]) for each in order}
+        added.append(medians[other.port] - medians[plain.port])
+    return sorted(added)
+
+
+def _served(bench: Bench, gateway: Measured, requests: int) -> Figures:
+    figures = bench.run(Run(port=gateway.port, path=MESSAGES, requests=requests, clients=1))
+    if figures.refused:
+        raise RuntimeError(f"requests were refused: {figures.statuses}")
+    return figures
+
+
+def _print_costs(costs: dict[str, float]) -> None:
+    floor = costs[PLAIN]
     print(f"callers: a request of 87 KB, {1000 * floor:.2f} ms of CPU without limits")
-    for name in list(costs)[1:]:
-        # Each round beside its neighbour: a machine that is busy for a while slows both.
-        added = median(
-            median(one) - median(plain) for one, plain in zip(latencies[name], latencies[PLAIN], strict=True)
-        )
-        cost = min(costs[name])
-        goal = {LIMITED: "   goal 0.2 ms later", TELEMETRY: "   goal 0.9 ×"}.get(name, "")
+    for name, cost in list(costs.items())[1:]:
+        goal = "   goal 0.9 ×" if name == TELEMETRY else ""
         print(
-            f"  {name:<20}{1000 * added:>7.2f} ms later in the median, {1000 * (cost - floor):.2f} ms more CPU: "
-            f"{floor / cost:.2f} × as many requests{goal}"
+            f"  {name:<20}{1000 * (cost - floor):>7.2f} ms more CPU: {floor / cost:.2f} × as many requests{goal}"
         )
+    if LIMITED_POSTGRES in costs:
+        share = costs[LIMITED] / costs[LIMITED_POSTGRES]
+        print(f"  PostgreSQL against SQLite, both with limits: {share:.2f} × as many requests   goal 0.8 ×")
+
+
+def _print_added(name: str, added: list[float]) -> None:
+    low, middle, high = (1000 * added[len(added) * share // 4] for share in (1, 2, 3))
+    goal = "   goal 0.2 ms" if name == LIMITED else ""
+    print(
+        f"  {name:<20}{middle:>7.2f} ms later in the median of {len(added)} rounds (half of them {low:.2f} to {high:.2f}){goal}"
+    )
 
 
 @contextmanager

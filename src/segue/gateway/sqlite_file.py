@@ -1,4 +1,4 @@
-"""A SQLite file that several gateways of one machine share: read in the loop, written in a thread.
+"""A SQLite file that several gateways of one machine share: read in the loop, written in a thread or, if small, in the loop.
 
 Writes are whole or not there. They wait for the operating system, not for the disk: a killed process loses nothing, and
 a power cut at most the last moments.
@@ -6,9 +6,11 @@ a power cut at most the last moments.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from segue.errors import JournalError
@@ -24,10 +26,12 @@ _T = TypeVar("_T")
 
 PATIENCE: Final = 10.0
 """Seconds to wait for another process's transaction; each takes milliseconds."""
+_CHECKPOINT_AFTER: Final = 1000
+"""Small writes: their log has ten megabytes by then."""
 
 
 class SharedFile:
-    """Two connections, opened when they are needed. Not for network disks: they do not lock reliably."""
+    """Three connections, opened when they are needed. Not for network disks: they do not lock reliably."""
 
     def __init__(self, path: str | os.PathLike[str], what: str, schema: Sequence[str], version: int) -> None:
         """`what` it holds, for errors; `schema`: the statements that make a new one."""
@@ -38,6 +42,11 @@ class SharedFile:
         self._worker = Worker(f"segue-gateway-{self._path.stem}")
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
+        self._direct: sqlite3.Connection | None = None
+        self._direct_lock = Lock()  # several loops may share the file
+        self._small_writes = 0
+        self._is_closed = False
+        self._checkpoint: asyncio.Task[None] | None = None
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -51,6 +60,71 @@ class SharedFile:
         """Do something in the thread."""
         with self._failures():
             return await self._worker.run(do, *args, **kwargs)
+
+    async def write(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
+        """A transaction, in the thread."""
+        return await self.run(self._write, do)
+
+    async def write_small(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
+        """A transaction of some ten microseconds: at once, in the loop, if nobody else is writing. To have it done by the
+        thread takes several times as long. `do` may be called again."""
+        with self._failures():
+            if (connection := self._begin_at_once()) is not None:
+                try:
+                    return self._finish(connection, do)
+                finally:
+                    self._direct_lock.release()
+            return await self._worker.run(self._write, do)
+
+    def _begin_at_once(self) -> sqlite3.Connection | None:
+        """A transaction, to be followed by the lock's release; None if somebody else is writing."""
+        if self._is_closed or not self._direct_lock.acquire(blocking=False):
+            return None
+        try:
+            if self._direct is None:
+                # It never waits, neither for a lock nor for the disk: to move the log into the file is the thread's work.
+                self._direct = self._open("busy_timeout = 0", "wal_autocheckpoint = 0")
+            self._direct.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            self._direct_lock.release()
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                return None
+            raise
+        except BaseException:
+            self._direct_lock.release()
+            raise
+        return self._direct
+
+    def _finish(self, connection: sqlite3.Connection, do: Callable[[sqlite3.Connection], _T]) -> _T:
+        try:
+            result = do(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        self._small_writes += 1
+        if self._small_writes >= _CHECKPOINT_AFTER and (self._checkpoint is None or self._checkpoint.done()):
+            self._small_writes = 0
+            self._checkpoint = asyncio.ensure_future(self._move_log_later())
+        return result
+
+    async def _move_log_later(self) -> None:
+        if not self._is_closed:
+            await self._worker.run(self._move_log)
+
+    def _write(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
+        with self.writing() as connection:
+            return do(connection)
+
+    def _move_log(self) -> None:
+        """Into the file, which waits for the disk: first most of it, while others write, then all. The first write after that
+        waits for the disk too. It is made here, and changes nothing."""
+        with suppress(sqlite3.Error):  # the log only grows, and the next write reports what is wrong
+            self.writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            self.writer.execute("PRAGMA wal_checkpoint(RESTART)")
+            with self.writing() as connection:
+                connection.execute(f"PRAGMA user_version = {_version(connection)}")
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -67,10 +141,12 @@ class SharedFile:
 
     async def close(self, before: Callable[[], None] | None = None) -> None:
         """`before` is called in the thread, if anything was ever written."""
+        self._is_closed = True
         await self._worker.close(lambda: self._close_writer(before))
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        for connection in (self._reader, self._direct):
+            if connection is not None:
+                connection.close()
+        self._reader = self._direct = None
 
     def _close_writer(self, before: Callable[[], None] | None) -> None:
         if self._writer is not None:
@@ -79,13 +155,15 @@ class SharedFile:
             self._writer.close()
             self._writer = None
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self, *settings: str) -> sqlite3.Connection:
         connection = connect(
             self._path, patience=PATIENCE, settings=("synchronous = NORMAL", "foreign_keys = ON")
         )
         try:
             self._create_tables(connection)
             self._check_version(connection)
+            for setting in settings:
+                connection.execute(f"PRAGMA {setting}")
         except BaseException:
             connection.close()
             raise

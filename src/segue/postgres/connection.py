@@ -8,7 +8,6 @@ kept by the server, and a call costs the client a third of what a cursor does.
 from __future__ import annotations
 
 import struct
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import psycopg
@@ -16,7 +15,7 @@ from psycopg import pq
 from psycopg.errors import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
 Value: TypeAlias = str | bytes | int | float | bool | None
@@ -76,37 +75,6 @@ class DatabaseConnection:
         columns = range(result.nfields)
         return [tuple([result.get_value(row, column) for column in columns]) for row in range(result.ntuples)]
 
-    @contextmanager
-    def short_transaction(self, function: str, *values: Value) -> Iterator[ShortTransaction]:
-        """Begin with a call of a function of our schema that returns one text. Two round trips in all, where the statements
-        of a usual transaction take one each. Rolled back, unless it is committed inside the block."""
-        opened = ShortTransaction(self, self.run_together("BEGIN", self.call_of(function, values)))
-        try:
-            yield opened
-        finally:
-            if self.driver.pgconn.transaction_status != pq.TransactionStatus.IDLE:
-                self.run_together("ROLLBACK")
-
-    def call_of(self, function: str, values: tuple[Value, ...]) -> str:
-        """A statement with its values in it."""
-        escaping = pq.Escaping(self.driver.pgconn)
-        literals = [
-            "NULL" if (data := _encoded(value)) is None else bytes(escaping.escape_literal(data)).decode()
-            for value in values
-        ]
-        return f"SELECT {self.schema}.{function}({','.join(literals)})"
-
-    def run_together(self, *statements: str) -> bytes:
-        """In one round trip; the only field of the last statement, empty if it has none."""
-        result = self.driver.pgconn.exec_(";".join(statements).encode())
-        match result.status:
-            case pq.ExecStatus.TUPLES_OK:
-                return result.get_value(0, 0) or b""
-            case pq.ExecStatus.COMMAND_OK:
-                return b""
-            case _:
-                raise _error_of(result)
-
     def fetch(self, statement: str, *values: object) -> list[Row]:
         """The rows of any statement. `{schema}` stands for ours, %s for a value."""
         return self._execute(statement, values).fetchall()
@@ -125,20 +93,6 @@ class DatabaseConnection:
     def _execute(self, statement: str, values: tuple[object, ...]) -> psycopg.Cursor[Row]:
         query = statement.replace("{schema}", self.schema).encode()
         return self.driver.execute(query, values, binary=True)
-
-
-@final
-class ShortTransaction:
-    """A transaction that has begun; `text` is what its first function returned."""
-
-    def __init__(self, connection: DatabaseConnection, text: bytes) -> None:
-        self.text = text
-        self._connection = connection
-
-    def commit(self, *calls: tuple[str, tuple[Value, ...]]) -> None:
-        """Call functions of our schema, each with its values, and end."""
-        connection = self._connection
-        connection.run_together(*(connection.call_of(*call) for call in calls), "COMMIT")
 
 
 def read_number(data: bytes | None) -> int | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postgres_server import schema_url
@@ -24,6 +26,7 @@ from segue.gateway.accounts.store import (
     RESERVED_SECONDS,
     AccountStore,
     Admission,
+    Settlement,
     UsageRow,
 )
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
@@ -31,6 +34,7 @@ from segue.gateway.accounts.volatile_store import VolatileAccountStore
 NOON = 1_794_830_400.0
 """A noon of UTC in November 2026."""
 DAY = 86_400.0
+EXAMPLES = max(10, settings().max_examples // 3)
 
 
 class Clock:
@@ -179,7 +183,7 @@ def test_reservations_end_when_settled_once_and_count_as_spent_when_their_gatewa
         assert isinstance(first, Admission)
         assert isinstance(await store.admit("2", ann, Charge(10, 600_000)), Refusal)
         for _ in range(2):
-            await store.settle(first, Charge(5, 100_000))
+            await store.settle([Settlement(first, Charge(5, 100_000))])
         standing, reserved = await store.standing("ann")
         assert (standing.day_spent, reserved) == (100_000, Reserved())
         dead = await store.admit("3", ann, Charge(10, 600_000))
@@ -194,10 +198,10 @@ def test_reservations_end_when_settled_once_and_count_as_spent_when_their_gatewa
         assert isinstance(beside, Admission), "one more: none runs, and something is left"
         assert beside.standing.day_spent == 700_000
         assert (await store.standing("ann"))[1] == Reserved(1, 600_000), "counted once"
-        await store.settle(dead, Charge(5, 50_000))
+        await store.settle([Settlement(dead, Charge(5, 50_000))])
         standing, reserved = await store.standing("ann")
         assert (standing.day_spent, reserved) == (150_000, Reserved(1, 600_000)), "its end came late"
-        await store.settle(beside, Charge(5, 900_000))
+        await store.settle([Settlement(beside, Charge(5, 900_000))])
         last = await store.admit("5", ann, Charge(10, 1))
         assert isinstance(last, Refusal)
         assert last.limit == "day"
@@ -250,5 +254,99 @@ def test_two_gateways_spend_the_same_money_only_once(kind: str, tmp_path: Path) 
         assert sum(isinstance(one, Admission) for one in decided) == 10
         for opened in stores:
             await opened.close()
+
+    asyncio.run(story())
+
+
+async def _outcome(store: AccountStore, account: Account, move: tuple[str, int, int], sent: list[Any]) -> Any:
+    """What a move leads to, as far as all stores must agree."""
+    what, tokens, micros = move
+    if what == "send":
+        decided = await store.admit(f"{account.name}-{len(sent)}", account, Charge(tokens, micros))
+        sent.append(decided)
+        if isinstance(decided, Refusal):
+            return decided.limit, round(decided.wait, 3)
+        return decided.standing.day_spent, decided.reserved
+    admissions = [each for each in sent if isinstance(each, Admission)]
+    if what == "end" and admissions:
+        await store.settle([Settlement(each, Charge(tokens, micros)) for each in admissions[:2]])
+        for each in admissions[:2]:
+            sent[sent.index(each)] = None
+    standing, reserved = await store.standing(account.name)
+    spent = standing.day, standing.day_spent, standing.month, standing.month_spent
+    return *spent, reserved, round(standing.requests_due, 3), round(standing.tokens_due, 3)
+
+
+def test_all_stores_decide_the_same_over_any_run_of_requests(tmp_path: Path) -> None:
+    clock, names = Clock(), itertools.count()
+    stores: list[AccountStore] = [
+        VolatileAccountStore(clock=clock),
+        SQLiteAccountStore(tmp_path / "accounts.db", clock=clock),
+        PostgresAccountStore(schema_url(tmp_path), clock=clock),
+    ]
+    limits = st.builds(
+        Allowance,
+        requests_per_minute=st.none() | st.integers(1, 5),
+        tokens_per_minute=st.none() | st.integers(1, 500),
+        concurrent=st.none() | st.integers(1, 3),
+        dollars_per_day=st.none() | st.floats(0.01, 1),
+        dollars_per_month=st.none() | st.floats(0.01, 2),
+    )
+    moves = st.tuples(
+        st.sampled_from(["send", "send", "end", "wait"]), st.integers(0, 300), st.integers(0, 500_000)
+    )
+
+    with asyncio.Runner() as runner:
+
+        @settings(max_examples=EXAMPLES)
+        @given(limits, st.lists(st.tuples(moves, st.sampled_from([0.0, 0.5, 31.0, DAY])), max_size=15))
+        def agree(allowance: Allowance, steps: list[tuple[tuple[str, int, int], float]]) -> None:
+            account = Account(name=f"caller-{next(names)}", allowance=allowance)
+            sent: list[list[Any]] = [[] for _ in stores]
+            for move, pause in steps:
+                clock.now += pause
+                outcomes = [
+                    runner.run(_outcome(store, account, move, own))
+                    for store, own in zip(stores, sent, strict=True)
+                ]
+                assert outcomes[1:] == [outcomes[0], outcomes[0]]
+
+        agree()
+        for store in stores:
+            runner.run(store.close())
+
+
+def test_a_file_that_another_process_writes_is_waited_for_outside_of_the_loop(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = SQLiteAccountStore(tmp_path / "accounts.db")
+        ann = Account(name="ann", allowance=Allowance(concurrent=2))
+        assert isinstance(await store.admit("1", ann, Charge()), Admission)
+        other = sqlite3.connect(tmp_path / "accounts.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.ensure_future(store.admit("2", ann, Charge()))
+        for _ in range(5):
+            await asyncio.sleep(0.002)
+        assert not waiting.done(), "and the loop runs on"
+        other.execute("COMMIT")
+        other.close()
+        assert isinstance(await waiting, Admission)
+        assert (await store.standing("ann"))[1].requests == 2
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_the_log_of_a_file_does_not_grow_without_end(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = SQLiteAccountStore(tmp_path / "accounts.db")
+        ann = Account(name="ann", allowance=Allowance(concurrent=2))
+        for number in range(1200):
+            admission = await store.admit(str(number), ann, Charge())
+            assert isinstance(admission, Admission)
+            await store.settle([Settlement(admission, Charge())])
+            await asyncio.sleep(0)
+        written = (tmp_path / "accounts.db-wal").stat().st_size
+        assert written < 20_000_000, "two megabytes for each hundred"
+        await store.close()
 
     asyncio.run(story())

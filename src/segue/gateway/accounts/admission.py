@@ -73,14 +73,11 @@ def admit(
     """
     standing = spend(standing, reserved.expired, now)
     if allowance.concurrent is not None and reserved.requests >= allowance.concurrent:
-        return Refusal("concurrent", 1.0)
+        return refusal("concurrent", 0.0, now)
     for budget in _budgets(allowance, standing, now):
         left = budget.micros - budget.spent - reserved.micros
         if left <= 0 or (reserved.requests and estimate.micros > left):
-            # What others have reserved may be given back any moment; what is spent stays spent until the window ends.
-            if budget.spent < budget.micros:
-                return Refusal("reserved", 1.0)
-            return Refusal(budget.window, budget.end - now)
+            return refusal("reserved" if budget.spent < budget.micros else budget.window, 0.0, now)
     requests = tokens = None
     if allowance.requests_per_minute is not None:
         requests = rate_limit.take(standing.requests_due, now, 1, allowance.requests_per_minute)
@@ -95,6 +92,21 @@ def admit(
         requests_due=requests.due if requests is not None else standing.requests_due,
         tokens_due=tokens.due if tokens is not None else standing.tokens_due,
     )
+
+
+def refusal(limit: Limit, wait: float, now: float) -> Refusal:
+    """`wait` is that of a rate. What others have reserved may be given back any moment; what is spent stays spent until the
+    day or month ends."""
+    today = _day_of(now // DAY)
+    match limit:
+        case "requests" | "tokens":
+            return Refusal(limit, wait)
+        case "concurrent" | "reserved":
+            return Refusal(limit, 1.0)
+        case "day":
+            return Refusal(limit, today.end - now)
+        case "month":
+            return Refusal(limit, today.month_end - now)
 
 
 class _Budget(NamedTuple):
@@ -173,6 +185,11 @@ def current(standing: Standing, now: float) -> Standing:
 
 def micros(dollars: float) -> int:
     return math.ceil(dollars * MILLION)
+
+
+def micros_of(limit: float | None) -> int | None:
+    """None: there is no limit."""
+    return None if limit is None else micros(limit)
 
 
 class _Day(NamedTuple):

@@ -1,7 +1,7 @@
 """Accounts in PostgreSQL, for gateways on any number of machines. All of them go by the database's clock.
 
-An account's row is locked while a request of it is admitted or settled, so that no two gateways spend the same money.
-Counting does not wait for the database's disk, keys do.
+A request is admitted, and requests are settled together, by one call of a function in the database, which locks the account's
+row: no two gateways spend the same money. Counting does not wait for the database's disk, keys do.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from segue.gateway.accounts import admission as rules
+from segue.gateway.accounts import rate_limit
 from segue.gateway.accounts.account import Account
-from segue.gateway.accounts.admission import Refusal, Reserved, Standing
+from segue.gateway.accounts.admission import Limit, Reserved, Standing
 from segue.gateway.accounts.store import (
     NAMES_PER_DAY,
     OTHER,
     RESERVED_SECONDS,
     Admission,
+    Settlement,
     UsageRow,
     check_name,
 )
@@ -31,7 +33,7 @@ from segue.postgres.migrations import read_steps
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from segue.gateway.accounts.admission import Charge
+    from segue.gateway.accounts.admission import Charge, Refusal
     from segue.postgres.connection import DatabaseConnection
 
 PART: Final = "gateway accounts"
@@ -41,16 +43,15 @@ _EXPIRY_SECONDS: Final = 3600.0
 _STANDING: Final = f"SELECT {', '.join(Standing.__struct_fields__)} FROM {{schema}}.standings WHERE name = %s"  # noqa: S608
 
 
-class _Locked(Struct, frozen=True):
+class _Decision(Struct, frozen=True):
     now: float
     standing: Standing
     reserved: Reserved
-    """Of all requests but this one."""
-    own_spent: bool | None
-    """Whether this request's reservation counts as spent already; None: it has none."""
+    refused: Limit | None
+    wait: float
 
 
-_LOCKED: Final = msgspec.json.Decoder(_Locked)
+_DECISION: Final = msgspec.json.Decoder(_Decision)
 
 
 class PostgresAccountStore:
@@ -90,22 +91,52 @@ class PostgresAccountStore:
         )
 
     async def admit(self, admission_id: str, account: Account, estimate: Charge) -> Admission | Refusal:
-        return await self._database.run(
-            lambda connection: self._admit(connection, admission_id, account, estimate)
+        limits = account.allowance
+        values = (
+            account.name,
+            admission_id,
+            estimate.tokens,
+            estimate.micros,
+            RESERVED_SECONDS,
+            self._time(),
+            limits.concurrent,
+            rules.micros_of(limits.dollars_per_day),
+            rules.micros_of(limits.dollars_per_month),
+            limits.requests_per_minute,
+            limits.tokens_per_minute,
+        )
+        ((text,),) = await self._database.run(lambda connection: connection.call("admit", *values))
+        decided = _DECISION.decode(text or b"")
+        if decided.refused is not None:
+            return rules.refusal(decided.refused, decided.wait, decided.now)
+        return Admission(
+            id=admission_id,
+            account=account,
+            estimate=estimate,
+            standing=decided.standing,
+            reserved=decided.reserved,
         )
 
     async def renew(self, admission_ids: Sequence[str]) -> None:
         await self._database.run(
             lambda connection: connection.execute(
-                "UPDATE {schema}.reservations SET expires = %s WHERE id = ANY (%s) AND expires > %s",
+                # One that somebody else has locked is about to end.
+                "UPDATE {schema}.reservations SET expires = %s WHERE id IN (SELECT id FROM {schema}.reservations "
+                "WHERE id = ANY (%s) AND expires > %s FOR UPDATE SKIP LOCKED)",
                 (now := self._now(connection)) + RESERVED_SECONDS,
                 list(admission_ids),
                 now,
             )
         )
 
-    async def settle(self, admission: Admission, used: Charge, row: UsageRow | None = None) -> None:
-        await self._database.run(lambda connection: self._settle(connection, admission, used, row))
+    async def settle(self, ended: Sequence[Settlement]) -> None:
+        values = (
+            msgspec.json.encode([_settled(each) for each in ended]).decode(),
+            NAMES_PER_DAY,
+            OTHER,
+            self._time(),
+        )
+        await self._database.run(lambda connection: connection.call("settle", *values))
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
         batch = token_hex(12)
@@ -154,53 +185,6 @@ class PostgresAccountStore:
             )
             connection.execute("UPDATE {schema}.account_revision SET number = number + 1")
 
-    def _admit(
-        self, connection: DatabaseConnection, admission_id: str, account: Account, estimate: Charge
-    ) -> Admission | Refusal:
-        with connection.short_transaction(
-            "lock_standing", account.name, admission_id, self._time()
-        ) as opened:
-            locked = _LOCKED.decode(opened.text)
-            decided = rules.admit(account.allowance, locked.standing, locked.reserved, estimate, locked.now)
-            if locked.own_spent is not None:
-                decided = locked.standing  # it was admitted before the connection was lost
-            elif isinstance(decided, Refusal):
-                return decided
-            else:
-                expires = locked.now + RESERVED_SECONDS
-                spent_until = locked.now if locked.reserved.expired else None
-                opened.commit(
-                    ("keep_standing", (account.name, *structs.astuple(decided))),
-                    ("reserve", (account.name, admission_id, estimate.micros, expires, spent_until)),
-                )
-        return Admission(
-            id=admission_id, account=account, estimate=estimate, standing=decided, reserved=locked.reserved
-        )
-
-    def _settle(
-        self, connection: DatabaseConnection, admission: Admission, used: Charge, row: UsageRow | None
-    ) -> None:
-        account = admission.account
-        with connection.short_transaction(
-            "lock_standing", account.name, admission.id, self._time()
-        ) as opened:
-            locked = _LOCKED.decode(opened.text)
-            if locked.own_spent is None:
-                return
-            settled = rules.settle(
-                account.allowance,
-                locked.standing,
-                admission.estimate,
-                used,
-                locked.now,
-                spent_already=locked.own_spent,
-            )
-            opened.commit(
-                ("keep_standing", (account.name, *structs.astuple(settled))),
-                ("end_reservation", (admission.id,)),
-                *([] if row is None else [("add_usage", _usage_values(row))]),
-            )
-
     def _record(self, connection: DatabaseConnection, batch: str, rows: Sequence[UsageRow]) -> None:
         with connection.transaction():
             connection.execute("SET LOCAL synchronous_commit = off")
@@ -224,6 +208,20 @@ class PostgresAccountStore:
         connection.execute(
             "DELETE FROM {schema}.reservations WHERE spent AND expires < %s", now - _EXPIRY_SECONDS
         )
+
+
+def _settled(ended: Settlement) -> dict[str, object]:
+    admission, limits = ended.admission, ended.admission.account.allowance
+    per_minute = limits.tokens_per_minute
+    too_many = admission.estimate.tokens - ended.used.tokens
+    return {
+        "id": admission.id,
+        "name": admission.account.name,
+        "micros": ended.used.micros,
+        "reserved": admission.estimate.micros,
+        "given_back": 0.0 if per_minute is None else too_many * rate_limit.MINUTE / per_minute,
+        "row": ended.row,
+    }
 
 
 def _usage_values(row: UsageRow) -> tuple[str, int, str]:

@@ -18,7 +18,7 @@ from segue.errors import JournalError, OverloadError
 from segue.gateway.accounts.account import Account, KeyDigest, digest_of, moment_of
 from segue.gateway.accounts.administration import Administration
 from segue.gateway.accounts.admission import MILLION, Refusal
-from segue.gateway.accounts.store import RESERVED_SECONDS, UsageRow
+from segue.gateway.accounts.store import RESERVED_SECONDS, Settlement, UsageRow
 from segue.gateway.client_errors import budget_error, caller_error, limit_error
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ ANYONE: Final = Account(name="local", admin=True)
 """The caller where there are no accounts: the gateway then serves this machine only, and its user is the operator."""
 REFRESH_SECONDS: Final = 0.5
 _FLUSH_SECONDS: Final = 1.0
+_BATCH: Final = 100
+"""Requests that are settled together."""
+_FREED_BY_ENDS: Final = frozenset({"concurrent", "reserved", "tokens"})
 _MOST_ROWS: Final = 10_000
 """Of usage that waits for a store which cannot be reached."""
 _LOG: Final = logging.getLogger("segue.gateway")
@@ -64,6 +67,8 @@ class Accounts:
         self._checked = float("-inf")
         self._first_reading = asyncio.Lock()
         self._running: dict[str, Admission] = {}
+        self._ended: list[Settlement] = []
+        self._settling: asyncio.Task[None] | None = None
         self._rows: dict[tuple[str, str, str, str], UsageRow] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._heart: asyncio.Task[None] | None = None
@@ -121,8 +126,32 @@ class Accounts:
 
     async def admit(self, account: Account, estimate: Charge) -> Admission | None:
         """Reserve what the request may come to; None if nobody could count it. Raises what it would go beyond."""
+        decided = await self._reserve(account, estimate)
+        for _ in range(
+            2
+        ):  # what is being settled, and what has ended meanwhile, may be all that stands in the way
+            if (
+                isinstance(decided, Refusal)
+                and decided.limit in _FREED_BY_ENDS
+                and self._settling is not None
+            ):
+                await asyncio.wait([self._settling])
+                decided = await self._reserve(account, estimate)
+        if decided is None:
+            return None
+        if isinstance(decided, Refusal):
+            if decided.limit in ("day", "month"):
+                raise budget_error(account, decided)
+            raise limit_error(account, decided)
+        self._running[decided.id] = decided
+        self._on_reserve(account.name, estimate.micros / MILLION)
+        if self._heart is None:
+            self._heart = self._start(self._beat())
+        return decided
+
+    async def _reserve(self, account: Account, estimate: Charge) -> Admission | Refusal | None:
         try:
-            decided = await self.store.admit(token_hex(12), account, estimate)
+            return await self.store.admit(token_hex(12), account, estimate)
         except JournalError as error:
             if self._settings.when_away == "allow":
                 _LOG.warning("A request was not counted: %s", error)
@@ -133,15 +162,6 @@ class Accounts:
                 retry_after=5.0,
                 hint="Whoever runs the gateway has to see to its store.",
             ) from error
-        if isinstance(decided, Refusal):
-            if decided.limit in ("day", "month"):
-                raise budget_error(account, decided)
-            raise limit_error(account, decided)
-        self._running[decided.id] = decided
-        self._on_reserve(account.name, estimate.micros / MILLION)
-        if self._heart is None:
-            self._heart = self._start(self._beat())
-        return decided
 
     async def _beat(self) -> None:
         """Reservations hold while their requests run and this process lives."""
@@ -160,7 +180,8 @@ class Accounts:
         if admission is not None:
             self._running.pop(admission.id, None)
             self._on_reserve(admission.account.name, -admission.estimate.micros / MILLION)
-            self._start(self._settle(admission, used, row))
+            self._ended.append(Settlement(admission, used, row))
+            self._settle_next()
         else:
             self._record_later(row)
 
@@ -174,12 +195,27 @@ class Accounts:
         if self._flush is None or self._flush.done():
             self._flush = self._start(self._flush_later())
 
-    async def _settle(self, admission: Admission, used: Charge, row: UsageRow) -> None:
+    def _settle_next(self) -> None:
+        """Requests that end while others are being settled are settled together after them."""
+        if self._ended and self._settling is None:
+            batch, self._ended = self._ended[:_BATCH], self._ended[_BATCH:]
+            self._settling = self._start(self._settle(batch))
+            self._settling.add_done_callback(self._after_settling)
+
+    def _after_settling(self, settled: asyncio.Task[None]) -> None:
+        self._settling = None
+        if not settled.cancelled():
+            self._settle_next()
+
+    async def _settle(self, ended: Sequence[Settlement]) -> None:
         try:
-            await self.store.settle(admission, used, row)
+            await self.store.settle(ended)
         except JournalError as error:
-            self._record_later(row)
-            _LOG.warning("What a request of %s cost was not counted: %s", admission.account.name, error)
+            for each in ended:
+                if each.row is not None:
+                    self._record_later(each.row)
+            names = ", ".join(sorted({each.admission.account.name for each in ended}))
+            _LOG.warning("What requests of %s cost was not counted: %s", names, error)
 
     async def _flush_later(self) -> None:
         await asyncio.sleep(_FLUSH_SECONDS)
@@ -208,7 +244,7 @@ class Accounts:
             if task is not None:
                 task.cancel()
         self._heart = self._flush = None
-        if self._tasks:
+        while self._tasks:
             await asyncio.wait(self._tasks)
         await self._record()
 

@@ -62,6 +62,16 @@ class UsageRow(Struct, frozen=True, kw_only=True):
         return structs.replace(self, **sums)
 
 
+@final
+class Settlement(Struct, frozen=True):
+    """A request that has ended, and what it came to."""
+
+    admission: Admission
+    used: Charge
+    row: UsageRow | None = None
+    """Added to the usage with it."""
+
+
 PLACE = ("day", "caller", "asked", "route")
 """The fields that tell rows apart; all others are sums."""
 SUMS = tuple(name for name in UsageRow.__struct_fields__ if name not in PLACE)
@@ -92,9 +102,9 @@ class AccountStore(Protocol):
     async def renew(self, admission_ids: Sequence[str]) -> None:
         """These requests still run."""
 
-    async def settle(self, admission: Admission, used: Charge, row: UsageRow | None = None) -> None:
-        """A request has ended: what it came to counts, its reservation ends, and `row` is added to the usage, all or none of
-        it. A second time nothing happens."""
+    async def settle(self, ended: Sequence[Settlement]) -> None:
+        """Requests have ended: what they came to counts, their reservations end, and their rows are added to the usage, all
+        or none of it. A second time nothing happens."""
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
         """Add to the usage."""

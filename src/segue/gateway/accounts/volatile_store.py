@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from segue.gateway.accounts import admission as rules
 from segue.gateway.accounts.admission import Refusal, Reserved, Standing
-from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, UsageRow, check_name
+from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement, UsageRow, check_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,19 +70,21 @@ class VolatileAccountStore:
             if known is not None and known.expires > self._clock():
                 known.expires = self._clock() + RESERVED_SECONDS
 
-    async def settle(self, admission: Admission, used: Charge, row: UsageRow | None = None) -> None:
-        if (reservation := self._reservations.pop(admission.id, None)) is not None:
-            account = admission.account
+    async def settle(self, ended: Sequence[Settlement]) -> None:
+        for each in ended:
+            account = each.admission.account
+            if (reservation := self._reservations.pop(each.admission.id, None)) is None:
+                continue
             self._standings[account.name] = rules.settle(
                 account.allowance,
                 self._standings.get(account.name, Standing()),
-                admission.estimate,
-                used,
+                each.admission.estimate,
+                each.used,
                 self._clock(),
                 spent_already=reservation.spent,
             )
-            if row is not None:
-                await self.record([row])
+            if each.row is not None:
+                await self.record([each.row])
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
         for row in rows:

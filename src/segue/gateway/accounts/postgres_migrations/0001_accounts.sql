@@ -42,59 +42,160 @@ CREATE TABLE {schema}.usage (
     PRIMARY KEY (day, caller, asked, route)
 );
 
--- Several gateways count for one account: its row stays locked until the transaction ends. One that stalls in between is
--- cut off by the database, so that the others wait for seconds at most. Counting does not wait for the disk.
-CREATE FUNCTION {schema}.lock_standing(account text, own text, at float8) RETURNS text LANGUAGE plpgsql AS $$
+-- Several gateways count for one account: its row is locked until the transaction ends, which is one call of `admit` or `settle`.
+-- Counting does not wait for the disk.
+CREATE FUNCTION {schema}.lock_standing(account text) RETURNS {schema}.standings LANGUAGE plpgsql AS $$
 DECLARE
-    now_at float8;
     held {schema}.standings;
-    result text;
 BEGIN
-    SET LOCAL synchronous_commit = off;
-    SET LOCAL idle_in_transaction_session_timeout = '5s';
+    PERFORM set_config('synchronous_commit', 'off', true);
     SELECT * INTO held FROM {schema}.standings WHERE name = account FOR UPDATE;
     IF NOT FOUND THEN
         INSERT INTO {schema}.standings (name) VALUES (account) ON CONFLICT DO NOTHING;
         SELECT * INTO held FROM {schema}.standings WHERE name = account FOR UPDATE;
     END IF;
-    now_at := coalesce(at, extract(epoch FROM clock_timestamp())::float8);  -- not before the lock was free
-    SELECT json_build_object(
+    RETURN held;
+END $$;
+
+-- With so much more spent in this day and month, and nothing spent in one that has just begun. Days are those of UTC.
+CREATE FUNCTION {schema}.spend(held {schema}.standings, micros int8, now_at float8) RETURNS {schema}.standings
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    today text := to_char(to_timestamp(now_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD');
+BEGIN
+    IF held.day <> today THEN
+        held.day := today;
+        held.day_spent := 0;
+        IF held.month <> left(today, 7) THEN
+            held.month := left(today, 7);
+            held.month_spent := 0;
+        END IF;
+    END IF;
+    held.day_spent := greatest(0, held.day_spent + micros);
+    held.month_spent := greatest(0, held.month_spent + micros);
+    RETURN held;
+END $$;
+
+CREATE FUNCTION {schema}.keep_standing(held {schema}.standings) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE {schema}.standings SET requests_due = held.requests_due, tokens_due = held.tokens_due, day = held.day,
+        day_spent = held.day_spent, month = held.month, month_spent = held.month_spent
+    WHERE name = held.name;
+END $$;
+
+-- Seconds until so much may pass, and 0 if it may: the generic cell rate algorithm.
+CREATE FUNCTION {schema}.rate_wait(due float8, now_at float8, seconds float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    wait float8 := least(greatest(due, now_at) + seconds - now_at - 60, greatest(due, now_at) - now_at);
+BEGIN
+    RETURN CASE WHEN wait <= 1e-9 THEN 0 ELSE wait END;
+END $$;
+
+-- The rules are those of `admission.admit` in Python, which the other stores use, and are tested against them. `most_`: the
+-- limits, null where there is none. One that is repeated after a lost connection finds its reservation and reserves nothing.
+CREATE FUNCTION {schema}.admit(
+    account text, new_id text, new_tokens int8, new_micros int8, hold float8, at float8,
+    most_concurrent int8, most_day int8, most_month int8, most_requests int8, most_tokens int8
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    held {schema}.standings := {schema}.lock_standing(account);
+    now_at float8 := coalesce(at, extract(epoch FROM clock_timestamp())::float8);  -- not before the lock was free
+    running int8;
+    running_micros int8;
+    expired_micros int8;
+    is_known bool;
+    left_micros int8;
+    refused text;
+    wait float8 := 0;
+BEGIN
+    SELECT count(*) FILTER (WHERE expires > now_at AND id <> new_id),
+        coalesce(sum(micros) FILTER (WHERE expires > now_at AND id <> new_id), 0),
+        coalesce(sum(micros) FILTER (WHERE expires <= now_at AND id <> new_id AND NOT spent), 0),
+        coalesce(bool_or(id = new_id), false)
+    INTO running, running_micros, expired_micros, is_known FROM {schema}.reservations WHERE name = account;
+    IF NOT is_known THEN
+        held := {schema}.spend(held, expired_micros, now_at);
+        IF running >= most_concurrent THEN
+            refused := 'concurrent';
+        END IF;
+        IF refused IS NULL AND most_day IS NOT NULL THEN
+            left_micros := most_day - held.day_spent - running_micros;
+            IF left_micros <= 0 OR (running > 0 AND new_micros > left_micros) THEN
+                refused := CASE WHEN held.day_spent < most_day THEN 'reserved' ELSE 'day' END;
+            END IF;
+        END IF;
+        IF refused IS NULL AND most_month IS NOT NULL THEN
+            left_micros := most_month - held.month_spent - running_micros;
+            IF left_micros <= 0 OR (running > 0 AND new_micros > left_micros) THEN
+                refused := CASE WHEN held.month_spent < most_month THEN 'reserved' ELSE 'month' END;
+            END IF;
+        END IF;
+        IF refused IS NULL AND most_requests IS NOT NULL THEN
+            wait := {schema}.rate_wait(held.requests_due, now_at, 60.0::float8 / most_requests);
+            IF wait > 0 THEN
+                refused := 'requests';
+            END IF;
+        END IF;
+        IF refused IS NULL AND most_tokens IS NOT NULL THEN
+            wait := {schema}.rate_wait(held.tokens_due, now_at, new_tokens * 60.0::float8 / most_tokens);
+            IF wait > 0 THEN
+                refused := 'tokens';
+            END IF;
+        END IF;
+        IF refused IS NULL THEN
+            IF most_requests IS NOT NULL THEN
+                held.requests_due := greatest(held.requests_due, now_at) + 60.0::float8 / most_requests;
+            END IF;
+            IF most_tokens IS NOT NULL THEN
+                held.tokens_due := greatest(held.tokens_due, now_at) + new_tokens * 60.0::float8 / most_tokens;
+            END IF;
+            PERFORM {schema}.keep_standing(held);
+            IF expired_micros > 0 THEN
+                UPDATE {schema}.reservations SET spent = true
+                WHERE name = account AND expires <= now_at AND NOT spent;
+            END IF;
+            INSERT INTO {schema}.reservations (id, name, micros, expires)
+            VALUES (new_id, account, new_micros, now_at + hold);
+        END IF;
+    END IF;
+    RETURN json_build_object(
         'now', now_at,
         'standing', row_to_json(held),
         'reserved', json_build_object(
-            'requests', count(*) FILTER (WHERE expires > now_at AND id <> own),
-            'micros', coalesce(sum(micros) FILTER (WHERE expires > now_at AND id <> own), 0),
-            'expired', coalesce(sum(micros) FILTER (WHERE expires <= now_at AND id <> own AND NOT spent), 0)),
-        'own_spent', bool_or(spent) FILTER (WHERE id = own))
-    INTO result FROM {schema}.reservations WHERE name = account;
-    RETURN result;
+            'requests', running, 'micros', running_micros, 'expired', expired_micros),
+        'refused', refused,
+        'wait', wait);
 END $$;
 
-CREATE FUNCTION {schema}.keep_standing(
-    account text, new_requests_due float8, new_tokens_due float8, new_day text, new_day_spent int8, new_month text,
-    new_month_spent int8
-) RETURNS void LANGUAGE plpgsql AS $$
+-- Requests that have ended; those whose reservation is not there have been settled before. Rows are locked in one order on all
+-- nodes, so that none waits for another in a circle.
+CREATE FUNCTION {schema}.settle(all_ended text, most int8, other text, at float8) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    ended json := all_ended::json;
+    now_at float8;
+    one record;
+    held {schema}.standings;
+    was_spent bool;
 BEGIN
-    UPDATE {schema}.standings SET requests_due = new_requests_due, tokens_due = new_tokens_due, day = new_day,
-        day_spent = new_day_spent, month = new_month, month_spent = new_month_spent
-    WHERE name = account;
-END $$;
-
--- What had expired until `spent_until` counts as spent from now on.
-CREATE FUNCTION {schema}.reserve(account text, new_id text, new_micros int8, new_expires float8, spent_until float8)
-RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    IF spent_until IS NOT NULL THEN
-        UPDATE {schema}.reservations SET spent = true
-        WHERE name = account AND expires <= spent_until AND NOT spent;
-    END IF;
-    INSERT INTO {schema}.reservations (id, name, micros, expires)
-    VALUES (new_id, account, new_micros, new_expires);
-END $$;
-
-CREATE FUNCTION {schema}.end_reservation(ended text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    DELETE FROM {schema}.reservations WHERE id = ended;
+    PERFORM {schema}.lock_standing(name)
+    FROM (SELECT DISTINCT value->>'name' COLLATE "C" AS name FROM json_array_elements(ended) ORDER BY 1) AS names;
+    now_at := coalesce(at, extract(epoch FROM clock_timestamp())::float8);
+    FOR one IN
+        SELECT * FROM json_to_recordset(ended) AS each(
+            id text, name text, micros int8, reserved int8, given_back float8, row json
+        )
+        ORDER BY row->>'day' COLLATE "C", row->>'caller' COLLATE "C", row->>'asked' COLLATE "C", row->>'route' COLLATE "C"
+    LOOP
+        DELETE FROM {schema}.reservations WHERE id = one.id RETURNING spent INTO was_spent;
+        CONTINUE WHEN NOT FOUND;
+        SELECT * INTO held FROM {schema}.standings WHERE name = one.name;
+        held := {schema}.spend(held, one.micros - CASE WHEN was_spent THEN one.reserved ELSE 0 END, now_at);
+        held.tokens_due := held.tokens_due - one.given_back;
+        PERFORM {schema}.keep_standing(held);
+        IF one.row IS NOT NULL THEN
+            PERFORM {schema}.add_usage(one.row::text, most, other);
+        END IF;
+    END LOOP;
 END $$;
 
 -- A row of a place that is known, or of at most so many places of a caller's day; beyond them the name is another.
