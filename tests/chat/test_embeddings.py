@@ -9,11 +9,12 @@ import pytest
 
 from segue import embed
 from segue.errors import OverloadError, SegueError
+from segue.providers.adapter import ProviderAdapter
 from segue.providers.capabilities import Capabilities
 from segue.routing import Profile, build_router, facts_from
 
 
-class Embedder:
+class Embedder(ProviderAdapter):
     """A provider with nothing but embeddings."""
 
     def __init__(self, name: str, *, fails: bool = False, able: bool = True) -> None:
@@ -49,4 +50,4 @@ def test_the_next_member_answers_where_one_fails_or_has_no_embeddings(first: Emb
 
 def test_an_error_is_raised_where_nobody_can() -> None:
     with pytest.raises(SegueError):
-        asyncio.run(embed(["x"], "a/m", providers={"a": Embedder("a", able=False)}))  # type: ignore[dict-item]
+        asyncio.run(embed(["x"], "a/m", providers={"a": Embedder("a", able=False)}))

@@ -83,7 +83,7 @@ def test_every_address_speaks_dialects_that_exist_at_paths_that_exist() -> None:
     for name, address in addresses().providers.items():
         assert address.name == name
         assert address.title
-        assert all(dialect in DIALECTS and path_of(dialect) for dialect in address.dialects)
+        assert all(dialect in DIALECTS and path_of(dialect, "m") for dialect in address.dialects)
         assert address.base_url == address.base_url.rstrip("/")
         assert not address.needs_key or address.key_env
 

@@ -232,6 +232,7 @@ def test_other_packages_offer_providers_of_their_own(
     monkeypatch.syspath_prepend(tmp_path)
     with caplog.at_level(logging.WARNING, "segue"):
         registry = known()
+        assert "foreign" in registry.list()
     assert "segue_foreign" not in sys.modules
     assert 'offers a provider "openai"' in caplog.text
     foreign = registry.get("foreign")

@@ -102,10 +102,14 @@ def test_a_member_that_is_passed_over_is_told_with_its_reason_once() -> None:
     asyncio.run(main())
 
 
+class WithoutTools(ScriptedProvider):
+    def card(self, model: str) -> ModelCard:
+        return ModelCard(match=model, tools=False)
+
+
 def test_a_turn_with_tools_skips_a_first_member_without_tools() -> None:
     async def main() -> None:
-        a = ScriptedProvider(answer=lambda _: says("a"), name="a")
-        a.capabilities = replace(a.capabilities, card=lambda _: ModelCard(tools=False))
+        a = WithoutTools(answer=lambda _: says("a"), name="a")
         b = ScriptedProvider(answer=lambda _: says("b"), name="b")
         async with routed("failover", a=a, b=b) as chat:
             (warned,) = of(await hear(chat), Warned)

@@ -21,10 +21,11 @@ from segue.conversation.events import (
     Reply,
     TextDelta,
     UsageReported,
+    fold,
 )
 from segue.errors import ProtocolError, SegueError
 from segue.events import MediaChunk, ReasoningChunk, TextChunk, ToolCallChunk
-from segue.providers.adapter import RequestSent, fold_stream
+from segue.providers.adapter import RequestSent
 from segue.transcript.text_tools.react import REACT
 from segue.transcript.text_tools.react_scanner import ReActScanner
 from segue.transcript.text_tools.reader import TextToolReader
@@ -55,7 +56,7 @@ class Attempt:
         self._emit = emit
         self._abort = abort
         self._on_sent = on_sent
-        self._events: list[StreamEvent] = []
+        self._events: list[Event] = []
         self._called: dict[int, str] = {}
         """The names of the calls so far."""
         self._over = False
@@ -72,7 +73,10 @@ class Attempt:
             self._events.append(Failed(_no_end(provider.name)))
         if reader is not None and reader.parsed.problem is not None:
             self.misread = reader.parsed
-        reply = fold_stream(self._events, Origin(provider=provider.name, model=request.model))
+        if self.sent is None:
+            reply = fold(self._events, Origin(provider=provider.name, model=request.model))
+        else:
+            reply = fold(self._events, self.sent.origin, made_under=self.sent.made_under)
         if reply.finish == "error" and reply.error is None:
             reply = structs.replace(reply, error=_failed(provider.name, reply.raw_finish))
         return structs.replace(reply, finish="cancelled", error=None) if self._aborted else reply
@@ -106,7 +110,6 @@ class Attempt:
             async for event in stream:
                 if type(event) is RequestSent:
                     self.sent = event
-                    self._events.append(event)
                     if self._on_sent is not None:
                         self._on_sent(event)
                     continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, final
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
@@ -196,7 +196,7 @@ def _connect(served: Served, provider: str) -> Provider:
 
 async def _refusal(provider: Provider, wire: Wire, body: bytes) -> ProviderError | None:
     endpoint = structs.replace(provider.endpoint, dialect=DIALECTS[wire.dialect])
-    path = path_of(wire.dialect).replace("{model}", quote(wire.model, safe=""))
+    path = path_of(wire.dialect, wire.model)
     try:
         async with endpoint.ask("POST", path, body) as answer:
             await answer.read()

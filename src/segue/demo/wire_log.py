@@ -22,6 +22,7 @@ from segue.transcript.repairs import Repair
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
+    from segue.dialects.card import ModelCard
     from segue.errors import SegueError
     from segue.providers.provider import Provider
 
@@ -110,8 +111,11 @@ class LoggedProvider(ProviderAdapter):
     def __init__(self, provider: Provider, log: WireLog) -> None:
         self.name = provider.name
         self.provider = provider
-        self.capabilities = Capabilities(preview=provider.preview, card=provider.card)
+        self.capabilities = Capabilities(preview=provider.preview)
         self._log = log
+
+    def card(self, model: str) -> ModelCard:
+        return self.provider.card(model)
 
     async def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
         log = self._log

@@ -25,6 +25,8 @@ from segue.transcript.repairs import Repair
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
+    from segue.dialects.card import ModelCard
+
 
 @final
 class ChatRequest(Struct, frozen=True, kw_only=True):
@@ -91,6 +93,11 @@ class ProviderAdapter(Protocol):
         once.
         """
         ...
+
+    def card(self, model: str) -> ModelCard | None:
+        """What is known about a model, without a request; None if nothing is."""
+        del model
+        return None
 
     async def generate_chat(self, request: ChatRequest) -> dict[str, Any]:
         """The whole reply as one plain record; see `segue.dialects.response_view`. Raises what went wrong."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal, TypeAlias, final
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 import msgspec
 from msgspec import Struct
@@ -78,11 +78,12 @@ def addresses() -> Addresses:
     return Addresses(table["paths"], table["whole_paths"], msgspec.convert(providers, dict[str, Address]))
 
 
-def path_of(dialect: str, *, stream: bool = True) -> str:
-    """What follows the base URL for a chat in this dialect; `{model}` stands for the model."""
+def path_of(dialect: str, model: str, *, stream: bool = True) -> str:
+    """What follows the base URL for a chat with a model in this dialect."""
     known = addresses()
     whole = None if stream else known.whole_paths.get(dialect)
-    return whole or known.paths.get(dialect) or known.paths[_USUAL_PATH]
+    path = whole or known.paths.get(dialect) or known.paths[_USUAL_PATH]
+    return path.replace("{model}", quote(model.removeprefix("models/"), safe=""))
 
 
 def is_home(provider: str, dialect: str) -> bool:

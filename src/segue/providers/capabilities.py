@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from segue.conversation.blocks import Origin
-    from segue.dialects.card import ModelCard
     from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
     from segue.transports.transport import WireResponse
 
@@ -137,8 +136,6 @@ class Capabilities:
     portions: Callable[[ChatRequest], AsyncGenerator[list[StreamEvent], None]] | None = None
     """The events of `chat_stream`, those together that arrived together: much cheaper for whoever passes them on."""
     forward: Forward | None = None
-    card: Callable[[str], ModelCard] | None = None
-    """What is known about a model, without a request."""
     list_models: ListModels | None = None
     show_model: Callable[[str], Awaitable[ModelInfo]] | None = None
     running_models: Callable[[], Awaitable[list[ModelInfo]]] | None = None

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
-from dataclasses import replace
-from functools import partial
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple, final
-from urllib.parse import quote
 
 from msgspec import structs
 
@@ -51,12 +49,10 @@ if TYPE_CHECKING:
         AsyncIterator,
         Awaitable,
         Callable,
-        Iterator,
         Mapping,
         Sequence,
     )
 
-    from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
     from segue.dialects.dialect import Dialect
     from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
@@ -65,7 +61,6 @@ if TYPE_CHECKING:
     from segue.providers.capabilities import ConfigProblem, Health
     from segue.providers.endpoint import Endpoint
     from segue.providers.request_writer import WrittenRequest
-    from segue.providers.services import Services
     from segue.providers.services.services import CountService
     from segue.transports.transport import WireResponse
 
@@ -110,23 +105,36 @@ class Provider(ProviderAdapter):
             for dialect in (endpoint.dialect, *others)
         }
         self._writers = {name: RequestWriter(name, self.name, endpoint.base_url) for name in self._endpoints}
-        services = services_of(endpoint.dialect.name)
+        self._services = services_of(endpoint.dialect.name)
         self._previewed: tuple[ChatRequest, _Prepared] | None = None
-        self._learned = LearnedCards(endpoint, services)
-        self._fit = services.new_fitting() if services.new_fitting is not None else _as_asked
-        self.capabilities = replace(
-            _capabilities(endpoint, services, address.embedding_model if address is not None else ""),
+        self._learned = LearnedCards(endpoint, self._services)
+        self._fit = self._services.new_fitting() if self._services.new_fitting is not None else None
+
+    def __repr__(self) -> str:
+        return f"Provider({self.name} at {self.endpoint!r})"
+
+    @cached_property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]  # made when it is first asked for
+        """What its servers offer besides chat."""
+        endpoint, services = self.endpoint, self._services
+        model = self.address.embedding_model if self.address is not None else ""
+        embeddings = Embeddings(endpoint, services, model) if services.embed is not None else None
+        return Capabilities(
             count_tokens=self._token_counter(),
             preview=self.preview,
             portions=self.chat_portions,
             forward=_Forwarding(self),
-            card=self.card,
+            list_models=services.list_models and ModelList(endpoint, services),
+            show_model=services.show_model and partial(show_model, endpoint, services),
+            running_models=services.running_models and partial(services.running_models, endpoint),
+            pull_model=None if services.pull_model is None else partial(services.pull_model, endpoint),
+            delete_model=services.delete_model and partial(services.delete_model, endpoint),
+            embed=embeddings and embeddings.embed,
+            embedding_model="" if embeddings is None else embeddings.model,
+            embedding_dimensions=embeddings and embeddings.dimensions,
             health=self.health,
             validate_config=self.validate_config,
         )
-
-    def __repr__(self) -> str:
-        return f"Provider({self.name} at {self.endpoint!r})"
 
     async def chat_stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
         abort = request.abort
@@ -141,7 +149,7 @@ class Provider(ProviderAdapter):
     async def chat_portions(self, request: ChatRequest) -> AsyncGenerator[list[StreamEvent], None]:
         """The events of `chat_stream`, those together that arrived together. The one that ends it is the last of a list."""
         waiting = Waiting(request.abort)
-        last: StreamEvent = Failed(_endless(self.name))
+        last: StreamEvent | None = None
         try:
             async with aclosing(self._reply(request, waiting)) as portions:
                 async for events in portions:
@@ -160,7 +168,7 @@ class Provider(ProviderAdapter):
             last = Failed(_unexpected(self.name, error))
         finally:
             waiting.close()
-        yield [self._redacted_end(last)]
+        yield [self._redacted_end(last or Failed(_endless(self.name)))]
 
     def preview(self, request: ChatRequest) -> RequestSent:
         """The request that would be sent. Raises what keeps it from being sent."""
@@ -170,11 +178,11 @@ class Provider(ProviderAdapter):
 
     def card(self, model: str) -> ModelCard:
         """The card of a model in the dialect that is used for it here."""
-        name = self._model(model)
-        return self._card(name, self._endpoint_for(name).dialect.name)
+        endpoint, name = self._endpoint_for(model)
+        return self._card(name, endpoint.dialect.name)
 
     def _card(self, model: str, dialect: str) -> ModelCard:
-        card = self._learned.card(model, card_for_model(model, dialect))
+        card = self._learned.cards.get(model) or card_for_model(model, dialect)
         return card if self._context is None else structs.replace(card, context=self._context)
 
     async def _reply(self, request: ChatRequest, waiting: Waiting) -> AsyncGenerator[list[StreamEvent], None]:
@@ -187,9 +195,13 @@ class Provider(ProviderAdapter):
         yield [written.sent]
         decoder = endpoint.dialect.new_decoder()
         async with AsyncExitStack() as opened:
-            with _details_in_refusals(written):
-                asking = endpoint.ask("POST", path, written.sent.body, headers=request.headers)
+            asking = endpoint.ask("POST", path, written.sent.body, headers=request.headers)
+            try:
                 answer = await waiting.for_(opened.enter_async_context(asking))
+            except InvalidRequestError as error:
+                error.call_ids = written.call_ids()
+                error.repairs = tuple(str(repair) for repair in written.sent.repairs)
+                raise
             portions = answer.portions()
             silent, gaps, calls = True, 0, 0
             while (portion := await waiting.for_(anext(portions, None))) is not None:
@@ -221,10 +233,8 @@ class Provider(ProviderAdapter):
 
     def endpoint_of(self, model: str, *, stream: bool = True) -> tuple[Endpoint, str, str]:
         """Where requests for a model go: the endpoint, the path, and the model's own name."""
-        name = self._model(model)
-        endpoint = self._endpoint_for(name)
-        path = path_of(endpoint.dialect.name, stream=stream)
-        return endpoint, _with_model(path, name), name
+        endpoint, name = self._endpoint_for(model)
+        return endpoint, path_of(endpoint.dialect.name, name, stream=stream), name
 
     def _prepare_once(self, request: ChatRequest) -> _Prepared:
         """A request that was previewed is mostly sent a moment later: it is not planned again, unless more is known by now."""
@@ -236,13 +246,13 @@ class Provider(ProviderAdapter):
         return self._prepare(request)
 
     def _prepare(self, request: ChatRequest, wire: str = "") -> _Prepared:
-        context = request.context or self._context
-        asked = structs.replace(request, model=self._model(request.model), context=context)
-        endpoint = self._endpoints[wire] if wire else self._endpoint_for(asked.model)
+        endpoint, name = self._endpoint_for(request.model)
+        asked = structs.replace(request, model=name, context=request.context or self._context)
+        endpoint = self._endpoints[wire] if wire else endpoint
         dialect = endpoint.dialect.name
-        path = _with_model(path_of(dialect), asked.model)
-        card = self._card(asked.model, dialect)
-        fitting = self._fit(asked, card)
+        path = path_of(dialect, name)
+        card = self._card(name, dialect)
+        fitting = request.options if self._fit is None else self._fit(asked, card)
         asks_for_cache = asked.session and asked.asks_for_cache
         lasting = self.address.in_sessions if asks_for_cache and self.address is not None else {}
         extra = {**lasting, **(fitting.extra or {})} or None
@@ -250,16 +260,15 @@ class Provider(ProviderAdapter):
         written = self._writers[dialect].write(asked, options, card, endpoint.base_url + path)
         return _Prepared(endpoint, path, written, card)
 
-    def _endpoint_for(self, model: str) -> Endpoint:
-        """With the dialect that the model needs by its card, if this provider has it."""
+    def _endpoint_for(self, model: str) -> tuple[Endpoint, str]:
+        """With the dialect that the model needs by its card, if this provider has it; and the model's own name."""
+        name = self._default_model() if model in ("", _ANY) else model
         if len(self._endpoints) == 1:
-            return self.endpoint
-        wire = card_for_model(model, self.endpoint.dialect.name).wire
-        return self._endpoints.get(wire, self.endpoint)
+            return self.endpoint, name
+        wire = card_for_model(name, self.endpoint.dialect.name).wire
+        return self._endpoints.get(wire, self.endpoint), name
 
-    def _model(self, model: str) -> str:
-        if model not in ("", _ANY):
-            return model
+    def _default_model(self) -> str:
         meant = self.model or self._learned.first or default_model(self.endpoint.dialect.name)
         if not meant:
             raise UsageError(
@@ -271,11 +280,13 @@ class Provider(ProviderAdapter):
 
     async def _learn(self, request: ChatRequest) -> None:
         """Ask the server about the model if its card lacks the context window."""
-        if self._model(request.model) == _ANY:
-            await self._learned.find_first()
-        model = self._model(request.model)
+        model = request.model
+        if model in ("", _ANY):
+            if self._default_model() == _ANY:
+                await self._learned.find_first()
+            model = self._default_model()
         await self._learned.about(model, card_for_model(model, self.endpoint.dialect.name))
-        if request.tools:
+        if request.tools and model in self._learned.cards:
             self._learned.refuse_tools(model)
 
     def _redacted_end(self, last: StreamEvent) -> StreamEvent:
@@ -294,9 +305,8 @@ class Provider(ProviderAdapter):
         return await check_health(self.name, self._probe, self.address)
 
     async def _probe(self) -> None:
-        list_models = services_of(self.endpoint.dialect.name).list_models
-        if list_models is not None:
-            await list_models(self.endpoint)
+        if self._services.list_models is not None:
+            await self._services.list_models(self.endpoint)
         else:
             await self.endpoint.json("GET", "/models")
 
@@ -332,40 +342,6 @@ class _Forwarding:
         endpoint, path, _ = self._provider.endpoint_of(model, stream=stream)
         async with endpoint.ask("POST", path, body, headers=headers) as answer:
             yield answer
-
-
-def _with_model(path: str, model: str) -> str:
-    return path.replace("{model}", quote(model.removeprefix("models/"), safe=""))
-
-
-def _capabilities(endpoint: Endpoint, services: Services, embedding_model: str) -> Capabilities:
-    """The services of a dialect at one endpoint."""
-    embeddings = Embeddings(endpoint, services, embedding_model) if services.embed is not None else None
-    return Capabilities(
-        list_models=services.list_models and ModelList(endpoint, services),
-        show_model=services.show_model and partial(show_model, endpoint, services),
-        running_models=services.running_models and partial(services.running_models, endpoint),
-        pull_model=None if services.pull_model is None else partial(services.pull_model, endpoint),
-        delete_model=services.delete_model and partial(services.delete_model, endpoint),
-        embed=embeddings and embeddings.embed,
-        embedding_model="" if embeddings is None else embeddings.model,
-        embedding_dimensions=embeddings and embeddings.dimensions,
-    )
-
-
-@contextmanager
-def _details_in_refusals(written: WrittenRequest) -> Iterator[None]:
-    """A request that is refused as wrong is reported with its ids and repairs."""
-    try:
-        yield
-    except InvalidRequestError as error:
-        error.call_ids = written.call_ids()
-        error.repairs = tuple(str(repair) for repair in written.sent.repairs)
-        raise
-
-
-def _as_asked(request: ChatRequest, _: ModelCard) -> Options:
-    return request.options
 
 
 def _endless(name: str) -> ProtocolError:

@@ -143,13 +143,21 @@ class KnownProviders(ProviderRegistry):
         self._transport = transport
         self._key_file = key_file
         self._keyring = keyring
-        for name in dict.fromkeys((*addresses().providers, *configs)):
-            if name not in IN_PROCESS:
+        self._knows_plugins = False
+        self._makers = {name: partial(self._connect, name) for name in addresses().providers}
+        for name in configs:
+            if name not in self._makers and name not in IN_PROCESS:
                 self.register_lazily(name, partial(self._connect, name))
-        self.register_lazily("scripted", ScriptedProvider)
-        self.register_lazily("embedded", partial(_embedded, configs.get("embedded", _UNSET)))
+        self._makers["scripted"] = ScriptedProvider
+        self._makers["embedded"] = partial(_embedded, configs.get("embedded", _UNSET))
+
+    def _add_plugins(self) -> None:
+        """Those of other packages: looked for when a name is not known, or all names are asked for."""
+        if self._knows_plugins:
+            return
+        self._knows_plugins = True
         for offered in contributions("provider"):
-            if offered.name in self:
+            if offered.name in self._makers:
                 _LOG.warning(
                     '%s offers a provider "%s"; the one of this name is kept', offered.package, offered.name
                 )
@@ -158,7 +166,12 @@ class KnownProviders(ProviderRegistry):
 
     def get(self, name: str | None = None) -> ProviderAdapter | None:
         """Also by the other names that people type."""
-        return super().get(name if name is None else self._proper(name))
+        return super().get(name if name is None or name in self._makers else self._proper(name))
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self._makers:
+            self._add_plugins()
+        return name in self._makers
 
     def set_default(self, name: str) -> None:
         super().set_default(self._proper(name))
@@ -208,6 +221,10 @@ class KnownProviders(ProviderRegistry):
             key_file=self._key_file,
             keyring=self._keyring,
         )
+
+    def list(self) -> list[str]:
+        self._add_plugins()
+        return super().list()
 
 
 def default_registry(

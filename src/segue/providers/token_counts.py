@@ -145,8 +145,8 @@ class TokenCounter:
         return self._limits.get(model) or self._reported.get(model) or self._on_a_card(model)
 
     def _on_a_card(self, model: str) -> int | None:
-        card = self._provider.capabilities.card
-        return _context_of(model) if card is None else card(model).context
+        card = self._provider.card(model)
+        return _context_of(model) if card is None else card.context
 
     async def _ask(self, model: str) -> int | None:
         """What the provider reports, if it answers in time."""

@@ -28,11 +28,9 @@ def facts_from(providers: Providers) -> Facts:
     """What the providers themselves know of their models; where they know nothing, everything is taken to work."""
 
     def facts(route: Route) -> MemberFacts:
-        provider = provider_of(route, providers)
-        card_of = provider.capabilities.card
-        if card_of is None:
+        card = provider_of(route, providers).card(route.model)
+        if card is None:
             return MemberFacts(context=route.context)
-        card = card_of(route.model)
         return MemberFacts(
             context=route.context or card.context, images=card.images is not False, tools=card.tools
         )

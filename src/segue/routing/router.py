@@ -25,7 +25,7 @@ class Need(Struct, frozen=True, kw_only=True):
     """What a turn asks of a member."""
 
     tokens: int | None = None
-    """Estimate of the request, with room for the answer."""
+    """Estimate of the request; None if it is far below every window that is known, and was not counted."""
     images: bool = False
     tools: bool = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
 from msgspec import Struct, structs
@@ -16,7 +17,6 @@ from segue.chat.compaction import (
     compact,
     needs_compaction,
 )
-from segue.conversation.blocks import Media, ToolResult
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import ContextLengthError, SegueError
@@ -25,7 +25,7 @@ from segue.limits import COMPACT_AT, COMPACT_TO
 from segue.providers.adapter import ChatRequest
 from segue.providers.models.prices import Bill, cost_of
 from segue.providers.token_counts import ASKING_SECONDS, WARNING_THRESHOLD, TokenCounter
-from segue.providers.token_estimates import estimate_request, family_of
+from segue.providers.token_estimates import MessageSum, estimate_request, family_of, media_in
 from segue.routing.member_facts import provider_of
 from segue.routing.route import Route
 from segue.routing.router import Need
@@ -66,7 +66,7 @@ class Compactor:
         self.summariser: Route | None = None
         """The route that replied last: it has read the conversation, so it can also sum it up."""
         self._session = session
-        self._images = Images()
+        self._media = MessageSum(media_in)
         self._warned = False
         """Whether this turn was reported to come near the limit."""
 
@@ -94,8 +94,8 @@ class Compactor:
     ) -> Need:
         settings = self._session.settings.compaction
         need = await self.need(route, limit, message, abort)
-        if limit is not None and settings.automatic:
-            full = needs_compaction(need.tokens or 0, limit, self._output(route), settings.share)
+        if need.tokens is not None and limit is not None and settings.automatic:
+            full = needs_compaction(need.tokens, limit, self._output(route), settings.share)
             if full and await self.compact(route, limit, "full", emit, abort):
                 need = await self.need(route, limit, message, abort)
         near = need.tokens and limit and limit >= need.tokens >= limit * WARNING_THRESHOLD
@@ -112,12 +112,25 @@ class Compactor:
         request = session.request(route)
         if message is not None:
             request = structs.replace(request, conversation=request.conversation.append(message))
+        need = Need(images=self._media.of(request.conversation) > 0, tools=bool(session.tools.specs))
+        share = session.settings.compaction.share
+        smallest = self._smallest_window(limit)
+        if smallest is None or session.estimator.is_far_below(request, smallest * share):
+            return need
         tokens = session.estimator.estimate(request)
-        if limit is not None and tokens > limit * session.settings.compaction.share:
+        if limit is not None and tokens > limit * share:
             provider = provider_of(route, session.providers)
             if provider.capabilities.count_tokens is not None:
                 tokens = await _count(provider, request, abort) or tokens
-        return Need(tokens=tokens, images=self._images(request.conversation), tools=bool(session.tools.specs))
+        return structs.replace(need, tokens=tokens)
+
+    def _smallest_window(self, limit: int | None) -> int | None:
+        """Of all members: a limit that was set for the router may be above what one of them takes."""
+        windows = [limit]
+        for route in self._session.router.routes:
+            with suppress(SegueError):  # it cannot be used: no such provider, no key
+                windows.append(self._session.facts(route).context)
+        return min((window for window in windows if window is not None), default=None)
 
     async def shrink(
         self, route: Route, limit: int | None, why: str, emit: Emit, abort: asyncio.Event
@@ -219,8 +232,8 @@ class Compactor:
         """Tokens that the reply may take: as set, else what the model can write at most."""
         session = self._session
         asked = route.options.max_tokens or session.journal.state.options.max_tokens
-        card = provider_of(route, session.providers).capabilities.card
-        return asked or (None if card is None else card(route.model).output)
+        card = provider_of(route, session.providers).card(route.model)
+        return asked or (None if card is None else card.output)
 
     def _counter(self, model: str) -> Callable[[Conversation], int]:
         """Estimates the tokens of a request to a model; asks nobody."""
@@ -254,23 +267,3 @@ async def _count(provider: ProviderAdapter, request: ChatRequest, abort: asyncio
     finally:
         stopped.cancel()
         abandon(counting)
-
-
-class Images:
-    """Whether a conversation has any; as it grows, only what is new is looked at."""
-
-    def __init__(self) -> None:
-        self._looked_at: tuple[Message, ...] = ()
-        self._found = False
-
-    def __call__(self, conversation: Conversation) -> bool:
-        messages, done = conversation.messages, len(self._looked_at)
-        if messages[:done] != self._looked_at:  # mostly the very same values, which are not looked into
-            done, self._found = 0, False
-        self._found = self._found or any(
-            type(block) is Media or (type(block) is ToolResult and block.media)
-            for message in messages[done:]
-            for block in message.blocks
-        )
-        self._looked_at = messages
-        return self._found

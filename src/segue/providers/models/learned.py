@@ -32,28 +32,25 @@ class LearnedCards:
         """The first model of the server, used if none is named; empty until it was asked for."""
         self._endpoint = endpoint
         self._services = services
-        self._cards: dict[str, ModelCard | None] = {}
-
-    def card(self, model: str, listed: ModelCard) -> ModelCard:
-        """The card of a model: as its server reports it, else as `listed`."""
-        return self._cards.get(model) or listed
+        self.cards: dict[str, ModelCard | None] = {}
+        """By model, as the server reports it; None where it took too long to."""
 
     async def about(self, model: str, listed: ModelCard) -> None:
         """Ask what a model can do, unless its window is known: then so is the rest."""
         show = self._services.show_model
-        if show is None or not self._services.shows_limits or listed.context or model in self._cards:
+        if show is None or not self._services.shows_limits or listed.context or model in self.cards:
             return
         try:
             async with asyncio.timeout(LEARNING_SECONDS):
-                self._cards[model] = fitted(listed, await show(self._endpoint, model))
+                self.cards[model] = fitted(listed, await show(self._endpoint, model))
         except SegueError:
             pass  # the chat will fail the same way and report it; the next one may not
         except TimeoutError:
-            self._cards[model] = None  # one that takes its time is not waited for again
+            self.cards[model] = None  # one that takes its time is not waited for again
 
     def refuse_tools(self, model: str) -> None:
         """Raise what the server would answer to tools, without making it load the model first."""
-        card = self._cards.get(model)
+        card = self.cards.get(model)
         if card is not None and not card.tools:
             raise InvalidRequestError(
                 f'The model "{model}" of {self._endpoint.provider} does not support tools.',
