@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.conversation.blocks import ToolResult
+from segue.conversation.extra import Extra
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
-from segue.dialects.card import UNKNOWN
+from segue.conversation.tools import Named, ToolSpec
+from segue.dialects.card import UNKNOWN, ModelCard
+from segue.dialects.plan import PlanState, plan, repairs_of_plan
 from segue.dialects.registry import DIALECTS
 from segue.errors import TranscriptError
 from segue.transcript import fast_paths
@@ -21,6 +24,7 @@ from segue.transcript.adopt import adopt
 from segue.transcript.composer import Composer
 from segue.transcript.policy import DEFAULT
 from segue.transcript.render import _as_a_whole, render
+from segue.transcript.repairs import Repair
 from segue.transcript.rules import Rules
 from strategies.fast_cases import (
     anthropic_messages,
@@ -79,6 +83,47 @@ def test_a_request_is_written_alike(rules: Rules, data: Replay) -> None:
     dialect, options = DIALECTS[rules.target.dialect], Options(model="m")
     fast, slow = both(lambda: dialect.encode_request(transcript, (), options, UNKNOWN))
     assert (fast.body, fast.before_reply, fast.is_linked) == (slow.body, slow.before_reply, slow.is_linked)
+
+
+TOOLS = (
+    ToolSpec("read", "Reads.", {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}),
+    ToolSpec("a tool!", "", None, strict=True),
+)
+SETTINGS = st.builds(
+    Options,
+    model=st.just("m"),
+    max_tokens=st.sampled_from([None, 9]),
+    top_k=st.sampled_from([None, 3]),
+    repeat_penalty=st.sampled_from([None, 1.5]),
+    tool_choice=st.sampled_from([None, "required", Named("read")]),
+    parallel_calls=st.sampled_from([None, False]),
+    effort=st.sampled_from([None, "none", "max"]),
+    own=st.sampled_from([None, Extra("anthropic", {"later": 1}), Extra("openai_chat", {"logit_bias": {}})]),
+)
+
+
+@given(data=st.data())
+@for_every_target
+def test_the_repairs_of_a_plan_are_known_without_writing_its_messages(rules: Rules, data: Replay) -> None:
+    def planned(one: Conversation, previous: PlanState | None) -> tuple[Repair, ...]:
+        return plan(
+            one, None, target=target, card=card, tools=tools, options=options, previous=previous
+        ).repairs
+
+    def checked(one: Conversation, previous: PlanState | None) -> tuple[tuple[Repair, ...], PlanState]:
+        return repairs_of_plan(
+            one, None, target=target, card=card, tools=tools, options=options, previous=previous
+        )
+
+    target, options = rules.target, data.draw(SETTINGS)
+    conversation = data.draw(st.one_of(own_histories(rules), conversations(rules)))
+    card = data.draw(st.sampled_from([UNKNOWN, ModelCard(forced_choice=False, images=False)]))
+    tools = data.draw(st.sampled_from([(), TOOLS]))
+    whole = planned(conversation, None)
+    repairs, state = checked(conversation, None)
+    assert repairs == whole
+    longer = conversation.append(*data.draw(st.one_of(own_histories(rules), conversations(rules))).messages)
+    assert checked(longer, state)[0] == planned(longer, None) == planned(longer, state)
 
 
 def decoded(name: str, field: str, messages: list[dict[str, Any]]) -> object:

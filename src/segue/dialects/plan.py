@@ -78,9 +78,7 @@ def plan(
     `previous`, the state of an earlier plan of the same conversation, changes the cost and nothing else.
     """
     dialect = DIALECTS[target.dialect]
-    rules = fit_rules(structs.replace(dialect.rules, target=target), card)
-    before = previous.transcript if previous is not None else None
-    transcript = render(conversation, ledger, rules, _with_tools(policy, tools, rules), previous=before)
+    transcript = _rendered(conversation, ledger, target, card, tools, policy, previous)
     encoded = encode_after(
         previous.encoded if previous is not None else EncodedPrefix(),
         dialect,
@@ -97,6 +95,40 @@ def plan(
         transcript=transcript,
         state=PlanState(transcript, encoded.prefix),
     )
+
+
+def repairs_of_plan(
+    conversation: Conversation,
+    ledger: Mapping[str, Interaction] | None,
+    *,
+    target: Origin,
+    card: ModelCard,
+    tools: tuple[ToolSpec, ...] = (),
+    options: Options,
+    policy: Policy = DEFAULT,
+    previous: PlanState | None = None,
+) -> tuple[tuple[Repair, ...], PlanState]:
+    """The repairs of the same plan, whose messages are not written for it; and the state for the next one."""
+    transcript = _rendered(conversation, ledger, target, card, tools, policy, previous)
+    # Behind the last step no messages are left, and only settings have repairs of their own.
+    settings = DIALECTS[target.dialect].encode_request(
+        transcript, tools, options, card, after=len(transcript.steps)
+    )
+    return (*transcript.repairs, *settings.repairs), PlanState(transcript, EncodedPrefix())
+
+
+def _rendered(
+    conversation: Conversation,
+    ledger: Mapping[str, Interaction] | None,
+    target: Origin,
+    card: ModelCard,
+    tools: tuple[ToolSpec, ...],
+    policy: Policy,
+    previous: PlanState | None,
+) -> Transcript:
+    rules = fit_rules(structs.replace(DIALECTS[target.dialect].rules, target=target), card)
+    before = previous.transcript if previous is not None else None
+    return render(conversation, ledger, rules, _with_tools(policy, tools, rules), previous=before)
 
 
 def _with_tools(policy: Policy, tools: tuple[ToolSpec, ...], rules: Rules) -> Policy:

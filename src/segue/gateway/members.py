@@ -6,7 +6,7 @@ import secrets
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from msgspec import structs
 
@@ -24,7 +24,7 @@ from segue.transcript.text_tools.form import offer_of
 from segue.transcript.text_tools.react import REACT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from segue.config.schema import GatewaySettings
     from segue.conversation.blocks import Origin
@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from segue.gateway.names import ModelNames
     from segue.gateway.turns import ClientTurn
     from segue.providers.adapter import ProviderAdapter, RequestSent
+    from segue.providers.capabilities import Forward
     from segue.providers.registry import KnownProviders
     from segue.routing.route import Route
     from segue.routing.router import Routing
+    from segue.transcript.repairs import Kind
 
 _NO_OPTIONS = Options()
 
@@ -77,7 +79,7 @@ class Members:
         """Raises what keeps the request from being sent there."""
         provider = provider_of(route, self._providers)
         request = self.request(turn, route)
-        forwarded = self._forwarded(turn, route, provider, request)
+        forwarded = self._forwarded(turn, route, provider.capabilities.forward, request)
         if forwarded is not None:
             return forwarded
         stored = turn.dialect.server.stored
@@ -120,10 +122,9 @@ class Members:
         return self._names.forget_tools(route)
 
     def _forwarded(
-        self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest
+        self, turn: ClientTurn, route: Route, forward: Forward | None, request: ChatRequest
     ) -> ForwardedAttempt | None:
         """The client's own bytes, if this provider takes them as they are; None if they have to be planned."""
-        forward = provider.capabilities.forward
         if forward is None or turn.changed or turn.repairs or route.options != _NO_OPTIONS:
             return None
         if request.policy.text_form is not None:
@@ -133,13 +134,17 @@ class Members:
             return None
         if target.dialect != turn.dialect.name or not _all_made_by(turn, target):
             return None
-        same_model = turn.asked in (target.model, route.name)
-        if not _passes(provider, _lasting(turn, request), same_model=same_model) and not _passes(
-            provider, request, same_model=same_model
+        harmless = _HARMLESS if turn.asked in (target.model, route.name) else frozenset()
+        size = len(turn.request.body)
+        lasting = _lasting(turn, request)
+        if not (
+            (lasting is not None and _passes(forward, lasting, size, harmless))
+            or _passes(forward, request, size, harmless)
         ):
             return None
-        field = turn.dialect.server.model_field
-        body = renamed(turn.request.body, field, target.model) if field else turn.request.body
+        field, body = turn.dialect.server.model_field, turn.request.body
+        if field and turn.asked != target.model:
+            body = renamed(body, field, target.model)
         return ForwardedAttempt(turn, forward, route.model, body)
 
     def uses_wire_of(self, turn: ClientTurn, route: Route) -> bool:
@@ -171,15 +176,12 @@ def _preview(provider: ProviderAdapter, request: ChatRequest) -> RequestSent | N
     return preview(request) if preview is not None else None
 
 
-def _passes(provider: ProviderAdapter, request: ChatRequest | None, *, same_model: bool) -> bool:
+def _passes(forward: Forward, request: ChatRequest, size: int, harmless: Collection[Kind]) -> bool:
     """Whether a plan of the request would change nothing that matters."""
-    if request is None:
-        return False
     try:
-        sent = _preview(provider, request)
+        return all(repair.kind in harmless for repair in forward.repairs(request, size))
     except SegueError:
         return False
-    return sent is not None and _is_unchanged(sent, same_model=same_model)
 
 
 def _lasting(turn: ClientTurn, request: ChatRequest) -> ChatRequest | None:
@@ -217,9 +219,7 @@ def _all_made_by(turn: ClientTurn, target: Origin) -> bool:
     return True
 
 
-_HARMLESS = frozenset({"schema_reduced", "choice_weakened", "option_not_sent", "instruction_folded"})
+_HARMLESS: Final[frozenset[Kind]] = frozenset(
+    {"schema_reduced", "choice_weakened", "option_not_sent", "instruction_folded"}
+)
 """What we would change by what we know of the model; a client that names the provider's own model may know better."""
-
-
-def _is_unchanged(sent: RequestSent, *, same_model: bool) -> bool:
-    return all(same_model and repair.kind in _HARMLESS for repair in sent.repairs)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Origin
     from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
+    from segue.transcript.repairs import Repair
     from segue.transports.transport import WireResponse
 
 ModelType: TypeAlias = Literal["chat", "embedding", "image", "audio", "moderation", "other"]
@@ -115,6 +116,11 @@ class Forward(Protocol):
 
     def target(self, model: str) -> Origin:
         """Who would answer, and in which dialect."""
+        ...
+
+    def repairs(self, request: ChatRequest, size: int) -> tuple[Repair, ...]:
+        """What would be repaired if the request, of `size` bytes or so, were written here instead. Raises what keeps it from
+        being sent."""
         ...
 
     def send(

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from segue.providers.endpoint import Endpoint
     from segue.providers.request_writer import WrittenRequest
     from segue.providers.services.services import CountService
+    from segue.transcript.repairs import Repair
     from segue.transports.transport import WireResponse
 
 _ANY: Final = "default"
@@ -246,19 +247,30 @@ class Provider(ProviderAdapter):
         return self._prepare(request)
 
     def _prepare(self, request: ChatRequest, wire: str = "") -> _Prepared:
+        endpoint, asked, card, options = self._fitted(request, wire)
+        dialect = endpoint.dialect.name
+        path = path_of(dialect, asked.model)
+        written = self._writers[dialect].write(asked, options, card, endpoint.base_url + path)
+        return _Prepared(endpoint, path, written, card)
+
+    def _fitted(
+        self, request: ChatRequest, wire: str = ""
+    ) -> tuple[Endpoint, ChatRequest, ModelCard, Options]:
+        """A request with the model's own name, and its options as the model takes them."""
         endpoint, name = self._endpoint_for(request.model)
         asked = structs.replace(request, model=name, context=request.context or self._context)
         endpoint = self._endpoints[wire] if wire else endpoint
-        dialect = endpoint.dialect.name
-        path = path_of(dialect, name)
-        card = self._card(name, dialect)
+        card = self._card(name, endpoint.dialect.name)
         fitting = request.options if self._fit is None else self._fit(asked, card)
         asks_for_cache = asked.session and asked.asks_for_cache
         lasting = self.address.in_sessions if asks_for_cache and self.address is not None else {}
         extra = {**lasting, **(fitting.extra or {})} or None
-        options = structs.replace(fitting, model=asked.model, stream=True, extra=extra)
-        written = self._writers[dialect].write(asked, options, card, endpoint.base_url + path)
-        return _Prepared(endpoint, path, written, card)
+        return endpoint, asked, card, structs.replace(fitting, model=asked.model, stream=True, extra=extra)
+
+    def repairs(self, request: ChatRequest, size: int) -> tuple[Repair, ...]:
+        """What a preview would report as repairs. `size`: the bytes that the request has about."""
+        endpoint, asked, card, options = self._fitted(request)
+        return self._writers[endpoint.dialect.name].repairs(asked, options, card, size)
 
     def _endpoint_for(self, model: str) -> tuple[Endpoint, str]:
         """With the dialect that the model needs by its card, if this provider has it; and the model's own name."""
@@ -334,6 +346,9 @@ class _Forwarding:
     def target(self, model: str) -> Origin:
         endpoint, _, name = self._provider.endpoint_of(model)
         return Origin(endpoint.dialect.name, self._provider.name, endpoint.base_url, name)
+
+    def repairs(self, request: ChatRequest, size: int) -> tuple[Repair, ...]:
+        return self._provider.repairs(request, size)
 
     @asynccontextmanager
     async def send(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 from msgspec import Struct
 
 from segue.conversation.blocks import Origin
-from segue.dialects.plan import PlanState, plan
+from segue.dialects.plan import PlanState, plan, repairs_of_plan
 from segue.providers.adapter import RequestSent
 from segue.transcript.steps import ModelStep, Transcript
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
     from segue.providers.adapter import ChatRequest
+    from segue.transcript.repairs import Repair
 
 KEPT_SESSIONS = 256
 KEPT_BYTES = 32 << 20
@@ -44,23 +45,21 @@ class RequestWriter:
         self._dialect = dialect
         self._provider = provider
         self._endpoint = endpoint
-        self._kept: OrderedDict[tuple[str, str], PlanState] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], tuple[PlanState, int]] = OrderedDict()
         self._kept_bytes = 0
 
     def write(self, request: ChatRequest, options: Options, card: ModelCard, url: str = "") -> WrittenRequest:
-        session = request.session, request.model
         planned = plan(
             request.conversation,
             request.ledger,
-            target=Origin(self._dialect, self._provider, self._endpoint, request.model),
+            target=self._target(request),
             card=card,
             tools=request.tools,
             options=options,
             policy=request.policy,
-            previous=self._kept.get(session),
+            previous=self._previous(request),
         )
-        if request.session:
-            self._keep(session, planned.state)
+        self._keep(request, planned.state, len(planned.body))
         sent = RequestSent(
             origin=planned.origin,
             made_under=planned.made_under,
@@ -70,11 +69,38 @@ class RequestWriter:
         )
         return WrittenRequest(sent, planned.names, planned.transcript)
 
-    def _keep(self, session: tuple[str, str], state: PlanState) -> None:
+    def repairs(
+        self, request: ChatRequest, options: Options, card: ModelCard, size: int
+    ) -> tuple[Repair, ...]:
+        """Those of the same request, which is not written for it. `size`: the bytes that it has about."""
+        repairs, state = repairs_of_plan(
+            request.conversation,
+            request.ledger,
+            target=self._target(request),
+            card=card,
+            tools=request.tools,
+            options=options,
+            policy=request.policy,
+            previous=self._previous(request),
+        )
+        self._keep(request, state, size)
+        return repairs
+
+    def _target(self, request: ChatRequest) -> Origin:
+        return Origin(self._dialect, self._provider, self._endpoint, request.model)
+
+    def _previous(self, request: ChatRequest) -> PlanState | None:
+        kept = self._kept.get((request.session, request.model))
+        return kept[0] if kept is not None else None
+
+    def _keep(self, request: ChatRequest, state: PlanState, size: int) -> None:
+        if not request.session:
+            return
+        session = request.session, request.model
         if (old := self._kept.pop(session, None)) is not None:
-            self._kept_bytes -= len(old.encoded.body)
-        self._kept[session] = state
-        self._kept_bytes += len(state.encoded.body)
+            self._kept_bytes -= old[1]
+        self._kept[session] = state, size
+        self._kept_bytes += size
         while len(self._kept) > KEPT_SESSIONS or (self._kept_bytes > KEPT_BYTES and len(self._kept) > 1):
-            _, dropped = self._kept.popitem(last=False)
-            self._kept_bytes -= len(dropped.encoded.body)
+            _, (_, dropped) = self._kept.popitem(last=False)
+            self._kept_bytes -= dropped
