@@ -206,9 +206,10 @@ def _conversation_of(
     """By the client's own name for it, else by the replies that it returns. A conversation that begins without a name gets
     a new id: others may begin with the same words."""
     if not session and originals.replies:
-        known = [reply.conversation for reply in originals.replies.values() if reply.conversation]
+        replies = reversed(originals.replies.values())
+        known = next((reply.conversation for reply in replies if reply.conversation), "")
         if known:
-            return known[-1]
+            return known
     begins = all(message.speaker != "model" for message in messages)
     return memory.conversation_id(caller, session or (token_hex(16) if begins else _first_message(messages)))
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         Sequence,
     )
 
+    from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
     from segue.dialects.dialect import Dialect
     from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent

@@ -9,7 +9,7 @@ from msgspec import structs
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.errors import JournalError
-from segue.gateway.memory.histories import KnownHistories, KnownHistory
+from segue.gateway.memory.histories import KnownHistories, KnownHistory, Maker
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.originals import recall_originals
@@ -136,3 +136,27 @@ def test_ids_and_images_of_a_history_that_returns_are_known_with_it() -> None:
         assert (first.has_images, again.has_images) == (True, True)
 
     asyncio.run(main())
+
+
+def test_the_makers_of_a_history_are_those_of_the_replies_that_are_still_in_it() -> None:
+    async def main() -> None:
+        memory, _ = opened()
+        other = structs.replace(remembered(2).message, origin=Origin("gemini", "gemini", "", "g"))
+        await memory.remember("me", b"", remembered(0))
+        await memory.remember("me", b"", RememberedReply(other, "gemini/g", {"call_2": "c2", "minted": "c2"}))
+        first = {Maker("anthropic", "anthropic", native=True)}
+        for turns, makers in ((1, first), (3, first | {Maker("gemini", "gemini", native=False)}), (2, first)):
+            found = await recall_originals(memory, "me", history(turns), session="s", size=100)
+            fresh = await recall_originals(memory, "me", history(turns))
+            assert found.makers == fresh.makers == makers
+
+    asyncio.run(main())
+
+
+def test_two_histories_have_in_common_what_they_begin_with() -> None:
+    messages = tuple(history(6))
+    known = KnownHistory(messages, messages, (), {})
+    for length in range(len(messages) + 1):
+        assert known.common(history(6)[:length]) == length
+        assert known.common([*messages[:length], Message("user", (Text("Else."),))]) == length
+    assert known.common(history(9)) == len(messages)

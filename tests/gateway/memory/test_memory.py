@@ -16,7 +16,7 @@ from segue.errors import JournalError
 from segue.gateway.memory.fingerprints import START, extend_fingerprint
 from segue.gateway.memory.installation_key import InstallationKey, read_key
 from segue.gateway.memory.memory import Memory, is_capsule
-from segue.gateway.memory.originals import recall_originals, routes_of
+from segue.gateway.memory.originals import recall_originals
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.memory.volatile_store import VolatileStore
@@ -74,7 +74,8 @@ def test_a_reply_with_calls_takes_its_place_again(tmp_path: Path) -> None:
         assert found.messages[0] is history[0]
         assert found.messages[2:] == tuple(history[2:])
         assert found.last == REMEMBERED
-        assert routes_of(found.replies) == {
+        replies = found.replies.values()
+        assert {call_id: reply.route for reply in replies for call_id in reply.calls} == {
             "call_A": "anthropic/some-model",
             "call_B": "anthropic/some-model",
         }
@@ -263,6 +264,22 @@ def test_a_fingerprint_tells_histories_apart() -> None:
     assert len({extend_fingerprint(START, history) for history in histories}) == len(histories)
     whole = extend_fingerprint(START, [user("a"), model("b")])
     assert extend_fingerprint(extend_fingerprint(START, [user("a")]), [model("b")]) == whole
+
+
+def test_a_result_is_known_by_a_long_id_since_clients_shorten_old_results() -> None:
+    def fingerprint(call_id: str, output: str) -> bytes:
+        return extend_fingerprint(START, [tool(ToolResult("c0", "x", output, native_id=call_id))])
+
+    minted = "call_0123456789abcdefghij"
+    assert fingerprint(minted, "whole") == fingerprint(minted, "shortened")
+    assert fingerprint(minted, "whole") != fingerprint(minted.upper(), "whole")
+    assert fingerprint("Bash:0", "whole") != fingerprint("Bash:0", "shortened")
+
+
+def test_many_call_keys_are_those_of_each_call() -> None:
+    held = Memory(VolatileStore(), KEY)
+    ids = ["call_1", "", "é", "\ud800"]
+    assert held.call_keys("me", ids) == [held.call_key("me", one) for one in ids]
 
 
 def _digest(file: Path) -> bytes:

@@ -7,7 +7,7 @@ anything. Bounded by bytes, least recently used first.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
 
 from msgspec import Struct
 
@@ -19,8 +19,21 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 32 << 20
 
+_NEAR: Final = 4
+"""So many lengths are tried at once."""
+
 HistoryKey: TypeAlias = tuple[str, str, bytes]
 """The caller, the session as the client names it, and how the conversation begins."""
+
+
+@final
+class Maker(NamedTuple):
+    """Where a reply came from."""
+
+    dialect: str
+    provider: str
+    native: bool
+    """Whether its calls reached the client under the provider's own ids."""
 
 
 @final
@@ -37,16 +50,24 @@ class KnownHistory(Struct, frozen=True, eq=False):
     """Of all calls, as the client has them."""
     images: tuple[int, ...] = ()
     """Indexes of messages that show an image."""
+    makers: frozenset[Maker] = frozenset()
+    """Of all replies."""
 
     def common(self, messages: Sequence[Message]) -> int:
         """With how many of these messages the history begins."""
+        known, given = self.messages, tuple(messages)
+        most = min(len(known), len(given))
         try:
-            for at, (old, new) in enumerate(zip(self.messages, messages, strict=False)):
-                if old is not new and old != new:
+            # Mostly all return, or all but the last, from which a mark has gone: found without a loop over all of them.
+            for count in range(most, max(most - _NEAR, 0), -1):
+                if known[:count] == given[:count]:
+                    return count
+            for at, (old, new) in enumerate(zip(known, given, strict=False)):
+                if old != new:
                     return at
         except RecursionError:  # arguments of a call can be nested more deeply than can be compared
             return 0
-        return min(len(self.messages), len(messages))
+        return most
 
 
 @final

@@ -17,6 +17,7 @@ from segue.errors import JournalError
 from segue.private_files import create_private
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 KEY_BYTES: Final = 32
@@ -44,11 +45,18 @@ class InstallationKey:
 
     def digest(self, *parts: str | bytes) -> bytes:
         """A keyed digest of parts that cannot be confused with other parts."""
-        pieces: list[bytes] = []
-        for part in parts:
-            data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
-            pieces += (len(data).to_bytes(8, "big"), data)
-        return hashlib.blake2b(b"".join(pieces), key=self._digest_key, digest_size=DIGEST_BYTES).digest()
+        return hashlib.blake2b(_joined(parts), key=self._digest_key, digest_size=DIGEST_BYTES).digest()
+
+    def digests(self, parts: tuple[str | bytes, ...], ends: Iterable[str]) -> list[bytes]:
+        """For each of the ends the digest of the parts with it behind them."""
+        begun = hashlib.blake2b(_joined(parts), key=self._digest_key, digest_size=DIGEST_BYTES)
+        made: list[bytes] = []
+        for end in ends:
+            one = begun.copy()
+            data = end.encode("utf-8", "surrogatepass")
+            one.update(len(data).to_bytes(8, "big") + data)
+            made.append(one.digest())
+        return made
 
     def encrypt(self, data: bytes, *, bound_to: bytes) -> bytes:
         """Only `decrypt` with the same `bound_to` reads it again."""
@@ -88,6 +96,14 @@ def decode_key(text: str, place: str) -> InstallationKey:
             hint="Restore the file or the variable from a backup. If it is lost, remove it: what was remembered with it is lost too.",
         )
     return InstallationKey(secret)
+
+
+def _joined(parts: tuple[str | bytes, ...]) -> bytes:
+    pieces: list[bytes] = []
+    for part in parts:
+        data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+        pieces += (len(data).to_bytes(8, "big"), data)
+    return b"".join(pieces)
 
 
 def _derive(secret: bytes, purpose: bytes) -> bytes:

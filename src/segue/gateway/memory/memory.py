@@ -48,6 +48,10 @@ class Memory:
         """The key of a reply by one of its calls, whose id is the one that the client got."""
         return self._key.digest("call", caller, call_id)
 
+    def call_keys(self, caller: str, call_ids: Sequence[str]) -> list[bytes]:
+        """The same for many calls: a history holds hundreds."""
+        return self._key.digests(("call", caller), call_ids)
+
     def place_key(self, caller: str, before: bytes, message: Message) -> bytes:
         """The key of a reply by its place and text; `before` is the fingerprint of the client's messages before it."""
         names = [call.name for call in message.calls]
@@ -62,7 +66,7 @@ class Memory:
         """Keep a reply under all its keys. When this returns, every gateway on this store finds it: wait for it before
         the last byte of the reply, never before the first. A store that fails costs seals, never a reply."""
         keys = (
-            *(self.call_key(caller, call_id) for call_id in reply.calls),
+            *self.call_keys(caller, tuple(reply.calls)),
             self.place_key(caller, before, reply.message),
         )
         data = encode_reply(reply)

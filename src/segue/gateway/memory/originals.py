@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, final
 
 from msgspec import Struct, structs
 
-from segue.conversation.blocks import Media, Reasoning, ToolCall
+from segue.conversation.blocks import Media, Origin, Reasoning, ToolCall
 from segue.conversation.message import Message
-from segue.gateway.memory.fingerprints import START, extend_fingerprint
-from segue.gateway.memory.histories import KnownHistory
+from segue.gateway.memory.fingerprints import START, extend_fingerprint, next_fingerprint
+from segue.gateway.memory.histories import KnownHistory, Maker
 from segue.gateway.memory.replies import RememberedReply
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from segue.conversation.blocks import Block
     from segue.gateway.memory.memory import Memory
@@ -42,6 +42,8 @@ class Originals(Struct, frozen=True):
     call_ids: frozenset[str] = frozenset()
     """Of all calls in the history, as the client has them; perhaps also of some that it has dropped."""
     has_images: bool = False
+    makers: frozenset[Maker] = frozenset()
+    """Of all replies that are remembered."""
 
 
 async def recall_originals(
@@ -58,42 +60,47 @@ async def recall_originals(
     if known is None or not common:
         known, common = _NOTHING, 0
     fingerprints = list(known.fingerprints[:common])
-    replies = {index: reply for index, reply in known.replies.items() if index < common}
-    restored = [*known.restored[:common], *messages[common:]]
-    wanted: dict[int, tuple[bytes, ...]] = {}
-    before = fingerprints[-1] if fingerprints else START
-    call_ids: set[str] = set()
-    for index in range(common, len(messages)):
-        message = messages[index]
-        calls = message.calls
-        call_ids.update([call.native_id for call in calls])
-        if message.speaker == "model":
-            ids = [call.native_id for call in calls if call.native_id]
-            wanted[index] = tuple(memory.call_key(caller, one) for one in ids) or (
-                memory.place_key(caller, before, message),
-            )
-        before = extend_fingerprint(before, (message,))
-        fingerprints.append(before)
+    replies = known.replies.copy()
+    dropped = [replies.pop(index, None) for index in range(common, len(known.messages))]
+    wanted = _wanted(memory, caller, messages, common, fingerprints)
     failures = memory.failed_reads
     recalled = await memory.recall([key for keys in wanted.values() for key in keys]) if wanted else {}
-    for index, keys in wanted.items():
+    restored = [*known.restored[:common], *messages[common:]]
+    new: list[RememberedReply] = []
+    for index, keys in wanted.items() if recalled else ():
         found = dict.fromkeys(key for key in keys if key in recalled)
         candidates = [recalled[key] for key in found if _may_be(messages[index], recalled[key])]
         if candidates:
             restored[index] = _restore(messages[index], candidates)
             replies[index] = candidates[-1]
+            new.append(candidates[-1])
     failed = memory.failed_reads != failures
-    new_images = [index for index in range(common, len(restored)) if _shows_image(restored[index])]
-    images = [index for index in known.images if index < common] + new_images
+    makers = _makers(replies.values()) if any(dropped) else known.makers | _makers(new)
+    images = [
+        *[index for index in known.images if index < common],
+        *[
+            index
+            for index in range(common, len(restored))
+            for block in restored[index].blocks
+            if type(block) is Media and block.kind == "image"
+        ],
+    ]
+    call_ids = [
+        block.native_id
+        for index in range(common, len(messages))
+        for block in messages[index].blocks
+        if type(block) is ToolCall
+    ]
     originals = Originals(
         tuple(restored),
-        before,
+        fingerprints[-1] if fingerprints else START,
         replies,
         _last_reply(messages, replies),
         known=common,
         failed=failed,
-        call_ids=known.call_ids | call_ids,
+        call_ids=known.call_ids.union(call_ids),
         has_images=bool(images),
+        makers=makers,
     )
     if size and not failed:
         history = KnownHistory(
@@ -103,16 +110,55 @@ async def recall_originals(
             replies,
             originals.call_ids,
             tuple(images),
+            makers,
         )
         memory.histories.keep(key, history, 2 * size)
     return originals
 
 
+def _wanted(
+    memory: Memory, caller: str, messages: Sequence[Message], start: int, fingerprints: list[bytes]
+) -> dict[int, Sequence[bytes]]:
+    """Of each model's message from `start` on, the keys under which its original may be. Adds the fingerprints behind all
+    of these messages to those before them."""
+    wanted: dict[int, Sequence[bytes]] = {}
+    ids: list[str] = []
+    calls: list[tuple[int, int]] = []
+    before = fingerprints[-1] if fingerprints else START
+    for index in range(start, len(messages)):
+        message = messages[index]
+        if message.speaker == "model":
+            found = [
+                block.native_id for block in message.blocks if type(block) is ToolCall and block.native_id
+            ]
+            if found:
+                wanted[index] = ()
+                calls.append((index, len(found)))
+                ids += found
+            else:
+                wanted[index] = (memory.place_key(caller, before, message),)
+        before = next_fingerprint(before, message)
+        fingerprints.append(before)
+    keys = memory.call_keys(caller, ids) if ids else []
+    at = 0
+    for index, count in calls:
+        wanted[index] = keys[at : at + count]
+        at += count
+    return wanted
+
+
+def _makers(replies: Iterable[RememberedReply]) -> frozenset[Maker]:
+    return frozenset([_maker(reply) for reply in replies])
+
+
+def _maker(reply: RememberedReply) -> Maker:
+    origin = reply.message.origin or _NOBODY
+    native = {call.native_id for call in reply.message.calls}
+    return Maker(origin.dialect, origin.provider, native.issuperset(reply.calls))
+
+
+_NOBODY = Origin()
 _NOTHING = KnownHistory((), (), (), {})
-
-
-def _shows_image(message: Message) -> bool:
-    return any(type(block) is Media and block.kind == "image" for block in message.blocks)
 
 
 def _last_reply(
@@ -205,8 +251,3 @@ def _reasoning_before(message: Message, call: ToolCall) -> list[Block]:
         if type(block) is Reasoning:
             found.append(block)
     return found
-
-
-def routes_of(replies: Mapping[int, RememberedReply]) -> dict[str, str]:
-    """Call id as the client knows it → the route that made the call: a turn stays with its provider."""
-    return {call_id: reply.route for reply in replies.values() for call_id in reply.calls}
