@@ -68,13 +68,16 @@ class SharedFile:
     async def write_small(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
         """A transaction of some ten microseconds: at once, in the loop, if nobody else is writing. To have it done by the
         thread takes several times as long. `do` may be called again."""
-        with self._failures():
-            if (connection := self._begin_at_once()) is not None:
-                try:
-                    return self._finish(connection, do)
-                finally:
-                    self._direct_lock.release()
-            return await self._worker.run(self._write, do)
+        try:
+            connection = self._begin_at_once()
+            if connection is None:
+                return await self._worker.run(self._write, do)
+            try:
+                return self._finish(connection, do)
+            finally:
+                self._direct_lock.release()
+        except (sqlite3.Error, OSError) as error:
+            raise self._failure(error) from error
 
     def _begin_at_once(self) -> sqlite3.Connection | None:
         """A transaction, to be followed by the lock's release; None if somebody else is writing."""
@@ -191,12 +194,15 @@ class SharedFile:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise JournalError(
-                f"{self._what} cannot be read or written: {error}.",
-                code="store_failed",
-                path=str(self._path),
-                hint="Check the disk's free space and the file's permissions.",
-            ) from error
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> JournalError:
+        return JournalError(
+            f"{self._what} cannot be read or written: {error}.",
+            code="store_failed",
+            path=str(self._path),
+            hint="Check the disk's free space and the file's permissions.",
+        )
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = str | bytes | int | float | bool | None
 Row: TypeAlias = tuple[Any, ...]
+Fields: TypeAlias = list[tuple[bytes | None, ...]]
 
 _TEXT_OID: Final = 25
 _BYTES_OID: Final = 17
@@ -59,21 +60,21 @@ class DatabaseConnection:
         self.schema = schema
         self.retried = False
 
-    def call(self, function: str, *values: Value | PackedArray) -> list[tuple[bytes | None, ...]]:
+    def call(self, function: str, *values: Value | PackedArray) -> Fields:
         """The rows that a function of our schema returns, each field in its binary form."""
+        return read_rows(self.driver.pgconn.exec_params(*self._call_of(function, values)))
+
+    def send_call(self, function: str, values: tuple[Value | PackedArray, ...]) -> None:
+        """The same, without waiting for its result."""
+        self.driver.pgconn.send_query_params(*self._call_of(function, values))
+
+    def _call_of(
+        self, function: str, values: tuple[Value | PackedArray, ...]
+    ) -> tuple[bytes, list[bytes | None], None, list[int], int]:
         places = ",".join([f"${number}" for number in range(1, len(values) + 1)])
         statement = f"SELECT * FROM {self.schema}.{function}({places})".encode()  # noqa: S608 - names of ours
-        data: list[bytes | None] = []
-        formats: list[int] = []
-        for value in values:
-            binary = isinstance(value, bytes | PackedArray)
-            formats.append(1 if binary else 0)
-            data.append(_encoded(value))
-        result = self.driver.pgconn.exec_params(statement, data, None, formats, 1)
-        if result.status != pq.ExecStatus.TUPLES_OK:
-            raise _error_of(result)
-        columns = range(result.nfields)
-        return [tuple([result.get_value(row, column) for column in columns]) for row in range(result.ntuples)]
+        formats = [1 if isinstance(value, bytes | PackedArray) else 0 for value in values]
+        return statement, [_encoded(value) for value in values], None, formats, 1
 
     def fetch(self, statement: str, *values: object) -> list[Row]:
         """The rows of any statement. `{schema}` stands for ours, %s for a value."""
@@ -93,6 +94,13 @@ class DatabaseConnection:
     def _execute(self, statement: str, values: tuple[object, ...]) -> psycopg.Cursor[Row]:
         query = statement.replace("{schema}", self.schema).encode()
         return self.driver.execute(query, values, binary=True)
+
+
+def read_rows(result: pq.abc.PGresult) -> Fields:
+    if result.status != pq.ExecStatus.TUPLES_OK:
+        raise _error_of(result)
+    columns = range(result.nfields)
+    return [tuple([result.get_value(row, column) for column in columns]) for row in range(result.ntuples)]
 
 
 def read_number(data: bytes | None) -> int | None:

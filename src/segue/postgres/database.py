@@ -18,6 +18,7 @@ from segue.errors import is_transient
 from segue.postgres import errors
 from segue.postgres.address import DatabaseAddress, bad_url, read_address
 from segue.postgres.connection import DatabaseConnection
+from segue.postgres.loop_connections import LoopConnections
 from segue.postgres.migrations import Migration, migrate
 from segue.worker_threads import Worker
 
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from segue.errors import JournalError
+    from segue.postgres.connection import Fields, PackedArray, Value
 
 T = TypeVar("T")
 
 PATIENCE: Final = 20.0
 """Seconds in which a database that was there a moment ago may come back."""
+_IN_THREADS: Final = 2
 _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 0.5
 _CONNECT_SECONDS: Final = 10
@@ -54,9 +57,10 @@ class Database:
         patience: float = PATIENCE,
         rest: float = 0.0,
         on_open: Callable[[DatabaseConnection], None] | None = None,
+        in_loop: bool = False,
     ) -> None:
         """`rest`: for so many seconds after it did not answer, nobody waits for it. `on_open` is called once, before all
-        others."""
+        others. `in_loop`: most connections are for `call`, which then needs no thread."""
         self.address: DatabaseAddress = read_address(url)
         try:
             conninfo_to_dict(self.address.url)
@@ -68,7 +72,11 @@ class Database:
         self._rest = rest
         self._on_open = on_open
         self._resting: tuple[float, JournalError] | None = None
-        self._worker = Worker("segue-postgres", threads=self.address.connections)
+        in_threads = min(self.address.connections, _IN_THREADS if in_loop else self.address.connections)
+        self._worker = Worker("segue-postgres", threads=in_threads)
+        self._in_loop = LoopConnections(
+            lambda: self._worker.run(self._open), most=self.address.connections - in_threads
+        )
         self._own = threading.local()
         self._opening = threading.Lock()
         self._is_checked = False
@@ -81,7 +89,17 @@ class Database:
         """What `do` returns. It is called again after a lost connection, with `retried` set."""
         return await self._worker.run(self._perform, do)
 
+    async def call(self, function: str, *values: Value | PackedArray) -> Fields:
+        """The rows that a function of our schema returns. It may be called again after a lost connection."""
+        if self._was_there and self._in_loop.may_call():
+            try:
+                return await self._in_loop.call(function, values)
+            except psycopg.Error:
+                pass  # the thread finds out whether it matters, and has the patience
+        return await self.run(lambda connection: connection.call(function, *values))
+
     async def close(self) -> None:
+        await self._in_loop.close()
         await self._worker.close(self._drop)
 
     # Everything below runs in one of the threads.

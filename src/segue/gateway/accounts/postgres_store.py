@@ -27,6 +27,7 @@ from segue.gateway.accounts.store import (
     UsageRow,
     check_name,
 )
+from segue.postgres.connection import read_number
 from segue.postgres.database import Database
 from segue.postgres.migrations import read_steps
 
@@ -61,17 +62,15 @@ class PostgresAccountStore:
         self._keep_days = keep_days
         self._clock = clock
         steps = read_steps(Path(__file__).parent / "postgres_migrations")
-        self._database = Database(url, part=PART, steps=steps, patience=PATIENCE, rest=PATIENCE)
+        self._database = Database(url, part=PART, steps=steps, patience=PATIENCE, rest=PATIENCE, in_loop=True)
         self._expire_at = 0.0
 
     def __repr__(self) -> str:
         return f"PostgresAccountStore({self._database.address.shown!r})"
 
     async def revision(self) -> int:
-        ((number,),) = await self._database.run(
-            lambda connection: connection.fetch("SELECT number FROM {schema}.account_revision")
-        )
-        return int(number)
+        ((number,),) = await self._database.call("revision_of_accounts")
+        return read_number(number) or 0
 
     async def accounts(self) -> Sequence[Account]:
         rows = await self._database.run(
@@ -105,7 +104,7 @@ class PostgresAccountStore:
             limits.requests_per_minute,
             limits.tokens_per_minute,
         )
-        ((text,),) = await self._database.run(lambda connection: connection.call("admit", *values))
+        ((text,),) = await self._database.call("admit", *values)
         decided = _DECISION.decode(text or b"")
         if decided.refused is not None:
             return rules.refusal(decided.refused, decided.wait, decided.now)
@@ -136,7 +135,7 @@ class PostgresAccountStore:
             OTHER,
             self._time(),
         )
-        await self._database.run(lambda connection: connection.call("settle", *values))
+        await self._database.call("settle", *values)
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
         batch = token_hex(12)

@@ -1,12 +1,14 @@
 """The gateway's memory in PostgreSQL, shared by gateways on any number of machines.
 
-A write is one round trip and does not wait for the database's disk: a killed gateway loses nothing, a killed database at most
-the last moments. What is too old goes by whole partitions.
+A reply and its conversation are written in one round trip that does not wait for the database's disk: a killed gateway loses
+nothing, a killed database at most the last moments. What is too old goes by whole partitions.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +22,7 @@ from segue.postgres.migrations import read_steps
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from segue.postgres.connection import DatabaseConnection
+    from segue.postgres.connection import DatabaseConnection, PackedArray
 
 PART: Final = "gateway memory"
 PATIENCE: Final = 1.0
@@ -34,6 +36,8 @@ _CHECK_SHARE: Final = 0.05
 _NAMES: Final = (
     *("id", "caller", "client", "door", "asked", "route", "switched", "requests", "created", "updated"),
 )
+_NUMBERS: Final = frozenset({"requests", "created", "updated"})
+_NO_NOTE: Final = (None,) * 6
 _CONVERSATION: Final = (
     f"SELECT {', '.join(_NAMES)} FROM {{schema}}.conversations "  # noqa: S608 - constants
     "WHERE updated > coalesce(%s::int8, {schema}.memory_clock()) - %s"
@@ -60,25 +64,73 @@ class PostgresMemoryStore:
         self._clock = clock
         steps = read_steps(Path(__file__).parent / "postgres_migrations")
         self._database = Database(
-            url, part=PART, steps=steps, patience=PATIENCE, on_open=self._compare_keys, rest=PATIENCE
+            url,
+            part=PART,
+            steps=steps,
+            patience=PATIENCE,
+            on_open=self._compare_keys,
+            rest=PATIENCE,
+            in_loop=True,
         )
         self._expire_at = 0.0
         self._written_bytes = 0
         self._written_records = 0
         self._touched: dict[int, int] = {}
+        self._records: list[MemoryRecord] = []
+        self._notes: list[tuple[str, ...]] = []
+        self._flush: asyncio.Task[None] | None = None
+        self._flushes: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
         return f"PostgresMemoryStore({self._database.address.shown!r})"
 
     async def write(self, records: Sequence[MemoryRecord]) -> None:
+        self._records += records
+        await self._together()
+
+    async def note(self, seen: ConversationInfo) -> None:
+        shown = (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route)
+        self._notes.append(tuple(map(storable, shown)))
+        await self._together()
+
+    async def _together(self) -> None:
+        """A reply and its conversation come at the same time."""
+        if self._flush is None or self._flush.done():
+            self._flush = asyncio.ensure_future(self._write_all())
+            self._flushes.add(self._flush)
+            self._flush.add_done_callback(self._written)
+        await asyncio.shield(self._flush)
+
+    def _written(self, flush: asyncio.Task[None]) -> None:
+        self._flushes.discard(flush)
+        if not flush.cancelled():
+            flush.exception()  # whoever waited may have been cancelled
+
+    async def _write_all(self) -> None:
+        records, self._records = self._records, []
+        notes, self._notes = self._notes, []
         touched, self._touched = self._touched, {}
-        await self._database.run(lambda connection: self._write(connection, records, touched))
+        self._flush = None
+        now = self._now()
+        if touched:
+            numbers, periods = number_array([*touched]), number_array([*touched.values()])
+            await self._database.call("touch_records", numbers, periods, now)
+        # One of each in a transaction, so that no two wait for each other. What is written twice after a lost connection takes
+        # the first one's place.
+        await asyncio.gather(
+            *(
+                self._database.call("write_memory", *_record_values(record), *(note or _NO_NOTE), now)
+                for record, note in zip_longest(records, notes)
+            )
+        )
+        self._written_bytes += sum(len(record.body) for record in records)
+        self._written_records += len(records)
+        await self._drop_old(now)
+        await self._drop_surplus()
 
     async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        wanted, now = bytes_array(keys), self._now()
-        rows = await self._database.run(
-            lambda connection: connection.call("read_records", wanted, now, self._keep)
-        )
+        now = self._now()
+        rows = await self._database.call("read_records", bytes_array(keys), now, self._keep)
         found: dict[bytes, bytes] = {}
         touch_before = (time.time() * _MICROSECONDS if now is None else now) - _TOUCH_SECONDS * _MICROSECONDS
         for key, body, number, period, used in rows:
@@ -90,21 +142,17 @@ class PostgresMemoryStore:
         return found
 
     async def delete(self, keys: Sequence[bytes]) -> None:
-        unwanted = bytes_array(keys)
-        await self._database.run(lambda connection: connection.call("delete_records", unwanted))
-
-    async def note(self, seen: ConversationInfo) -> None:
-        shown = (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route)
-        values = (*map(storable, shown), self._now())
-        await self._database.run(lambda connection: connection.call("note_conversation", *values))
+        await self._database.call("delete_records", bytes_array(keys))
 
     async def conversation(self, conversation_id: str) -> ConversationInfo | None:
-        rows = await self._database.run(
-            lambda connection: connection.fetch(
-                f"{_CONVERSATION} AND id = %s", self._now(), self._keep, storable(conversation_id)
-            )
+        rows = await self._database.call(
+            "read_conversation", storable(conversation_id), self._now(), self._keep
         )
-        return _info(rows[0]) if rows else None
+        return (
+            _info(tuple(_field(name, data) for name, data in zip(_NAMES, rows[0], strict=True)))
+            if rows
+            else None
+        )
 
     async def conversations(self, limit: int = 50) -> Sequence[ConversationInfo]:
         rows = await self._database.run(
@@ -125,43 +173,27 @@ class PostgresMemoryStore:
         return changed > 0
 
     async def close(self) -> None:
+        if self._flushes:
+            await asyncio.wait(self._flushes)
         await self._database.close()
 
     def _now(self) -> int | None:
         """None: the database's own clock."""
         return None if self._clock is None else round(self._clock() * _MICROSECONDS)
 
-    # Everything below runs in a thread of the database.
-
-    def _write(
-        self, connection: DatabaseConnection, records: Sequence[MemoryRecord], touched: Mapping[int, int]
-    ) -> None:
-        now = self._now()
-        if touched:
-            numbers, periods = number_array([*touched]), number_array([*touched.values()])
-            connection.call("touch_records", numbers, periods, now)
-        for (
-            record
-        ) in records:  # written twice after a lost connection, the second takes the first one's place
-            connection.call("write_record", bytes_array(record.keys), record.body, now)
-            self._written_bytes += len(record.body)
-            self._written_records += 1
-        self._drop_old(connection, now)
-        self._drop_surplus(connection)
-
-    def _drop_old(self, connection: DatabaseConnection, now: int | None) -> None:
+    async def _drop_old(self, now: int | None) -> None:
         moment = time.monotonic() if now is None else now / _MICROSECONDS
         if moment >= self._expire_at:
             self._expire_at = moment + _EXPIRY_SECONDS
-            connection.call("drop_old_records", now, self._keep)
+            await self._database.call("drop_old_records", now, self._keep)
 
-    def _drop_surplus(self, connection: DatabaseConnection) -> None:
+    async def _drop_surplus(self) -> None:
         if (
             self._written_bytes > self._max_bytes * _CHECK_SHARE
             or self._written_records > self._max_records * _CHECK_SHARE
         ):
             self._written_bytes = self._written_records = 0
-            connection.call("drop_surplus_records", self._max_bytes, self._max_records)
+            await self._database.call("drop_surplus_records", self._max_bytes, self._max_records)
 
     def _compare_keys(self, connection: DatabaseConnection) -> None:
         if not self._key_check:
@@ -178,6 +210,14 @@ class PostgresMemoryStore:
                 hint="Give all gateways the same key, in the variable that gateway.memory.key_env names, or name "
                 "another ?schema= in store.",
             )
+
+
+def _record_values(record: MemoryRecord | None) -> tuple[PackedArray | None, bytes | None]:
+    return (None, None) if record is None else (bytes_array(record.keys), record.body)
+
+
+def _field(name: str, data: bytes | None) -> str | int | None:
+    return read_number(data) if name in _NUMBERS else (data or b"").decode()
 
 
 def _info(row: tuple[Any, ...]) -> ConversationInfo:

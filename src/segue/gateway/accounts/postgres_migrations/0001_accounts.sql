@@ -2,6 +2,10 @@
 CREATE TABLE {schema}.account_revision (number int8 NOT NULL);
 INSERT INTO {schema}.account_revision VALUES (0);
 
+CREATE FUNCTION {schema}.revision_of_accounts() RETURNS int8 LANGUAGE sql STABLE AS $$
+    SELECT number FROM {schema}.account_revision
+$$;
+
 CREATE TABLE {schema}.accounts (name text COLLATE "C" PRIMARY KEY, account text NOT NULL);
 
 CREATE TABLE {schema}.standings (

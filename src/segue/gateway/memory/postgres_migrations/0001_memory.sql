@@ -198,3 +198,22 @@ BEGIN
         asked = excluded.asked, route = excluded.route, requests = known.requests + 1,
         updated = greatest(known.updated, excluded.updated);
 END $$;
+
+-- A reply or a conversation or both: null where there is none.
+CREATE FUNCTION {schema}.write_memory(
+    new_keys bytea[], new_body bytea, new_id text, new_caller text, new_client text, new_door text, new_asked text,
+    new_route text, at int8
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF new_keys IS NOT NULL THEN
+        PERFORM {schema}.write_record(new_keys, new_body, at);
+    END IF;
+    IF new_id IS NOT NULL THEN
+        PERFORM {schema}.note_conversation(new_id, new_caller, new_client, new_door, new_asked, new_route, at);
+    END IF;
+END $$;
+
+CREATE FUNCTION {schema}.read_conversation(wanted text, at int8, keep int8) RETURNS SETOF {schema}.conversations
+LANGUAGE sql VOLATILE AS $$
+    SELECT * FROM {schema}.conversations WHERE id = wanted AND updated > coalesce(at, {schema}.memory_clock()) - keep
+$$;

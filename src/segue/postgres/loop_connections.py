@@ -1,0 +1,206 @@
+"""Connections of an event loop: a call of a function in the database without a thread, at half of its cost.
+
+What goes wrong here is not handled here: the connection is closed, and whoever called does it again in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from segue.postgres.connection import read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from psycopg import pq
+
+    from segue.postgres.connection import DatabaseConnection, Fields, PackedArray, Value
+
+
+class LoopConnections:
+    """At most so many at a time, opened when all others are busy. Of one loop: others get nothing here."""
+
+    def __init__(self, open_connection: Callable[[], Awaitable[DatabaseConnection]], *, most: int) -> None:
+        self._open_connection = open_connection
+        self._most = most
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._count = 0
+        self._idle: list[_LoopConnection] = []
+        self._all: set[_LoopConnection] = set()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._opening: asyncio.Task[None] | None = None
+
+    def may_call(self) -> bool:
+        """Whether the running loop has connections here. The first loop that asks has them until it is closed."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None or self._loop.is_closed():
+            self._forget()
+            self._loop = loop
+        return self._loop is loop and self._most > 0
+
+    async def call(self, function: str, values: tuple[Value | PackedArray, ...]) -> Fields:
+        """Raises psycopg.Error."""
+        while not self._idle:
+            if self._count < self._most:
+                self._count += 1
+                # Shielded, and open for others too if whoever waits is cancelled.
+                self._opening = asyncio.ensure_future(self._open())
+                await asyncio.shield(self._opening)
+            else:
+                await self._turn()
+        return await self._idle.pop().call(function, values)
+
+    async def _open(self) -> None:
+        try:
+            opened = _LoopConnection(await self._open_connection(), self._free, self._drop)
+        except BaseException as error:
+            self._count -= 1
+            self._wake_next()
+            if isinstance(error, NotImplementedError):  # a loop that watches no sockets
+                self._most = 0
+                raise psycopg.InterfaceError("this loop watches no sockets") from None
+            raise
+        self._all.add(opened)
+        self._free(opened)
+
+    async def _turn(self) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self._wake_next()
+            raise
+
+    def _free(self, connection: _LoopConnection) -> None:
+        self._idle.append(connection)
+        self._wake_next()
+
+    def _drop(self, connection: _LoopConnection) -> None:
+        self._count -= 1
+        self._all.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        self._wake_next()
+
+    def _wake_next(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    async def close(self) -> None:
+        """When what was asked for is done."""
+        if self._loop is asyncio.get_running_loop():
+            if self._opening is not None:
+                await asyncio.wait([self._opening])
+            running = [each.result for each in self._all if each.result is not None]
+            if running:
+                await asyncio.wait(running)
+            for each in list(self._all):
+                each.close()
+        self._forget()
+
+    def _forget(self) -> None:
+        for each in self._all:
+            each.driver.close()
+        self._all.clear()
+        self._idle.clear()
+        self._waiting.clear()
+        self._count = 0
+
+
+class _LoopConnection:
+    """One call at a time."""
+
+    def __init__(
+        self,
+        connection: DatabaseConnection,
+        on_free: Callable[[_LoopConnection], None],
+        on_lost: Callable[[_LoopConnection], None],
+    ) -> None:
+        self.driver = connection.driver
+        self.result: asyncio.Future[pq.abc.PGresult] | None = None
+        self._connection = connection
+        self._low = connection.driver.pgconn
+        self._on_free = on_free
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._low.nonblocking = 1
+        self._socket = self._low.socket
+        self._is_writing = False
+        try:
+            self._loop.add_reader(self._socket, self._read)
+        except BaseException:
+            self.driver.close()
+            raise
+
+    async def call(self, function: str, values: tuple[Value | PackedArray, ...]) -> Fields:
+        self.result = self._loop.create_future()
+        try:
+            self._connection.send_call(function, values)
+            self._flush()
+        except psycopg.Error:
+            self._lose(None)
+            raise
+        # Shielded: whoever waits may be cancelled, and the answer must be read before the next call.
+        return read_rows(await asyncio.shield(self.result))
+
+    def _flush(self) -> None:
+        if self._low.flush():
+            if not self._is_writing:
+                self._is_writing = True
+                self._loop.add_writer(self._socket, self._write)
+        elif self._is_writing:
+            self._is_writing = False
+            self._loop.remove_writer(self._socket)
+
+    def _write(self) -> None:
+        try:
+            self._flush()
+        except psycopg.Error as error:
+            self._lose(error)
+
+    def _read(self) -> None:
+        try:
+            self._low.consume_input()
+            if self._is_writing:
+                self._flush()
+            if self.result is None or self._low.is_busy():
+                return
+            last = None
+            while (result := self._low.get_result()) is not None:
+                last = result
+        except psycopg.Error as error:
+            self._lose(error)
+            return
+        if last is None:
+            self._lose(psycopg.OperationalError("the connection gave no result"))
+            return
+        waiting, self.result = self.result, None
+        if not waiting.done():
+            waiting.set_result(last)
+        self._on_free(self)
+
+    def _lose(self, error: psycopg.Error | None) -> None:
+        waiting, self.result = self.result, None
+        self.close()
+        self._on_lost(self)
+        if waiting is not None and not waiting.done():
+            if error is None:
+                waiting.cancel()
+            else:
+                waiting.set_exception(error)
+                waiting.exception()  # whoever waited may have been cancelled
+
+    def close(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
+        self.driver.close()
