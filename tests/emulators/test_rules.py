@@ -33,7 +33,7 @@ def test_a_registered_check_stays_as_it_is() -> None:
         del REGISTRY[before:]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_every_rule_we_are_sure_of_is_shown_by_a_test_and_the_table_is_up_to_date() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "scripts.emulator_rules"],

@@ -16,8 +16,9 @@ from segue.gateway.server import GatewayApp, address_of, open_listener, serve
 
 
 class SampleApp:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, release: Path) -> None:
         self.name = name
+        self.release = release
         self.draining = False
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -27,6 +28,8 @@ class SampleApp:
                 body = b"%d\n" % number
                 await send({"type": "http.response.body", "body": body, "more_body": True})
                 await asyncio.sleep(0.1)
+        while scope["path"] == "/held" and not self.release.exists():
+            await asyncio.sleep(0.02)
         text = f"{self.name}{' draining' if self.draining else ''}\n"
         await send({"type": "http.response.body", "body": text.encode()})
 
@@ -43,7 +46,7 @@ async def main() -> None:
         name = table.pop("name")
         if name == "wrong":
             raise UsageError("The name is wrong.")
-        return msgspec.convert(table, GatewaySettings), SampleApp(name)
+        return msgspec.convert(table, GatewaySettings), SampleApp(name, file.with_name("release"))
 
     settings, app = open_app()
     listener = open_listener(settings.host, settings.port)

@@ -142,7 +142,7 @@ async def _until(path: Path, words: str) -> None:
 async def _stopping(tools: dict[str, Tool], note: Path) -> None:
     slow, add = tools["mcp__s__slow"], tools["mcp__s__add"]
     late = await perform(slow, {"seconds": 30, "note": str(note)})
-    assert late.error == "The tool did not answer within 1 seconds and was cancelled."
+    assert late.error == "The tool did not answer within 2 seconds and was cancelled."
     await _until(note, "cancelled")
     note.unlink()
     call = asyncio.ensure_future(perform(slow, {"seconds": 30, "note": str(note)}))
@@ -156,7 +156,7 @@ async def _stopping(tools: dict[str, Tool], note: Path) -> None:
 
 def test_a_child_hears_of_timeouts_and_cancels_and_goes_on(tmp_path: Path) -> None:
     with_tools(
-        {"s": child(SERVER, "stdio", timeout=1000)},
+        {"s": child(SERVER, "stdio", timeout=2000)},
         lambda tools, _: _stopping(tools, tmp_path / "note"),
         tmp_path,
     )
@@ -165,7 +165,7 @@ def test_a_child_hears_of_timeouts_and_cancels_and_goes_on(tmp_path: Path) -> No
 def test_a_server_at_an_address_hears_of_timeouts_and_cancels_and_goes_on(tmp_path: Path) -> None:
     with served(free_port()) as url:
         with_tools(
-            {"s": {"url": url, "timeout": 1000}},
+            {"s": {"url": url, "timeout": 2000}},
             lambda tools, _: _stopping(tools, tmp_path / "note"),
             tmp_path,
         )

@@ -45,6 +45,7 @@ def _server(app: App) -> uvicorn.Server:
         access_log=False,
         lifespan="off",
         ws="none",
+        timeout_keep_alive=75,  # as providers do: a pooled connection is not closed under a busy client
         timeout_graceful_shutdown=1,
         server_header=False,  # an emulated API names its own
     )
