@@ -243,6 +243,46 @@ def test_a_slow_but_steady_answer_is_waited_for() -> None:
     assert asyncio.run(main()) == b"x" * 8
 
 
+def test_a_reader_that_takes_its_time_is_no_silence_of_the_server() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(OK + b"transfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+        await asyncio.sleep(0.3)
+        writer.write(b"6\r\nsecond\r\n")
+        await reader.read()
+
+    async def main() -> list[bytes | str]:
+        received: list[bytes | str] = []
+        async with server(answer) as url:
+            limits = Timeouts(first_byte=5, idle=0.2)
+            async with default_transport()(WireRequest(url=url, method="GET", timeouts=limits)) as told:
+                portions = told.portions()
+                received.append(await anext(portions))
+                await asyncio.sleep(0.3)  # longer than silence may last
+                received.append(await anext(portions))
+                with pytest.raises(TransportError) as caught:
+                    await anext(portions)
+                received.append(caught.value.code)
+        return received
+
+    assert asyncio.run(main()) == [b"first", b"second", "idle_timeout"]
+
+
+def test_a_cancelled_reader_is_cancelled_although_the_wait_has_a_limit() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(OK + b"transfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+        await reader.read()
+
+    async def main() -> None:
+        async with server(answer) as url:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await ask(url, method="GET", timeouts=Timeouts(idle=5))
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     "told",
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
@@ -46,12 +46,12 @@ from segue.redaction import redact_text
 if TYPE_CHECKING:
     from collections.abc import (
         AsyncGenerator,
-        AsyncIterator,
         Awaitable,
         Callable,
         Mapping,
         Sequence,
     )
+    from contextlib import AbstractAsyncContextManager
 
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
@@ -351,13 +351,11 @@ class _Forwarding:
     def repairs(self, request: ChatRequest, size: int) -> tuple[Repair, ...]:
         return self._provider.repairs(request, size)
 
-    @asynccontextmanager
-    async def send(
+    def send(
         self, model: str, body: bytes, *, stream: bool, headers: Mapping[str, str]
-    ) -> AsyncIterator[WireResponse]:
+    ) -> AbstractAsyncContextManager[WireResponse]:
         endpoint, path, _ = self._provider.endpoint_of(model, stream=stream)
-        async with endpoint.ask("POST", path, body, headers=headers) as answer:
-            yield answer
+        return endpoint.ask("POST", path, body, headers=headers)
 
 
 def _endless(name: str) -> ProtocolError:

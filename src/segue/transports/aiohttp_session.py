@@ -1,0 +1,207 @@
+"""Requests by aiohttp's client, with the connections of one event loop. Loaded when the first request is made."""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar
+from functools import lru_cache
+from io import BytesIO
+from typing import TYPE_CHECKING, Final, final
+
+import aiohttp
+from yarl import URL
+
+from segue.errors import TransportError, UsageError
+from segue.transports.compression import Inflation
+from segue.transports.proxies import EnvironmentProxies
+from segue.transports.wait_limits import WaitLimits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from ssl import SSLContext
+
+    from aiohttp.connector import Connection
+    from aiohttp.tracing import Trace
+
+    from segue.transports.transport import WireRequest
+
+LARGE_BODY: Final = 2**20
+"""Bytes above which a body is sent in portions: written in one go it would hold up all other requests."""
+_CONNECTING: ContextVar[WaitLimits] = ContextVar("_CONNECTING")
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Notifies the limits of a request when it has a connection, new or kept."""
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        _CONNECTING.get().connected()
+        return connection
+
+
+@final
+class AiohttpSession:
+    """Proxies and certificates are those that the environment names when it is opened."""
+
+    def __init__(self) -> None:
+        certificates = _certificates(
+            os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE", "")
+        )
+        self._proxies = EnvironmentProxies()
+        self._session = aiohttp.ClientSession(
+            connector=_Connector(limit=0, ssl=certificates or True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"user-agent": "segue", "accept-encoding": "gzip, deflate"},
+            auto_decompress=False,  # it would inflate whatever arrives at once, a thousandfold
+        )
+
+    async def send(self, request: WireRequest) -> HttpAnswer:
+        limits = WaitLimits(request.timeouts, request.place)
+        try:
+            return HttpAnswer(await self._ask(request, limits), limits)
+        except BaseException:
+            limits.close()
+            raise
+
+    async def _ask(self, request: WireRequest, limits: WaitLimits) -> aiohttp.ClientResponse:
+        url = _url(request)
+        _CONNECTING.set(limits)
+        try:
+            with limits:
+                return await self._session.request(
+                    request.method,
+                    url,
+                    headers=request.headers,
+                    data=BytesIO(request.body) if len(request.body) > LARGE_BODY else request.body or None,
+                    timeout=_timeout(request.timeouts.connect),
+                    proxy=self._proxies.proxy_for(request.url),
+                    allow_redirects=False,  # a key goes where it was meant to go and nowhere else
+                )
+        except aiohttp.ConnectionTimeoutError as error:
+            raise limits.too_long("connect") from error
+        except TimeoutError as error:
+            raise limits.too_long("first_byte") from error
+        except aiohttp.ClientConnectorError as error:
+            raise _unreachable(limits.place, error) from error
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
+            raise _bad_url(request) from None
+        except ValueError:
+            raise UsageError(
+                f"A header of the request to {limits.place} holds characters that no header may hold.",
+                code="bad_header",
+                hint="Look for line breaks in keys and headers.",
+            ) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise _broken(limits.place, error) from error
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+@final
+class HttpAnswer:
+    """An answer whose body is still on its way."""
+
+    def __init__(self, response: aiohttp.ClientResponse, limits: WaitLimits) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+        self._response = response
+        self._limits = limits
+
+    async def portions(self) -> AsyncIterator[bytes]:
+        encoding = self.headers.get("content-encoding", "")
+        if not encoding:
+            while portion := await self._more():
+                yield portion
+            return
+        body = Inflation(encoding, self._limits.place)
+        while portion := await self._more():
+            for piece in body.feed(portion):
+                yield piece
+        body.close()
+
+    async def read(self) -> bytes:
+        return b"".join([portion async for portion in self.portions()])
+
+    def close(self) -> None:
+        """Closes the connection at once, unless the body was read to its end: then it is back in the pool."""
+        self._limits.close()
+        self._response.close()
+
+    async def _more(self) -> bytes:
+        """What has arrived; empty at the end."""
+        try:
+            with self._limits:
+                portion = await self._response.content.readany()
+        except TimeoutError as error:
+            raise self._limits.too_long("idle") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise _broken(self._limits.place, error) from error
+        self._limits.arrived()
+        return portion
+
+
+@lru_cache(maxsize=16)
+def _timeout(connect: float | None) -> aiohttp.ClientTimeout:
+    """All other waits have limits of our own."""
+    return aiohttp.ClientTimeout(total=None, connect=connect)
+
+
+def _url(request: WireRequest) -> URL:
+    try:
+        url = URL(request.url, encoded=True)
+        _ = url.host, url.port  # looked at only now: they may be none
+    except ValueError:
+        raise _bad_url(request) from None
+    return url
+
+
+def _bad_url(request: WireRequest) -> UsageError:
+    return UsageError(
+        f'"{request.place}" is no address.', code="bad_url", hint="Write it as http://host:port/path."
+    )
+
+
+@lru_cache(maxsize=4)
+def _certificates(file: str) -> SSLContext | None:
+    """Trust in the authorities of a file; the system's own where none is named."""
+    if not file:
+        return None
+    import ssl  # noqa: PLC0415 - only where somebody brings certificates of their own
+
+    try:
+        return ssl.create_default_context(cafile=file)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(
+            f'The certificates in "{file}" cannot be read: {error}.',
+            code="bad_certificates",
+            hint="Check SSL_CERT_FILE and REQUESTS_CA_BUNDLE.",
+        ) from error
+
+
+def _unreachable(place: str, error: Exception) -> TransportError:
+    return TransportError(
+        f"Failed to connect to {place}: {_reason(error)}.",
+        code="CONNECTION_FAILED",
+        hint="Check the address, and that the server runs.",
+    )
+
+
+def _broken(place: str, error: Exception) -> TransportError:
+    return TransportError(
+        f"The connection to {place} broke off: {_reason(error)}.",
+        code="connection_broken",
+        hint="Try again.",
+    )
+
+
+def _reason(error: Exception) -> str:
+    """Why, in the words of the system: aiohttp's own texts hold the whole address, in which there may be a secret."""
+    cause = getattr(error, "os_error", None) or error
+    number = getattr(cause, "errno", None)
+    if isinstance(number, int) and number > 0:
+        return os.strerror(number)
+    reason = getattr(cause, "strerror", None) or type(cause).__name__
+    return str(reason).rstrip(".")
