@@ -53,8 +53,8 @@ def main() -> None:
     )
     for name, got in found.limited.items():
         sys.stdout.write(
-            f"caller {name}: {got.served} requests served where {got.allowed:.0f} were allowed, {got.broken_off} broken off, "
-            f"{got.refused} refused\n"
+            f"caller {name}: {got.counted:.0f} requests counted ({100 * got.counted / got.allowed:.1f} %) and {got.served} served "
+            f"where {got.allowed:.0f} were allowed, {got.broken_off} broken off, {got.refused} refused\n"
         )
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from segue.conversation.usage import Usage
 from segue.emulators.emulator import Emulator
-from segue.gateway.accounts.admission import MILLION, micros
+from segue.gateway.accounts.admission import MILLION, Reserved, Standing, micros
 from segue.gateway.accounts.costs import BYTES_PER_TOKEN
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.providers.models.prices import cost_of
@@ -63,6 +63,8 @@ class Got(Struct):
     refused: int = 0
     allowed: float = 0.0
     """So many requests could be sent."""
+    counted: float = 0.0
+    """So many were counted: also those that a gateway admitted and could not serve or settle before it died."""
 
 
 def key_of(name: str) -> str:
@@ -81,6 +83,7 @@ class _Sender:
         self.caller = caller
         self.got = Got()
         self.usage: Usage | None = None
+        self.began = 0.0
         self.seconds = 0.0
         self.has_met_limit = threading.Event()
         self._any_port = any_port
@@ -156,9 +159,11 @@ class LimitedTraffic:
                 case "dollars_per_day":
                     self._check_budget(sender, sender.usage)
                 case "tokens_per_minute":
-                    _check_rate(sender, sender.usage.total_tokens or 0, sender.expected_tokens)
+                    due = _kept(self._url, sender.caller.name)[0].tokens_due
+                    _check_rate(sender, sender.usage.total_tokens or 0, sender.expected_tokens, due)
                 case _:
-                    _check_rate(sender, 1, 1)
+                    due = _kept(self._url, sender.caller.name)[0].requests_due
+                    _check_rate(sender, 1, 1, due)
             found[sender.caller.name] = sender.got
         return found
 
@@ -167,7 +172,9 @@ class LimitedTraffic:
         limit = micros(sender.caller.limit)
         got.allowed = limit / cost
         assert got.served * cost <= limit + SENDERS * cost, (got, cost)
-        counted = _spent(self._url, sender.caller.name)
+        standing, reserved = _kept(self._url, sender.caller.name)
+        counted = standing.day_spent + reserved.micros + reserved.expired
+        got.counted = counted / cost
         assert counted >= got.served * cost, "something was served and not counted"
         expected = Usage(
             input_tokens=sender.expected_tokens - _MOST_TOKENS, output_tokens=_MOST_TOKENS
@@ -177,27 +184,31 @@ class LimitedTraffic:
         assert counted >= limit - dearest, "the budget could not be used up"
 
 
-def _check_rate(sender: _Sender, cost: int, expected: int) -> None:
+def _check_rate(sender: _Sender, cost: int, expected: int, due: float) -> None:
     """A whole minute's worth at once, and then as much as fills. `expected`: what a request takes until it has ended, and for
-    good if its gateway died; one that may not take so much is refused and comes again some seconds later."""
+    good if its gateway died; one that may not take so much is refused and comes again some seconds later. `due`: the moment
+    when the allowance would be whole again, which is moved by all that was taken, as long as the caller is at its limit."""
     got, limit = sender.got, sender.caller.limit
     allowed = limit * (1 + sender.seconds / 60)
     unused = LONGEST_WAIT * limit / 60 + SENDERS * expected
     got.allowed = allowed / cost
+    counted = (due - sender.began) * limit / 60
+    got.counted = counted / cost
+    assert counted <= allowed * (1 + TOLERANCE) + cost, got
     assert got.served * cost <= allowed * (1 + TOLERANCE) + cost, got
+    assert counted >= allowed * (1 - TOLERANCE) - unused, got
     assert got.served * cost + got.broken_off * expected >= allowed * (1 - TOLERANCE) - unused, got
 
 
-def _spent(url: str, name: str) -> int:
-    """With what is still reserved for requests of gateways that died."""
+def _kept(url: str, name: str) -> tuple[Standing, Reserved]:
+    """What the store holds of a caller. `reserved` is of gateways that died."""
 
-    async def read() -> int:
+    async def read() -> tuple[Standing, Reserved]:
         store = PostgresAccountStore(url)
         try:
-            standing, reserved = await store.standing(name)
+            return await store.standing(name)
         finally:
             await store.close()
-        return standing.day_spent + reserved.micros + reserved.expired
 
     return asyncio.run(read())
 
@@ -213,6 +224,7 @@ def limited_traffic(
     with ThreadPoolExecutor(SENDERS * len(senders) or 1) as pool:
         began = time.monotonic()
         for sender in senders:
+            sender.began = time.time()
             running += [pool.submit(sender.send_until, over) for _ in range(SENDERS)]
         try:
             yield LimitedTraffic(senders, url)
