@@ -87,7 +87,13 @@ def own_blocks(rules: Rules) -> st.SearchStrategy[list[Block]]:
 def extras(rules: Rules) -> st.SearchStrategy[Extra | None]:
     """Fields of the target's own, of another wire, or none as mostly."""
     own, mark = rules.target.dialect, {"cache_control": {"type": "ephemeral"}}
-    given = (Extra(own), Extra(own, hints=mark), Extra("other"), Extra("other", fields={"a": 1}))
+    given = (
+        Extra(own),
+        Extra(own, hints=mark),
+        Extra("other"),
+        Extra("other", hints=mark),
+        Extra("other", fields={"a": 1}, container=Extra("other", fields={"b": 1}, hints=mark)),
+    )
     return st.sampled_from((None, None, None, None, None, None, *given))
 
 
@@ -97,7 +103,8 @@ def own_histories(draw: st.DrawFn, rules: Rules) -> Conversation:
     for _ in range(draw(st.integers(1, 5))):
         if draw(st.integers(0, 5)) == 0:
             instruction = draw(st.sampled_from([False, False, True]))
-            made.append(Message("user", (Text(draw(texts)),), instruction=instruction))
+            text = Text(draw(texts), None, draw(extras(rules)))
+            made.append(Message("user", (text,), instruction=instruction))
         if draw(st.integers(0, 2)) == 0:
             made.append(model(draw(texts), origin=draw(st.sampled_from([None, rules.target]))))
             continue
@@ -129,14 +136,15 @@ def own_histories(draw: st.DrawFn, rules: Rules) -> Conversation:
 
 def anthropic_messages() -> st.SearchStrategy[dict[str, Any]]:
     call = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}}
+    mark = {"cache_control": {"type": "ephemeral"}}
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}
-    text = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}
+    text = {"type": "text", "text": "hello", **mark}
     thought = {"type": "thinking", "thinking": "hm", "signature": "SEALED"}
     strings = st.sampled_from(("", " ", "hello", "\ud800"))
     odd: st.SearchStrategy[Any] = st.sampled_from(
         (None, 1, True, [], {}, ["x"], [{"type": "text", "text": "x"}])
     )
-    parts = st.sampled_from((call, result, text, thought)) | st.fixed_dictionaries(
+    parts = st.sampled_from((call, result, {**result, **mark}, text, thought)) | st.fixed_dictionaries(
         {"type": st.sampled_from(("text", "tool_use", "tool_result", "thinking", "other"))},
         optional={
             "text": strings | odd,
@@ -148,6 +156,7 @@ def anthropic_messages() -> st.SearchStrategy[dict[str, Any]]:
             "is_error": st.booleans(),
             "thinking": strings | odd,
             "signature": strings | odd,
+            "cache_control": st.sampled_from((None, {}, {"type": "ephemeral"})),
         },
     )
     return st.fixed_dictionaries(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import is_encodable
 from segue.transcript.drafts import Note
-from segue.transcript.own_fields import travels
+from segue.transcript.own_fields import losses, travels
 from segue.transcript.pairing import same_outcome
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, StepBlock
 from segue.transcript.value_text import arguments_of, is_object_text, text_form
@@ -32,10 +32,13 @@ def compose_message(composer: Composer, message: Message, start: int) -> bool:
     if speaker == "tool" or (speaker == "user" and message.instruction):
         return False
     if speaker == "user":
-        texts = _plain_texts(message.blocks, composer.rules.target.dialect)
+        lost: list[tuple[Kind, str]] = []
+        texts = _plain_texts(message.blocks, composer.rules.target.dialect, lost)
         if texts is None:
             return False
         composer.current = start
+        if lost:
+            composer.notes += [Note(kind, start, decision=decision) for kind, decision in lost]
         composer.push_user(tuple(texts))
         return True
     dropped: list[tuple[Kind, str]] = []
@@ -51,18 +54,17 @@ def compose_message(composer: Composer, message: Message, start: int) -> bool:
     return True
 
 
-def _plain_texts(blocks: tuple[Block, ...], dialect: str) -> list[Text] | None:
-    """The blocks if there are any and all are texts without a seal, with something in them."""
+def _plain_texts(blocks: tuple[Block, ...], dialect: str, lost: list[tuple[Kind, str]]) -> list[Text] | None:
+    """The blocks if there are any and all are texts without a seal, with something in them. Adds what is `lost` of them."""
     texts: list[Text] = []
     for block in blocks:
-        if (
-            type(block) is not Text
-            or block.seal is not None
-            or not _is_plain(block.text)
-            or not (block.extra is None or travels(block.extra, dialect))
-        ):
+        if type(block) is not Text or block.seal is not None or not _is_plain(block.text):
             return None
-        texts.append(block)
+        if block.extra is None or travels(block.extra, dialect):
+            texts.append(block)
+        else:
+            lost += losses(block.extra)
+            texts.append(Text(block.text))
     return texts or None
 
 
@@ -174,9 +176,9 @@ def _answer(
 ) -> None:
     """Add the calls with their completions."""
     own = composer.makers.is_provider(message.origin)
-    names, stand_in = composer.names, composer.stand_in
+    names, stand_in, dialect = composer.names, composer.stand_in, composer.rules.target.dialect
     at = first
-    for call, arguments, done in pairs:
+    for call, arguments, ended in pairs:
         name, native_id, made = call.name, call.native_id if own else "", call.seal
         if name not in names.names:
             names.project(name)
@@ -184,9 +186,15 @@ def _answer(
         if wire_id != native_id:
             composer.reidentified = True
         seal = made if made is None or composer.makers.opens(made) else None
+        travelling = ended.extra is None or travels(ended.extra, dialect)
+        done = ended if travelling else Completion(ended.text)
         answered = AnsweredCall(wire_id, name, arguments, done, call.id, seal or stand_in, call.extra)
         if native_id and wire_id != native_id:
             composer.note_other_id(native_id, answered, start, at)
+        if not travelling:
+            composer.notes += [
+                Note(kind, start, at, answered, decision) for kind, decision in losses(ended.extra)
+            ]
         if seal is not made:
             composer.notes.append(Note("seal_dropped", start, at, answered))
         if stand_in is not None:
@@ -200,7 +208,8 @@ def _answer(
 def _pairs(
     composer: Composer, blocks: tuple[Block, ...], results: tuple[Block, ...], first: int
 ) -> list[tuple[ToolCall, str, Completion]] | None:
-    """The calls from `first` on with the text of arguments and result, if all of them can be sent as they are."""
+    """The calls from `first` on with the text of arguments and result, if all of them can be sent as they are, but for what
+    the results have of another wire's own."""
     names, ledger, levels = composer.names, composer.ledger, composer.rules.argument_levels
     dialect = composer.rules.target.dialect
     pairs: list[tuple[ToolCall, str, Completion]] = []
@@ -218,7 +227,6 @@ def _pairs(
             or result.reason is not None
             or result.media
             or (call.extra is not None and not travels(call.extra, dialect))
-            or (result.extra is not None and not travels(result.extra, dialect))
         ):
             return None
         output = result.output

@@ -1,6 +1,7 @@
 """The fast path of requests, both ways (see transcript/fast_paths): the messages of which most of them consist.
 
-A block with exactly the fields counted here holds nothing of the wire's own, so that the search for it is not needed.
+A block with exactly the fields counted here holds nothing of the wire's own but a mark for the cache, so that the search for
+it is not needed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 NAME = ANTHROPIC.target.dialect
 LISTED = Extra(NAME, form={"type": "text"})
 """Of a text that came as the only block in a list: alone, we would write it as the content itself."""
+_MARK = "cache_control"
 
 
 def write_fast(blocks: tuple[StepBlock, ...]) -> tuple[list[Any], list[Any]] | None:
@@ -80,9 +82,14 @@ def _read_blocks(content: list[Any], origin: Origin) -> tuple[Block, ...] | None
         kind = part.get("type")
         if kind == "text":
             text = part.get("text")
-            if type(text) is not str or len(part) != 2:
+            if type(text) is not str:
                 return None
-            blocks.append(Text(text, None, LISTED) if len(content) == 1 else Text(text))
+            if len(part) == 2:
+                blocks.append(Text(text, None, LISTED) if len(content) == 1 else Text(text))
+            elif len(part) == 3 and _MARK in part:
+                blocks.append(Text(text, None, Extra(NAME, hints={_MARK: part[_MARK]})))
+            else:
+                return None
         elif kind == "tool_use":
             call_id, name, given = part.get("id"), part.get("name"), part.get("input")
             if type(call_id) is not str or type(name) is not str or given is None or len(part) != 4:
@@ -104,7 +111,12 @@ def _read_results(content: list[Any]) -> tuple[Block, ...] | None:
         if type(part) is not dict or part.get("type") != "tool_result":
             return None
         call_id, content_text = part.get("tool_use_id"), part.get("content")
-        if type(call_id) is not str or type(content_text) is not str or len(part) != 3:
+        if type(call_id) is not str or type(content_text) is not str:
             return None
-        blocks.append(ToolResult("", "", content_text, complete=True, native_id=call_id))
+        extra: Extra | None = None
+        if len(part) == 4 and _MARK in part:
+            extra = Extra(NAME, hints={_MARK: part[_MARK]})
+        elif len(part) != 3:
+            return None
+        blocks.append(ToolResult("", "", content_text, complete=True, native_id=call_id, extra=extra))
     return tuple(blocks)
