@@ -81,6 +81,22 @@ def test_of_a_conversation_that_grows_only_the_end_is_read(name: str, separators
     assert max(known[2:]) < 30
 
 
+@pytest.mark.parametrize("name", ["anthropic", "openai_chat", "gemini"])
+def test_of_each_request_that_follows_another_only_the_last_exchanges_are_read(name: str) -> None:
+    cache = ReadCache(1_000_000, least=0)
+    dialect, field = DIALECTS[name], DIALECTS[name].messages_field
+    for exchanges in range(4, 50):
+        fields = json.loads(written(name, example(exchanges)))
+        if name == "anthropic":  # such a mark moves with the end
+            fields[field][-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+        body = json.dumps(fields, separators=(", ", ":")).encode()
+        read = cache.read(dialect, body)
+        assert parts(read) == alone(name, body)
+        if exchanges > 4:
+            assert read.known >= len(read.conversation.messages) - 7
+    assert cache.held < 5 * len(body)
+
+
 @pytest.mark.parametrize("name", WIRES)
 def test_an_earlier_message_that_changed_is_read_again(name: str) -> None:
     cache = ReadCache(1_000_000, least=0)

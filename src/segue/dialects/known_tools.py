@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, final
 
 import msgspec
@@ -25,6 +26,7 @@ _T = TypeVar("_T")
 FIELD: Final = "tools"
 _NAME: Final = b'"tools"'
 _BEFORE: Final = re.compile(rb'"tools"\s*:\s*')
+_NEAR: Final = 32
 _TRIES: Final = 8
 """So many fields of that name are looked at: the schema of a tool, or a call, may have one too."""
 LEAST_TOOLS: Final = 2_048
@@ -41,6 +43,8 @@ class GivenTools(list[Any]):
     def __init__(self, given: list[Any]) -> None:
         super().__init__(given)
         self.read: dict[str, KnownTools] = {}
+        self.behind = 0
+        """How many bytes followed them in the last body: mostly as many as in the next."""
 
 
 @final
@@ -152,6 +156,13 @@ class ToolCache:
         return ParsedBody(fields, body)
 
     def _find(self, body: bytes) -> _Place | None:
+        for known, tools in islice(reversed(self._known.items()), _TRIES):
+            start = len(body) - tools.behind - len(known)
+            if start > 0 and body.startswith(known, start):
+                at = body.rfind(_NAME, max(0, start - _NEAR), start)
+                before = _BEFORE.match(body, at) if at >= 0 else None
+                if before is not None and before.end() == start:
+                    return self._found(body, known, start)
         at = 0
         for _ in range(_TRIES if self._known else 0):
             at = body.find(_NAME, at)
@@ -162,10 +173,15 @@ class ToolCache:
                 start = before.end()
                 for known in reversed(self._known):
                     if body.startswith(known, start):
-                        self._known.move_to_end(known)
-                        return _Place(start, start + len(known), self._known[known])
+                        return self._found(body, known, start)
             at += len(_NAME)
         return None
+
+    def _found(self, body: bytes, known: bytes, start: int) -> _Place:
+        self._known.move_to_end(known)
+        tools, end = self._known[known], start + len(known)
+        tools.behind = len(body) - end
+        return _Place(start, end, tools)
 
     def _keep(self, body: bytes, given: list[Any]) -> list[Any]:
         known = bytes(_TOOLS_ALONE.decode(body).tools)

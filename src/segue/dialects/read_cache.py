@@ -37,7 +37,8 @@ _LEAST = 16_384
 _HELD = 4
 """What a known request takes, as a multiple of its bytes: these, and the values read from them."""
 _FEW = 20
-"""Fewer messages than that behind a known beginning are read again with the next request: to move its end costs more."""
+"""Where its end is not easily moved, fewer messages than that behind a known beginning are read again with the next request."""
+_MOST_PIECES = 32
 _LOOK_BACK = 32
 """Among so many messages from the end on, the reply is looked for before which a body may be continued."""
 _SPACE = b" \t\r\n"
@@ -63,7 +64,10 @@ class ReadRequest(Struct, frozen=True, kw_only=True):
 class _Known(Struct, frozen=True, eq=False):
     """A body up to the end of some message, and what was read of it."""
 
-    prefix: bytes
+    pieces: tuple[bytes, ...]
+    """Its bytes. What was added by each request is a piece: to join them all each time would cost more than all else."""
+    size: int
+    """Of all pieces."""
     head: dict[str, Any]
     """The fields before the messages."""
     leading: list[Any]
@@ -75,6 +79,30 @@ class _Known(Struct, frozen=True, eq=False):
     ids: frozenset[str]
     """The ids of all messages, on wires where they have some."""
     conversation: Conversation
+
+    def begins(self, body: bytes) -> bool:
+        """Whether a body begins with it."""
+        at = 0
+        for piece in self.pieces:
+            if not body.startswith(piece, at):
+                return False
+            at += len(piece)
+        return True
+
+
+@final
+class _Read(Struct, frozen=True, gc=False):
+    """Messages as they came behind what was known, and what was read of them."""
+
+    given: list[Any]
+    text: bytes
+    """The JSON of an object that holds them."""
+    messages: tuple[Message, ...]
+    """As they were decoded, with the message before them, if there is one."""
+    first: int
+    """Among them, the first that is new."""
+    conversation: Conversation
+    """All of it, adopted."""
 
 
 @final
@@ -113,7 +141,7 @@ class ReadCache:
             return reader.read_whole(body, keep=False)[0]
         place = owner, dialect.name, model, body[:_BEGINNING]
         for serial, known in reversed(self._known.get(place, {}).items()):
-            found = reader.read_on(known, body) if body.startswith(known.prefix) else None
+            found = reader.read_on(known, body) if known.begins(body) else None
             if found is not None:
                 self._keep(place, found[1] or known, instead=serial)
                 return found[0]
@@ -133,14 +161,14 @@ class ReadCache:
         self._serial += 1
         self._order[self._serial] = place
         self._known.setdefault(place, {})[self._serial] = new
-        self._held += len(new.prefix) * _HELD
+        self._held += new.size * _HELD
         while self._held > self._budget:
             self._drop(next(iter(self._order)))
 
     def _drop(self, serial: int) -> None:
         place = self._order.pop(serial)
         alike = self._known[place]
-        self._held -= len(alike.pop(serial).prefix) * _HELD
+        self._held -= alike.pop(serial).size * _HELD
         if not alike:
             del self._known[place]
 
@@ -175,8 +203,10 @@ class _Reader(Struct, frozen=True):
         if not keep or type(given) is not list:
             return read, None
         before = list(fields)[: list(fields).index(field)]
+        start = body[: _start_of(body, field)]
         nothing = _Known(
-            body[: _start_of(body, field)],
+            (start,),
+            len(start),
             {name: fields[name] for name in before},
             given[: decoded.leading],
             None,
@@ -184,11 +214,12 @@ class _Reader(Struct, frozen=True):
             frozenset(),
             Conversation(system=decoded.system),
         )
-        return read, self._next(nothing, body, _split(parsed.text, field), given, conversation)
+        found = _Read(given, parsed.text, decoded.messages, -decoded.leading, conversation)
+        return read, self._next(nothing, body, found)
 
     def read_on(self, known: _Known, body: bytes) -> tuple[ReadRequest, _Known | None] | None:
         """The same of a request that begins with known bytes; None if what follows them changes what they mean."""
-        rest = body[len(known.prefix) :].lstrip(_SPACE)
+        rest = body[known.size :].lstrip(_SPACE)
         if rest[:1] != b",":
             return None
         field = self.dialect.messages_field
@@ -196,7 +227,7 @@ class _Reader(Struct, frozen=True):
         parsed = self.tools.parse(rest)
         fields = parsed.fields
         new = fields[field]
-        if type(new) is not list or not known.ids.isdisjoint(_ids(new)):
+        if type(new) is not list or not (known.ids.isdisjoint(_ids(new)) if known.ids else True):
             return None
         fields = {**known.head, **fields, field: [*known.leading, known.last, *new]}
         decoded = self._decode(fields)
@@ -209,9 +240,7 @@ class _Reader(Struct, frozen=True):
             return None
         conversation = Conversation((*known.conversation.messages, *clean[0]), decoded.system, clean[1])
         read = _read(fields, decoded, conversation, known=len(known.conversation.messages))
-        if len(new) < _FEW:
-            return read, None
-        return read, self._next(known, body, _split(parsed.text, field), new, conversation)
+        return read, self._next(known, body, _Read(new, parsed.text, decoded.messages, count, conversation))
 
     def _decode(self, fields: dict[str, Any]) -> DecodedRequest:
         named = self.dialect.server.model_field
@@ -225,34 +254,65 @@ class _Reader(Struct, frozen=True):
             {named: fields.get(named), field: given} if named in fields else {field: given}
         ).messages
 
-    def _next(
-        self, known: _Known, body: bytes, pieces: list[Raw], given: list[Any], conversation: Conversation
-    ) -> _Known | None:
-        """What the next request may begin with; None if there is no such place.
-
-        `given` and its `pieces` are the messages behind what was known.
-        """
-        at = self._place(known, given)
-        end = _end_of(body, len(known.prefix), pieces, at)
-        if not at or not end:
+    def _next(self, known: _Known, body: bytes, read: _Read) -> _Known | None:
+        """What the next request may begin with; None if there is no such place, or it stays where it was."""
+        at = self._place(known, read.given)
+        aligned = read.first + len(read.given) == len(read.messages)
+        if not at or not (aligned or known.last is None or len(read.given) >= _FEW):
             return None
-        last = given[at - 1]
+        pieces = _split(read.text, self.dialect.messages_field)
+        end = _end_of(body, known.size, pieces, at)
+        if not end:
+            return None
+        found = self._aligned(read, at) if aligned else self._decoded_again(known, read, at)
+        if found is None:
+            return None
+        overlap, count, calls = found
+        messages, minted = read.conversation.messages, read.conversation.minted
+        added = body[known.size : end]
+        whole = len(known.pieces) < _MOST_PIECES
+        return _Known(
+            (*known.pieces, added) if whole else (body[:end],),
+            end,
+            known.head,
+            known.leading,
+            read.given[at - 1],
+            overlap,
+            known.ids | ids if (ids := _ids(read.given[:at])) else known.ids,
+            Conversation(messages[: len(messages) - count], read.conversation.system, minted - calls),
+        )
+
+    def _aligned(self, read: _Read, at: int) -> tuple[tuple[Message, ...], int, int] | None:
+        """What the message before `at` was decoded as; how many messages of the conversation follow it, and how many calls.
+        Each of the messages was decoded as one; in adopting them, results that follow each other became one."""
+        messages = read.messages[read.first + at :]
+        last = read.messages[read.first + at - 1]
+        before = read.messages[read.first + at - 2] if read.first + at > 1 else None
+        if before is not None and before.speaker == last.speaker != "tool":
+            return None  # alone it would be decoded without the mark that a new message begins
+        if messages[0].speaker != "model" or last.speaker == "model":
+            return None
+        count, speaker = 0, ""
+        for message in messages:
+            count += not message.speaker == speaker == "tool"
+            speaker = message.speaker
+        calls = sum(len(message.calls) for message in messages)
+        return (last,), count, calls
+
+    def _decoded_again(
+        self, known: _Known, read: _Read, at: int
+    ) -> tuple[tuple[Message, ...], int, int] | None:
+        """The same where messages are decoded as several, or several as one."""
+        last, conversation = read.given[at - 1], read.conversation
         overlap = self._messages(known.head, [*known.leading, last])
-        rest = self.prepare(self._messages(known.head, [*known.leading, last, *given[at:]])[len(overlap) :])
+        given = [*known.leading, last, *read.given[at:]]
+        rest = self.prepare(self._messages(known.head, given)[len(overlap) :])
         calls = sum(len(message.calls) for message in rest)
         clean = adopt_fast(rest, conversation.minted - calls)
         kept = len(conversation.messages) - (len(clean[0]) if clean is not None else 0)
         if clean is None or conversation.messages[kept:] != tuple(clean[0]):
             return None
-        return _Known(
-            body[:end],
-            known.head,
-            known.leading,
-            last,
-            overlap,
-            known.ids | _ids(given[:at]),
-            Conversation(conversation.messages[:kept], conversation.system, conversation.minted - calls),
-        )
+        return overlap, len(clean[0]), calls
 
     def _place(self, known: _Known, given: list[Any]) -> int:
         """Before the last reply but one: marks for the cache move along with the last. 0 if there is none."""
@@ -263,7 +323,7 @@ class _Reader(Struct, frozen=True):
                 if found:
                     return at
                 found = at
-        return found
+        return found if known.last is None else 0  # the known ones end before the last reply but one already
 
     def _speaker(self, given: Any) -> Speaker | Literal["operator"]:
         """Whose message it is, decoded once for all that have the same role and type."""
@@ -328,4 +388,5 @@ def _end_of(body: bytes, start: int, pieces: list[Raw], count: int) -> int:
         while body[at] in _BETWEEN:
             at += 1
         at += memoryview(piece).nbytes
-    return end if body[:at].endswith(bytes(pieces[count])) else 0
+    last = bytes(pieces[count])
+    return end if body.startswith(last, at - len(last)) else 0

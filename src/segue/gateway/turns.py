@@ -272,7 +272,7 @@ def _without_unknown_seals(message: Message) -> Message:
 
 def without_capsules(messages: Sequence[Message]) -> Sequence[Message]:
     """Reasoning that we showed under a seal of our own: no provider can open it."""
-    if not any(_has_capsule(message) for message in messages):
+    if not any(map(_has_capsule, messages)):
         return messages
     return [
         structs.replace(
@@ -289,10 +289,11 @@ def without_capsules(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _has_capsule(message: Message) -> bool:
-    return message.speaker == "model" and any(
-        type(block) is Reasoning and block.seal is not None and is_capsule(block.seal.payload)
-        for block in message.blocks
-    )
+    if message.speaker == "model":
+        for block in message.blocks:  # written out, since each message of each request comes here
+            if type(block) is Reasoning and block.seal is not None and is_capsule(block.seal.payload):
+                return True
+    return False
 
 
 def _ends_with_results(dialect: Dialect, fields: Mapping[str, Any]) -> bool:
