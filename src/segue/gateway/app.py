@@ -30,7 +30,6 @@ from segue.gateway.disconnection import work_until_gone
 from segue.gateway.doors import Doors
 from segue.gateway.exchange import Exchange
 from segue.gateway.members import Members
-from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.names import ModelNames
 from segue.gateway.report import RequestReport
 from segue.gateway.services import ClientServices
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from segue.gateway.accounts.account import Account
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
+    from segue.gateway.memory.store import ConversationInfo
     from segue.gateway.turns import ClientTurn
     from segue.gateway.web import Receive, Send
     from segue.providers.registry import KnownProviders
@@ -328,20 +328,12 @@ class Gateway:
                 memory=self.memory,
                 members=self.members,
                 keep=self._services.keep if turn.prepared.kept and not turn.prepared.reply_id else None,
-                note=lambda: self._note(turn, report),
+                note=self._note,
             )
             await exchange.run(self.members.routings(turn, switched))
 
-    def _note(self, turn: ClientTurn, report: RequestReport) -> None:
-        """Record the conversation: with the reply, before its end, so that both are written at once."""
-        seen = ConversationInfo(
-            id=turn.conversation_id,
-            caller=turn.caller,
-            client=report.client[:200],
-            door=turn.dialect.name,
-            asked=turn.asked,
-            route=report.route,
-        )
+    def _note(self, seen: ConversationInfo) -> None:
+        """Record a conversation, beside the requests."""
         task = asyncio.ensure_future(self.memory.note(seen))
         self._background.add(task)
         task.add_done_callback(self._background.discard)

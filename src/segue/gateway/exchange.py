@@ -19,6 +19,7 @@ from segue.errors import InvalidRequestError, ProtocolError, SegueError
 from segue.gateway.attempts import ForwardedAttempt
 from segue.gateway.client_errors import WOULD_LOSE, counts_of, error_response, for_client, strict_error
 from segue.gateway.memory.replies import RememberedReply
+from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.report import AttemptReport
 from segue.gateway.turns import plain_turn
 from segue.gateway.usage_estimates import ESTIMATE, HEADER
@@ -56,17 +57,18 @@ class Exchange:
         memory: Memory,
         members: Members,
         keep: Callable[[ClientTurn, bytes, str], Awaitable[None]] | None = None,
-        note: Callable[[], None],
+        note: Callable[[ConversationInfo], None],
     ) -> None:
-        """`keep` gets a complete reply as a whole, and the provider that has stored it too, if one has. `note` is called
-        once, when it is known who answers, or that nobody does."""
+        """`keep` gets a complete reply as a whole, and the provider that has stored it too, if one has. `note` records the
+        conversation where there is no reply to be remembered along with it."""
         self._turn = turn
         self._writer = writer
         self._report = report
         self._memory = memory
         self._members = members
         self._keep = keep
-        self._note: Callable[[], None] | None = note
+        self._note = note
+        self._noted = False
         self._keep_alive = members.keep_alive
         self._held: list[bytes] = []
         self._events: list[Event] = []
@@ -89,7 +91,8 @@ class Exchange:
             error = await self._first_success(routings)
         finally:
             self._stop_beat()
-            self._note_once()
+            if not self._noted:
+                self._note(self._seen())
         if error is not None:
             await self._fail(error)
 
@@ -327,7 +330,6 @@ class Exchange:
     async def _remember(self, attempt: RouteAttempt, reply: Reply, *, broken: bool = False) -> None:
         if isinstance(attempt, ForwardedAttempt):
             attempt.keep_ids(reply)
-        self._note_once()
         if reply.message.blocks:
             remembered = RememberedReply(
                 reply.message,
@@ -337,16 +339,24 @@ class Exchange:
                 broken,
             )
             began = monotonic()
-            await self._memory.remember(self._turn.caller, self._turn.originals.fingerprint, remembered)
+            seen = None if self._noted else self._seen()
+            self._noted = True
+            await self._memory.remember(self._turn.caller, self._turn.originals.fingerprint, remembered, seen)
             self._report.store_seconds += monotonic() - began
         if self._keep is not None and not broken:
             stored_at = attempt.origin.provider if attempt.forwarded else ""
             await self._keep(self._turn, attempt.whole(reply), stored_at)
 
-    def _note_once(self) -> None:
-        note, self._note = self._note, None
-        if note is not None:
-            note()
+    def _seen(self) -> ConversationInfo:
+        turn, report = self._turn, self._report
+        return ConversationInfo(
+            id=turn.conversation_id,
+            caller=turn.caller,
+            client=report.client[:200],
+            door=turn.dialect.name,
+            asked=turn.asked,
+            route=report.route,
+        )
 
     async def _remember_broken(self, attempt: RouteAttempt) -> None:
         if self._committed and self._events:

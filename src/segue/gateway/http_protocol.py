@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 1 << 16
 """No more bytes than that wait for others."""
+_BODY_AT_ONCE: Final = 1 << 20
+"""So many bytes of a body are taken in before its reader asks for them. The server itself would stop at 64 KB, so that the
+request of an agent costs four system calls to stop reading and to begin again."""
 
 
 @final
@@ -31,6 +34,7 @@ class _GatheringTransport:
         self._loop = loop
         self._waiting: list[bytes] = []
         self._size = 0
+        self.is_closing = transport.is_closing
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -66,7 +70,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(_GatheringTransport(transport, self.loop))  # type: ignore[arg-type]
         self._watchers: set[Callable[[], None]] = set()
-        self._begin_head()
+        self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
@@ -79,21 +83,34 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_size += len(data)
         super().data_received(data)
         # A body may have arrived along with the headers; then the head is complete by now.
-        if self._in_head and self._head_size > self.header_bytes:
+        if not self._in_head:
+            return
+        if self._head_size > self.header_bytes:
             self._refuse(431, b"The headers are larger than this gateway accepts.")
+        elif self._head_timer is None:
+            self._watch_head()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope[ON_DISCONNECT] = self._watchers  # type: ignore[typeddict-unknown-key]
         if not self._in_head:
-            self._begin_head()
+            self._in_head, self._head_size = True, 0
 
     def on_headers_complete(self) -> None:
         self._end_head()
         super().on_headers_complete()
 
-    def _begin_head(self) -> None:
-        self._in_head, self._head_size = True, 0
+    def on_body(self, body: bytes) -> None:
+        if self.cycle.response_complete:
+            return
+        self.cycle.body += body
+        if len(self.cycle.body) > _BODY_AT_ONCE:
+            self.flow.pause_reading()
+        self.cycle.message_event.set()
+
+    def _watch_head(self) -> None:
+        """Most heads arrive whole: only one that does not, and the first of a connection, has a timer."""
+        self._in_head = True
         self._head_timer = self.loop.call_later(
             self.header_seconds, self._refuse, 408, b"The headers took too long to arrive."
         )

@@ -78,6 +78,7 @@ def addresses() -> Addresses:
     return Addresses(table["paths"], table["whole_paths"], msgspec.convert(providers, dict[str, Address]))
 
 
+@lru_cache(maxsize=256)
 def path_of(dialect: str, model: str, *, stream: bool = True) -> str:
     """What follows the base URL for a chat with a model in this dialect."""
     known = addresses()

@@ -62,9 +62,12 @@ class Memory:
         digest = self._key.digest("conversation", caller, session)
         return base64.b32encode(digest[:5]).decode().lower()
 
-    async def remember(self, caller: str, before: bytes, reply: RememberedReply) -> None:
-        """Keep a reply under all its keys. When this returns, every gateway on this store finds it: wait for it before
-        the last byte of the reply, never before the first. A store that fails costs seals, never a reply."""
+    async def remember(
+        self, caller: str, before: bytes, reply: RememberedReply, seen: ConversationInfo | None = None
+    ) -> None:
+        """Keep a reply under all its keys, and record its conversation along with it. When this returns, every gateway on
+        this store finds it: wait for it before the last byte of the reply, never before the first. A store that fails
+        costs seals, never a reply."""
         keys = (
             *self.call_keys(caller, tuple(reply.calls)),
             self.place_key(caller, before, reply.message),
@@ -72,7 +75,7 @@ class Memory:
         data = encode_reply(reply)
         self._keep_at_hand(keys, reply, len(data))
         try:
-            await self.store.write([MemoryRecord(keys, self._key.encrypt(data, bound_to=_REPLY))])
+            await self.store.write([MemoryRecord(keys, self._key.encrypt(data, bound_to=_REPLY))], seen)
         except JournalError as error:
             _LOG.warning("A reply was not remembered: %s", error)
 

@@ -84,14 +84,15 @@ class PostgresMemoryStore:
     def __repr__(self) -> str:
         return f"PostgresMemoryStore({self._database.address.shown!r})"
 
-    async def write(self, records: Sequence[MemoryRecord]) -> None:
+    async def write(self, records: Sequence[MemoryRecord], seen: ConversationInfo | None = None) -> None:
         self._records += records
+        if seen is not None:
+            shown = (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route)
+            self._notes.append(tuple(map(storable, shown)))
         await self._together()
 
     async def note(self, seen: ConversationInfo) -> None:
-        shown = (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route)
-        self._notes.append(tuple(map(storable, shown)))
-        await self._together()
+        await self.write((), seen)
 
     async def _together(self) -> None:
         """A reply and its conversation come at the same time."""

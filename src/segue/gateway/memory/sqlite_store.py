@@ -27,6 +27,8 @@ _TOUCH_SECONDS: Final = 3600.0
 _EXPIRY_SECONDS: Final = 600.0
 _FULL: Final = 0.9
 """What is left after the oldest were dropped, so that not every write drops."""
+_CHECK_SHARE: Final = 0.01
+"""After so much of what may be kept was written here, all is counted."""
 
 _SCHEMA: Final = (
     """CREATE TABLE records (
@@ -37,14 +39,6 @@ _SCHEMA: Final = (
         key BLOB PRIMARY KEY, record INTEGER NOT NULL REFERENCES records (number) ON DELETE CASCADE
     ) WITHOUT ROWID""",
     "CREATE INDEX keys_by_record ON keys (record)",
-    "CREATE TABLE totals (bytes INTEGER NOT NULL, records INTEGER NOT NULL)",
-    "INSERT INTO totals VALUES (0, 0)",
-    """CREATE TRIGGER record_added AFTER INSERT ON records BEGIN
-        UPDATE totals SET bytes = bytes + new.size, records = records + 1;
-    END""",
-    """CREATE TRIGGER record_dropped AFTER DELETE ON records BEGIN
-        UPDATE totals SET bytes = bytes - old.size, records = records - 1;
-    END""",
     """CREATE TABLE conversations (
         id TEXT PRIMARY KEY, caller TEXT NOT NULL, client TEXT NOT NULL, door TEXT NOT NULL, asked TEXT NOT NULL,
         route TEXT NOT NULL, switched TEXT NOT NULL, requests INTEGER NOT NULL, created REAL NOT NULL,
@@ -72,13 +66,15 @@ class SQLiteMemoryStore:
         self._keep_seconds = keep_seconds
         self._clock = clock
         self._expire_at = 0.0
+        self._unchecked_bytes = max_bytes
+        self._unchecked_records = max_records
         self._touched: set[int] = set()
         self._changes: list[Callable[[sqlite3.Connection], None]] = []
         self._flush: asyncio.Future[None] | None = None
         self._last_flush: asyncio.Future[None] | None = None
 
-    async def write(self, records: Sequence[MemoryRecord]) -> None:
-        await self._together(partial(self._write, records, self._take_touched()))
+    async def write(self, records: Sequence[MemoryRecord], seen: ConversationInfo | None = None) -> None:
+        await self._together(partial(self._write, records, seen, self._take_touched()))
 
     async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
         with self._file.reading() as connection:
@@ -88,7 +84,7 @@ class SQLiteMemoryStore:
         await self._file.run(self._delete, keys)
 
     async def note(self, seen: ConversationInfo) -> None:
-        await self._together(partial(self._note, seen))
+        await self.write((), seen)
 
     async def conversation(self, conversation_id: str) -> ConversationInfo | None:
         with self._file.reading() as connection:
@@ -154,7 +150,7 @@ class SQLiteMemoryStore:
 
     def _write_touched(self) -> None:
         if self._touched:
-            self._apply([partial(self._write, (), self._take_touched())])
+            self._apply([partial(self._write, (), None, self._take_touched())])
 
     def _apply(self, changes: Sequence[Callable[[sqlite3.Connection], None]]) -> None:
         with self._file.writing() as connection:
@@ -162,9 +158,15 @@ class SQLiteMemoryStore:
                 change(connection)
 
     def _write(
-        self, records: Sequence[MemoryRecord], touched: set[int], connection: sqlite3.Connection
+        self,
+        records: Sequence[MemoryRecord],
+        seen: ConversationInfo | None,
+        touched: set[int],
+        connection: sqlite3.Connection,
     ) -> None:
         now = self._clock()
+        if seen is not None:
+            self._note(connection, seen, now)
         for record in records:
             old = [
                 number
@@ -185,6 +187,8 @@ class SQLiteMemoryStore:
                     AND NOT EXISTS (SELECT 1 FROM keys WHERE record = ?1)""",
                     [(one,) for one in old],
                 )
+            self._unchecked_bytes += len(record.body)
+            self._unchecked_records += 1
         if touched:
             connection.executemany(
                 "UPDATE records SET used = ? WHERE number = ?", [(now, number) for number in touched]
@@ -202,7 +206,13 @@ class SQLiteMemoryStore:
 
     def _drop_surplus(self, connection: sqlite3.Connection) -> None:
         """Drop those unused the longest until there is room again."""
-        held, count = connection.execute("SELECT bytes, records FROM totals").fetchone()
+        if (
+            self._unchecked_bytes < self._max_bytes * _CHECK_SHARE
+            and self._unchecked_records < self._max_records * _CHECK_SHARE
+        ):
+            return
+        self._unchecked_bytes = self._unchecked_records = 0
+        held, count = connection.execute("SELECT coalesce(sum(size), 0), count(*) FROM records").fetchone()
         if held <= self._max_bytes and count <= self._max_records:
             return
         doomed: list[tuple[int]] = []
@@ -221,8 +231,7 @@ class SQLiteMemoryStore:
                 [(key,) for key in keys],
             )
 
-    def _note(self, seen: ConversationInfo, connection: sqlite3.Connection) -> None:
-        now = self._clock()
+    def _note(self, connection: sqlite3.Connection, seen: ConversationInfo, now: float) -> None:
         connection.execute(
             """INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, '', 1, ?, ?)
             ON CONFLICT (id) DO UPDATE SET caller = excluded.caller, client = excluded.client,

@@ -46,8 +46,9 @@ class ConversationInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class GatewayStore(Protocol):
     """What a store must do. It drops what is too old or too much by itself, the longest unused first."""
 
-    async def write(self, records: Sequence[MemoryRecord]) -> None:
-        """Keep the records; when this returns, another process finds them. A key that is known gets the new record."""
+    async def write(self, records: Sequence[MemoryRecord], seen: ConversationInfo | None = None) -> None:
+        """Keep the records; when this returns, another process finds them. A key that is known gets the new record.
+        `seen`: noted along with them."""
 
     async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """The bodies under these keys; keys that are not known are missing."""

@@ -35,7 +35,9 @@ class VolatileStore:
         self._bytes = 0
         self._conversations: OrderedDict[str, ConversationInfo] = OrderedDict()
 
-    async def write(self, records: Sequence[MemoryRecord]) -> None:
+    async def write(self, records: Sequence[MemoryRecord], seen: ConversationInfo | None = None) -> None:
+        if seen is not None:
+            await self.note(seen)
         for record in records:
             self._records[self._next] = self._clock(), record
             for key in record.keys:
