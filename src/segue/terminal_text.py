@@ -29,10 +29,9 @@ _C1_STRING_OPENERS: Final = frozenset("\x9d\x90\x98\x9e\x9f")
 class Sanitiser:
     """One stream of text. `feed` returns what may be shown."""
 
-    def __init__(self) -> None:
-        self._state: _State = "text"
-        self._last = ""
-        """The last letter that was shown."""
+    _state: _State = "text"
+    _last = ""
+    """The last letter that was shown."""
 
     def feed(self, text: str) -> str:
         if self._state == "text" and _SUSPECT.search(text) is None:

@@ -7,9 +7,10 @@ loop's pool: that takes twice as long to hand over, several loops can share thes
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from segue.errors import UsageError
 
@@ -36,8 +37,16 @@ class Worker:
     async def run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         if self._closed:
             raise UsageError("The store is closed.", code="store_closed", hint="Open it again.")
-        job = _Job(asyncio.get_running_loop(), lambda: do(*args, **kwargs))
-        self._put(job)
+        loop = asyncio.get_running_loop()
+        job = _Job(loop, loop.create_future(), partial(do, *args, **kwargs))
+        with self._lock:
+            self._unfinished += 1
+            if starts := self._threads < min(self._unfinished, self._max_threads):
+                self._threads += 1
+        if starts:
+            # A daemon: nobody should wait for it who forgot to close the store, and a write is whole or not there.
+            Thread(target=self._work, name=self._name, daemon=True).start()
+        self._queue.put(job)
         result: _T = await job.done
         return result
 
@@ -47,24 +56,13 @@ class Worker:
             return
         self._closed = True
         loop = asyncio.get_running_loop()
-        jobs = [_Job(loop, last) for _ in range(self._threads)]
+        jobs = [_Job(loop, loop.create_future(), last, is_last=True) for _ in range(self._threads)]
         for job in jobs:
-            job.is_last = True
             self._queue.put(job)
         if jobs:
             await asyncio.wait([job.done for job in jobs])
             for job in jobs:
                 job.done.result()
-
-    def _put(self, job: _Job) -> None:
-        with self._lock:
-            self._unfinished += 1
-            if starts := self._threads < min(self._unfinished, self._max_threads):
-                self._threads += 1
-        if starts:
-            # A daemon: nobody should wait for it who forgot to close the store, and a write is whole or not there.
-            Thread(target=self._work, name=self._name, daemon=True).start()
-        self._queue.put(job)
 
     def _work(self) -> None:
         while True:
@@ -76,24 +74,21 @@ class Worker:
                 self._unfinished -= 1
 
 
-class _Job:
-    __slots__ = ("_do", "_loop", "done", "is_last")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, do: Callable[[], object]) -> None:
-        self._loop = loop
-        self._do = do
-        self.done: asyncio.Future[Any] = loop.create_future()
-        self.is_last = False
+class _Job(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    done: asyncio.Future[Any]
+    do: Callable[[], object]
+    is_last: bool = False
 
     def perform(self) -> None:
         result: object = None
         failure: BaseException | None = None
         try:
-            result = self._do()
+            result = self.do()
         except BaseException as error:  # it is the caller's
             failure = error
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._report, result, failure)
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._report, result, failure)
 
     def _report(self, result: object, failure: BaseException | None) -> None:
         if self.done.cancelled():

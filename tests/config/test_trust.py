@@ -180,8 +180,8 @@ def test_a_trusted_file_of_servers_is_used_as_it_was_checked(tmp_path: Path, hom
 
     file = home.project / ".mcp.json"
     file.write_text(json.dumps({"mcpServers": {"time": {"command": sys.executable}}}))
-    assert open_servers(McpSettings(), home.project, bare=False) is None
+    assert open_servers(McpSettings(), home.project, bare=False)[0] is None
     segue("trust")
-    assert open_servers(McpSettings(), home.project, bare=False) is not None
+    assert open_servers(McpSettings(), home.project, bare=False)[0] is not None
     file.write_text(json.dumps({"mcpServers": {"time": {"command": "evil"}}}))
-    assert open_servers(McpSettings(), home.project, bare=False) is None
+    assert open_servers(McpSettings(), home.project, bare=False)[0] is None

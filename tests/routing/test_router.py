@@ -26,13 +26,12 @@ from segue.errors import (
     TransportError,
     UsageError,
 )
-from segue.routing.balancer import Balancer
 from segue.routing.breaker import BreakerSettings
-from segue.routing.policies import SingleRouter
 from segue.routing.profiles import PolicyName, Profile, build_router
 from segue.routing.retry import RetrySettings
 from segue.routing.route import Route, parse_route
 from segue.routing.router import GiveUp, GoTo, MemberFacts, Need, Retry, Router, Routing
+from segue.routing.single import SingleRouter
 
 A, B, C = "a/one", "b/two", "c/three"
 BUSY = OverloadError("It is overloaded.", status=503)
@@ -65,7 +64,7 @@ class World:
         context: int | None = None,
         breaker: BreakerSettings | None = None,
         profiles: Sequence[str] = (),
-    ) -> Balancer:
+    ) -> Router:
         profile = Profile(
             name="team",
             policy=policy,
@@ -614,7 +613,7 @@ def test_a_single_route_tries_again_and_then_tells_the_error_as_it_is() -> None:
 
 def test_a_single_route_never_rests() -> None:
     world = World()
-    router = SingleRouter(parse_route(A), world.fact, now=world.now)
+    router = SingleRouter(parse_route(A), world.fact)
     for _ in range(10):
         assert isinstance(leave(router.open(Need()), RateLimitError("", retry_after=90.0)), GiveUp)
         assert isinstance(leave(router.open(Need()), CredentialsError("", status=401)), GiveUp)

@@ -17,7 +17,7 @@ from segue.sessions.journal import Journal
 from segue.sessions.state import _APPLY, State, replay
 from segue.sessions.stores.jsonl import JsonlStore
 from segue.sessions.stores.jsonl_lines import read_lines, read_records
-from segue.sessions.validation import EntryCheck
+from segue.sessions.validation import refuse_misfits
 from sessions.entry_samples import happenings
 
 
@@ -28,10 +28,9 @@ def test_every_kind_of_entry_has_its_way_into_the_state() -> None:
 def checked_in_full(entries: list[Entry]) -> State | str:
     """The state, or the code of the error."""
     state = State()
-    check = EntryCheck(state)
     try:
         for seq, entry in enumerate(entries, 1):
-            check.take(entry)
+            refuse_misfits(state, (entry,))
             state.apply(seq, entry)
     except JournalError as error:
         return error.code

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from segue.conversation.blocks import Origin
 from segue.conversation.events import (
@@ -24,47 +24,43 @@ from segue.conversation.events import (
     fold,
 )
 from segue.errors import ProtocolError, SegueError
-from segue.events import MediaChunk, ReasoningChunk, TextChunk, ToolCallChunk
+from segue.events import Emit, MediaChunk, ReasoningChunk, TextChunk, ToolCallChunk
 from segue.providers.adapter import RequestSent
+from segue.transcript.text_tools.form import ParsedReply
 from segue.transcript.text_tools.react import REACT
 from segue.transcript.text_tools.react_scanner import ReActScanner
 from segue.transcript.text_tools.reader import TextToolReader
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
-    from segue.events import Emit
     from segue.providers.adapter import ChatRequest, ProviderAdapter, StreamEvent
-    from segue.transcript.text_tools.form import ParsedReply
 
 GRACE = 1.0
 """Seconds that a provider has to end its stream after a turn was cancelled. Then it is cut off."""
 
 
-class Attempt:
+class Attempt(Struct):
     """Made for one request and used once. It never raises: what goes wrong is the reply's error."""
 
-    def __init__(
-        self, emit: Emit, abort: asyncio.Event, on_sent: Callable[[RequestSent], None] | None = None
-    ) -> None:
-        self.sent: RequestSent | None = None
-        self.seconds = 0.0
-        self.first_token: float | None = None
-        """Seconds until the user saw something of the reply; None: nothing was shown."""
-        self.misread: ParsedReply | None = None
-        """The reply of a model that writes its calls as text, where it could not be read."""
-        self._emit = emit
-        self._abort = abort
-        self._on_sent = on_sent
-        self._events: list[Event] = []
-        self._called: dict[int, str] = {}
-        """The names of the calls so far."""
-        self._over = False
-        self._aborted = False
-        self._started = monotonic()
+    emit: Emit
+    abort: asyncio.Event
+    on_sent: Callable[[RequestSent], None] | None = None
+    sent: RequestSent | None = None
+    seconds: float = 0.0
+    first_token: float | None = None
+    """Seconds until the user saw something of the reply; None: nothing was shown."""
+    misread: ParsedReply | None = None
+    """The reply of a model that writes its calls as text, where it could not be read."""
+    _events: list[Event] = []
+    _called: dict[int, str] = {}
+    """The names of the calls so far."""
+    _over: bool = False
+    _aborted: bool = False
+    _started: float = 0.0
 
     async def run(self, provider: ProviderAdapter, request: ChatRequest) -> Reply:
-        request = structs.replace(request, abort=self._abort)
+        request = structs.replace(request, abort=self.abort)
         self._started = monotonic()
         reader = TextToolReader(ReActScanner()) if request.policy.text_form is REACT else None
         await self._until_aborted(provider, request, reader)
@@ -84,11 +80,11 @@ class Attempt:
     async def _until_aborted(
         self, provider: ProviderAdapter, request: ChatRequest, reader: TextToolReader | None
     ) -> None:
-        if self._abort.is_set():
+        if self.abort.is_set():
             self._aborted = True
             return
         reading = asyncio.create_task(self._read(provider, request, reader))
-        aborted = asyncio.ensure_future(self._abort.wait())
+        aborted = asyncio.ensure_future(self.abort.wait())
         try:
             await asyncio.wait({reading, aborted}, return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
@@ -110,8 +106,8 @@ class Attempt:
             async for event in stream:
                 if type(event) is RequestSent:
                     self.sent = event
-                    if self._on_sent is not None:
-                        self._on_sent(event)
+                    if self.on_sent is not None:
+                        self.on_sent(event)
                     continue
                 for read in (event,) if reader is None else reader.feed(event):
                     self._receive(read)
@@ -144,15 +140,15 @@ class Attempt:
             return
         if self.first_token is None:
             self.first_token = monotonic() - self._started
-        self._emit(chunk)
+        self.emit(chunk)
 
     def _report_call(self, event: Event) -> None:
         """A call that is being written is no output yet: the reply may still be asked for again."""
         if type(event) is CallStarted:
             self._called[event.index] = event.name or self._called.get(event.index, "")
-            self._emit(ToolCallChunk(event.index, self._called[event.index]))
+            self.emit(ToolCallChunk(event.index, self._called[event.index]))
         elif type(event) is ArgumentsDelta and event.text:
-            self._emit(ToolCallChunk(event.index, self._called.get(event.index, ""), event.text))
+            self.emit(ToolCallChunk(event.index, self._called.get(event.index, ""), event.text))
 
 
 def unexpected(error: Exception) -> SegueError:

@@ -12,6 +12,7 @@ usable.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from msgspec import structs
@@ -112,7 +113,7 @@ class Chat:
         """Of the last turn."""
 
     async def __aenter__(self) -> Self:
-        await self.open()
+        await self._session.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -137,12 +138,12 @@ class Chat:
     @property
     def id(self) -> str:
         """Of the session."""
-        return self.journal.session
+        return self._session.require_open().journal.session
 
     @property
     def model(self) -> str:
         """Who answers next: `provider/model`, or the name of a router."""
-        return self.router.name
+        return self._session.require_open().router.name
 
     @property
     def router(self) -> Router:
@@ -267,21 +268,18 @@ class Chat:
             )
         settings = session.turn_settings(output, options)
         self._turn = turn = Turn(session, emit)
-        try:
-            await self._switch_for_turn(settings.router, emit)
-        except BaseException:
-            self._turn = None
-            raise
-        session.turn = settings
-        turn.start(self._run(turn, message))
-        return turn
-
-    async def _switch_for_turn(self, router: Router | None, emit: Emit) -> None:
-        """Another router for the turn that begins; the one it takes the place of follows it."""
-        own = self.router
+        own, router = session.router, settings.router
         if router is not None and router.name != own.name:
-            emit(await self._switch_to(router))
+            # For this turn; the one it takes the place of follows it.
+            try:
+                emit(await self._switch_to(router))
+            except BaseException:
+                self._turn = None
+                raise
             self._next_router = self._next_router or own
+        session.turn = settings
+        turn.task = asyncio.create_task(self._run(turn, message))
+        return turn
 
     async def _run(self, turn: Turn, message: Message | None) -> None:
         try:
@@ -321,7 +319,7 @@ class Chat:
         self._next_router = None
         previous = self.router.name
         await self.journal.append(Switched(previous=previous, model=router.name))
-        self._session.use(router)
+        self._session.model = self._session.router = router
         return Switch(previous, router.name, "asked", self._session.losses(router.routes[0]))
 
     # Between turns
@@ -381,7 +379,7 @@ class Chat:
 
     async def _idle(self, what: str) -> ChatSession:
         """The open session without a turn: one that was cancelled is waited for, any other is not disturbed."""
-        await self.open()
+        await self._session.open()
         if self._turn is not None and self._turn.ending:
             await self._turn.stop()
         if self._turn is not None:

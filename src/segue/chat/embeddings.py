@@ -12,9 +12,9 @@ from segue.chat.lifecycle import default_providers
 from segue.conversation.usage import Usage
 from segue.errors import RouteError, SegueError
 from segue.routing.member_facts import facts_from, provider_of
-from segue.routing.policies import SingleRouter
 from segue.routing.route import Route, parse_route
 from segue.routing.router import GiveUp, Need, Retry
+from segue.routing.single import SingleRouter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

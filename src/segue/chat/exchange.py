@@ -9,9 +9,10 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from segue.chat.attempt import Attempt
+from segue.chat.lifecycle import ChatSession
 from segue.chat.output_type import (
     ANSWER_CORRECTED,
     OutputMismatch,
@@ -23,23 +24,19 @@ from segue.conversation.blocks import Reasoning, Text, ToolCall
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.dialects.errors import TOOLS_UNSUPPORTED
-from segue.errors import ContextLengthError, InvalidRequestError
-from segue.events import Repaired, Retrying, Switch, Warned
-from segue.providers.models.prices import cost_of
+from segue.errors import ContextLengthError, InvalidRequestError, SegueError
+from segue.events import Emit, Repaired, Retrying, Switch, Warned
+from segue.providers.models.prices import Bill, cost_of
 from segue.routing.member_facts import provider_of
-from segue.routing.router import GiveUp, GoTo, Retry
+from segue.routing.router import GiveUp, GoTo, Retry, Routing
 from segue.sessions.entries import ModelReplied, NoteAdded, Switched
 from segue.transcript.text_tools.react import MAX_CORRECTIONS, correction
 
 if TYPE_CHECKING:
-    from segue.chat.lifecycle import ChatSession
+    from segue.chat.output_type import OutputType
     from segue.conversation.events import Reply
-    from segue.errors import SegueError
-    from segue.events import Emit
     from segue.providers.adapter import ChatRequest, RequestSent
-    from segue.providers.models.prices import Bill
     from segue.routing.route import Route
-    from segue.routing.router import Routing
     from segue.transcript.text_tools.form import ParsedReply
 
 
@@ -47,40 +44,30 @@ _REFUSED = (400, 422)
 """Statuses of a request that is wrong in itself."""
 
 
-class Exchanges:
+class Exchanges(Struct, kw_only=True):
     """All exchanges of one turn."""
 
-    def __init__(
-        self,
-        session: ChatSession,
-        routing: Routing,
-        *,
-        emit: Emit,
-        abort: asyncio.Event,
-        bill: Bill,
-        continued: bool = False,
-    ) -> None:
-        self.error: SegueError | None = None
-        self.ran = False
-        """Whether a call of this turn has run: from then on it stays where it is."""
-        self.latest = ModelReplied(Message("model", ()))
-        self.unread = 0
-        """Lines of replies that could not be read."""
-        self._session = session
-        self.routing = routing
-        self._emit = emit
-        self._abort = abort
-        self._bill = bill
-        self._asked = continued
-        """Whether the next request must be checked against the window: the first one was before the turn was routed."""
-        self._torn = False
-        """Whether the last reply was shown in part, or has calls that were closed."""
-        self._shrunk = False
-        self._corrections = 0
-        self._described = False
-        """Whether the model has read the schema of the answer in words."""
-        self._answered_wrong = False
-        """Whether it was asked to correct an answer that does not have the type."""
+    session: ChatSession
+    routing: Routing
+    emit: Emit
+    abort: asyncio.Event
+    bill: Bill
+    checked: bool
+    """Whether the next request is known to fit: the first one was measured before the turn was routed."""
+    error: SegueError | None = None
+    ran: bool = False
+    """Whether a call of this turn has run: from then on it stays where it is."""
+    latest: ModelReplied = ModelReplied(Message("model", ()))
+    unread: int = 0
+    """Lines of replies that could not be read."""
+    _torn: bool = False
+    """Whether the last reply was shown in part, or has calls that were closed."""
+    _shrunk: bool = False
+    _corrections: int = 0
+    _described: bool = False
+    """Whether the model has read the schema of the answer in words."""
+    _answered_wrong: bool = False
+    """Whether it was asked to correct an answer that does not have the type."""
 
     def report_route(self, previous: str, cause: SegueError | None = None) -> None:
         """Report who answers, where the router chose another member than before, and who could not.
@@ -88,28 +75,29 @@ class Exchanges:
         `cause`: the error of the turn that this one continues.
         """
         self._report_skipped()
-        route, members = self.routing.route, self._session.router.routes
+        route, members = self.routing.route, self.session.router.routes
         if previous != route.name and any(member.name == previous for member in members):
             reason = "routed" if cause is None else "failover"
-            self._emit(Switch(previous, route.name, reason, self._session.losses(route), cause))
+            self.emit(Switch(previous, route.name, reason, self.session.losses(route), cause))
 
     async def ask(self) -> Reply:
         """A reply, complete or cut off, as it now stands in the conversation."""
-        session = self._session
+        session = self.session
         self._shrunk = False
         while True:
             route = self.routing.route
-            if self._asked:
+            if not self.checked:
                 try:
-                    await session.compactor.fit_request(route, self._emit, self._abort)
+                    await session.compactor.fit_request(route, self.emit, self.abort)
                 except ContextLengthError as error:
                     if await self._try_again(error, shown=False):
                         continue
                     raise (self.error or error) from error
-            self._asked = True
-            await self._describe_output(route)
+            self.checked = False
+            if session.turn.output is not None and not self._described:
+                await self._describe_output(session.turn.output, route)
             request = structs.replace(session.request(route), session=session.journal.session)
-            attempt = Attempt(self._emit, self._abort, self._report_repairs)
+            attempt = Attempt(self.emit, self.abort, self._report_repairs)
             reply = await attempt.run(provider_of(route, session.providers), request)
             shown = attempt.first_token is not None
             if isinstance(reply.error, InvalidRequestError) and reply.error.status in _REFUSED:
@@ -123,14 +111,16 @@ class Exchanges:
                 return kept
             if attempt.misread is not None and await self._correct(attempt.misread):
                 continue
-            if kept.message.calls or not await self._correct_output(kept.message):
+            if kept.message.calls or session.turn.output is None or self._answered_wrong:
+                return kept
+            if not await self._correct_output(session.turn.output, kept.message):
                 return kept
 
     def _advise(self, error: InvalidRequestError, attempt: Attempt) -> None:
         """A refusal of the request itself: how to see what was sent, and what is wrong with it."""
         if attempt.sent is None or not attempt.sent.body:  # a provider of one's own, without a wire
             return
-        session, dialect = self._session.journal.session, attempt.sent.origin.dialect
+        session, dialect = self.session.journal.session, attempt.sent.origin.dialect
         advice = (
             "See what was sent: /view. "
             f"Find the cause: segue sessions export {session} | segue doctor - --for {dialect}"
@@ -139,27 +129,22 @@ class Exchanges:
 
     def continuation(self) -> Routing | None:
         """Where a turn that has failed can be continued: elsewhere, and only if its last reply left nothing behind."""
-        return None if self._torn or self._abort.is_set() else self.routing.continuation()
+        return None if self._torn or self.abort.is_set() else self.routing.continuation()
 
-    async def _describe_output(self, route: Route) -> None:
+    async def _describe_output(self, output: OutputType, route: Route) -> None:
         """Words for a model whose provider does not take the schema of the answer. Written once, so prefixes stay."""
-        output, session = self._session.turn.output, self._session
-        if output is None or self._described:
-            return
+        session = self.session
         if not takes_schema(provider_of(route, session.providers), session.request(route)):
             self._described = True
             await self._add_note(instructions_for(output))
 
-    async def _correct_output(self, message: Message) -> bool:
+    async def _correct_output(self, output: OutputType, message: Message) -> bool:
         """Ask once more for an answer that does not have the type that it must have."""
-        output = self._session.turn.output
-        if output is None or self._answered_wrong:
-            return False
         try:
             output.read(message.text)
         except OutputMismatch as mismatch:
             self._answered_wrong = True
-            self._emit(Warned(f"The answer {mismatch}. It is asked for once more.", ANSWER_CORRECTED))
+            self.emit(Warned(f"The answer {mismatch}. It is asked for once more.", ANSWER_CORRECTED))
             await self._add_note(correction_of(output, mismatch))
             return True
         return False
@@ -167,7 +152,7 @@ class Exchanges:
     async def _add_note(self, text: str) -> None:
         # An instruction: compaction must not take it for the user's prompt.
         note = Message("user", (Text(text),), instruction=True)
-        await self._session.journal.append(NoteAdded(note))
+        await self.session.journal.append(NoteAdded(note))
 
     async def _correct(self, misread: ParsedReply) -> bool:
         """Ask a model that writes its calls as text to use the right format; not for ever."""
@@ -178,27 +163,27 @@ class Exchanges:
         return True
 
     async def _try_again(self, error: SegueError, *, shown: bool) -> bool:
-        session, route = self._session, self.routing.route
+        session, route = self.session, self.routing.route
         # The provider may have learned it with this very request, so what it knows now does not count.
         if not shown and error.code == TOOLS_UNSUPPORTED and route.name not in session.without_tools:
             session.without_tools.add(route.name)
             return True
         if not shown and error.remedy == "shrink" and not self._shrunk:
             self._shrunk = True
-            if await session.compactor.shrink(route, None, error.code, self._emit, self._abort):
+            if await session.compactor.shrink(route, None, error.code, self.emit, self.abort):
                 return True
         step = self.routing.failed(error, shown=shown, ran=self.ran)
         if type(step) is Retry and not shown:
-            self._emit(Retrying(route.name, error, step.after))
+            self.emit(Retrying(route.name, error, step.after))
             if step.after > 0:
                 with suppress(TimeoutError):
                     # A cancelled turn asks once more, and finds that it is cancelled.
-                    await asyncio.wait_for(self._abort.wait(), step.after)
+                    await asyncio.wait_for(self.abort.wait(), step.after)
             return True
         if type(step) is GoTo and not shown and not self.ran:
             name = step.route.name
             await session.journal.append(Switched(previous=route.name, model=name, reason="failover"))
-            self._emit(Switch(route.name, name, "failover", session.losses(step.route), error))
+            self.emit(Switch(route.name, name, "failover", session.losses(step.route), error))
             self._report_skipped()
             return True
         self.error = step.error if type(step) is GiveUp else error
@@ -209,11 +194,11 @@ class Exchanges:
         if reply.usage != Usage():
             cost = cost_of(reply.usage, route.provider, route.model)
             lost = ModelReplied(Message("model", ()), reply.finish, reply.usage, cost)
-            await self._session.journal.append(lost)
-            self._bill.add(reply.usage, cost)
+            await self.session.journal.append(lost)
+            self.bill.add(reply.usage, cost)
 
     async def _keep(self, reply: Reply, attempt: Attempt, request: ChatRequest) -> Reply:
-        journal, route, usage = self._session.journal, self.routing.route, reply.usage
+        journal, route, usage = self.session.journal, self.routing.route, reply.usage
         message = reply.message if reply.finish in ("stop", "tool_calls") else _without_halves(reply.message)
         # Minted here, so that the journal has the ids that the conversation will have.
         message = journal.state.conversation.append(message).messages[-1]
@@ -222,9 +207,9 @@ class Exchanges:
         self.latest = ModelReplied(message, reply.finish, usage, cost, repairs, reply.unread)
         if message.blocks or usage != Usage():
             await journal.append(self.latest)
-        self._bill.add(usage, cost)
+        self.bill.add(usage, cost)
         if usage.input_tokens:
-            self._session.estimator.correct(request, usage.input_tokens)
+            self.session.estimator.correct(request, usage.input_tokens)
         if reply.finish == "cancelled":
             self.routing.aborted()
         elif reply.error is None:
@@ -233,24 +218,24 @@ class Exchanges:
                 self.unread += reply.unread
                 lines = "line" if reply.unread == 1 else "lines"
                 text = f"{reply.unread} {lines} of the reply could not be read: it may be incomplete."
-                self._emit(Warned(text, "incomplete_reply"))
+                self.emit(Warned(text, "incomplete_reply"))
             if all(type(block) is Reasoning for block in message.blocks):
-                self._emit(Warned("The reply is empty.", "empty_reply"))
+                self.emit(Warned("The reply is empty.", "empty_reply"))
         return structs.replace(reply, message=message, error=self.error)
 
     def _report_skipped(self) -> None:
         """Each member once, until it can be asked again."""
-        skipped, known = self.routing.skipped, self._session.skipped
+        skipped, known = self.routing.skipped, self.session.skipped
         for member in skipped:
             if known.get(member.name) != member.code:
-                self._emit(Warned(f"{member.name} is skipped: {member.reason}", "passed_over"))
-        self._session.skipped = {member.name: member.code for member in skipped}
+                self.emit(Warned(f"{member.name} is skipped: {member.reason}", "passed_over"))
+        self.session.skipped = {member.name: member.code for member in skipped}
 
     def _report_repairs(self, sent: RequestSent) -> None:
-        new = tuple(repair for repair in sent.repairs if repair not in self._session.reported)
+        new = tuple(repair for repair in sent.repairs if repair not in self.session.reported)
         if new:
-            self._session.reported.update(new)
-            self._emit(Repaired(new, self.routing.route.name))
+            self.session.reported.update(new)
+            self.emit(Repaired(new, self.routing.route.name))
 
 
 def _without_halves(message: Message) -> Message:

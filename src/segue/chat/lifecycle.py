@@ -24,9 +24,9 @@ from segue.providers.adapter import ChatRequest, Providers, RequestSent
 from segue.providers.text_requests import as_text_request
 from segue.providers.token_estimates import Estimator
 from segue.routing.member_facts import facts_from, provider_of
-from segue.routing.policies import SingleRouter
 from segue.routing.route import Route, parse_route
 from segue.routing.router import Router
+from segue.routing.single import SingleRouter
 from segue.sessions.entries import Link, SessionStarted, SettingsChanged
 from segue.sessions.journal import Journal
 from segue.sessions.stores.memory import MemoryStore
@@ -100,17 +100,12 @@ class ChatSession:
         """Of the turn that runs."""
         self._opening = asyncio.Lock()
         self._resources = AsyncExitStack()
-        self.equip(tools)
+        self._tools = self.tool_set(tools)
 
     @property
     def tools(self) -> ToolSet:
         """Those of the turn that runs, where it has its own."""
         return self._tools if self.turn.tools is None else self.turn.tools
-
-    @property
-    def budget(self) -> Budget:
-        budget, max_turns = self.settings.budget, self.turn.max_turns
-        return budget if max_turns is None else structs.replace(budget, max_turns=max_turns)
 
     def equip(self, tools: Iterable[Tool | Callable[..., Any]]) -> None:
         """Offer these tools from now on."""
@@ -132,7 +127,7 @@ class ChatSession:
             self.journal = await _open_journal(settings, settings.store or MemoryStore(), name)
             self._resources.push_async_callback(self.journal.close)
             try:
-                self.use(self.router_for(self.model or self.journal.state.model))
+                self.model = self.router = self.router_for(self.model or self.journal.state.model)
             except BaseException:
                 await self._resources.aclose()
                 raise
@@ -188,20 +183,16 @@ class ChatSession:
 
     def turn_settings(self, output: Any, options: TurnOptions) -> TurnSettings:
         """What a caller gives for one turn, checked before it begins."""
-        max_turns = options.get("max_turns")
-        if max_turns is not None:
-            Budget(max_turns=max_turns)  # raises where it allows none
+        budget = self.settings.budget
+        if (max_turns := options.get("max_turns")) is not None:
+            budget = structs.replace(budget, max_turns=max_turns)  # raises where it allows none
         return TurnSettings(
             output=None if output is None else output_type(output),
             router=self.checked_router(options["model"]) if "model" in options else None,
             tools=self.tool_set(options["tools"]) if "tools" in options else None,
             options=options.get("options", Options()),
-            max_turns=max_turns,
+            budget=budget,
         )
-
-    def use(self, router: Router) -> None:
-        """Turns go to this router from now on."""
-        self.model = self.router = router
 
     def supports_tools(self, route: Route) -> bool:
         if route.name in self.without_tools:
@@ -213,13 +204,16 @@ class ChatSession:
 
     def request(self, route: Route) -> ChatRequest:
         """What a route would be sent now; to a model without tools, in words."""
-        state = self.journal.state
+        state, output = self.journal.state, self.turn.output
+        options = self.turn.options.over(route.options.over(state.options))
+        if output is not None:
+            options = structs.replace(options, response_schema=output.schema)
         request = ChatRequest(
             model=route.model,
             conversation=state.conversation,
             ledger=state.ledger,
             tools=self.tools.specs,
-            options=self.turn.options_over(route.options_over(state.options)),
+            options=options,
             context=route.context,
             policy=self.settings.policy,
         )

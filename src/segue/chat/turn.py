@@ -37,11 +37,10 @@ from segue.sessions.entries import (
 from segue.sessions.recovery import closing_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from typing_extensions import TypeVar
 
     from segue.chat.lifecycle import ChatSession
+    from segue.chat.output_type import OutputType
     from segue.events import ChatEvent, Emit
     from segue.routing.router import Routing
     from segue.sessions.state import State
@@ -193,7 +192,8 @@ class Turn:
         self._number = 0
         self._output: Any = None
         self._loop = asyncio.get_running_loop()
-        self._task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
+        """Its own, from which it is run."""
 
     # Its task
 
@@ -201,14 +201,11 @@ class Turn:
     def ending(self) -> bool:
         return self.abandoned or self.abort.is_set()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        self._task = asyncio.create_task(work)
-
     async def wait(self) -> None:
         """Until it is over. Whoever is cancelled meanwhile cancels the turn, and sees it end."""
         try:
-            if self._task is not None:
-                await asyncio.shield(self._task)
+            if self.task is not None:
+                await asyncio.shield(self.task)
         except asyncio.CancelledError:
             await self.stop()
             raise
@@ -216,8 +213,8 @@ class Turn:
     async def stop(self) -> None:
         """Cancel what is not over yet, and wait for its end."""
         self.abort.set()
-        if self._task is not None and not self._task.done():
-            await asyncio.wait({self._task})
+        if self.task is not None and not self.task.done():
+            await asyncio.wait({self.task})
 
     def abandon(self) -> None:
         """Cancel it from wherever its listener is thrown away, which may be any thread."""
@@ -247,21 +244,21 @@ class Turn:
         try:
             finish = await self._take(message, routing, cause)
             error = None if self._exchanges is None else self._exchanges.error
-            if error is None and finish == "complete":
-                self._output = self._read_output()
+            output = self._session.turn.output
+            if error is None and finish == "complete" and output is not None:
+                self._output = self._read_output(output)
         except SegueError as caught:
             finish, error = "error", caught
         except Exception as caught:  # whatever happens in a turn, the chat stays usable
             error = unexpected(caught)
         return await self._end(finish, error)
 
-    def _read_output(self) -> Any:
+    def _read_output(self, output: OutputType) -> Any:
         """The answer as a value of the type that it must have. Raises ProtocolError `bad_answer`."""
-        output, exchanges = self._session.turn.output, self._exchanges
-        if output is None or exchanges is None:
+        if self._exchanges is None:
             return None
         try:
-            return output.read(exchanges.latest.message.text)
+            return output.read(self._exchanges.latest.message.text)
         except OutputMismatch as mismatch:
             raise ProtocolError(
                 f"The answer {mismatch}.",
@@ -289,7 +286,8 @@ class Turn:
         """`routing` and `cause`: where to continue a turn that has failed, and why it has."""
         session = self._session
         journal = session.journal
-        await journal.close_turn()
+        if journal.state.in_turn:
+            await journal.close_turn()
         continued = routing is not None
         try:
             routing = routing or await self._open_routing(message)
@@ -304,13 +302,18 @@ class Turn:
         name = routing.route.name
         if continued:
             await journal.append(Switched(previous=previous, model=name, reason="failover"))
-        await journal.append(*self._first_entries(message, name))
+        await journal.append(*([UserSaid(message, name)] if message is not None else self._resumption(name)))
         exchanges = Exchanges(
-            session, routing, emit=self.emit, abort=self.abort, bill=self._bill, continued=continued
+            session=session,
+            routing=routing,
+            emit=self.emit,
+            abort=self.abort,
+            bill=self._bill,
+            checked=not continued,
         )
         self._exchanges = exchanges
         exchanges.report_route(previous, cause)
-        finish = await drive(take_turn(session.budget.max_turns, done=self._number), self._perform)
+        finish = await drive(take_turn(session.turn.budget.max_turns, done=self._number), self._perform)
         if exchanges.error is None:
             session.compactor.summariser = exchanges.routing.route
         return finish
@@ -330,9 +333,7 @@ class Turn:
                 raise
             return router.open(await compactor.need(route, router.context_limit, message, self.abort))
 
-    def _first_entries(self, message: Message | None, model: str) -> list[Entry]:
-        if message is not None:
-            return [UserSaid(message, model)]
+    def _resumption(self, model: str) -> list[Entry]:
         cut_off = self._session.journal.state.conversation.messages[-1].speaker == "model"
         return [TurnResumed(model), *([NoteAdded(_CONTINUE)] if cut_off else [])]
 
@@ -356,7 +357,7 @@ class Turn:
     def _complete(self, exchanges: Exchanges) -> None:
         latest = exchanges.latest
         self.emit(TurnComplete(self._number, exchanges.routing.route.name, latest.usage, latest.cost))
-        spent = self._session.budget.exceeded(self._bill)
+        spent = self._session.turn.budget.exceeded(self._bill)
         if spent and latest.message.calls:  # a turn that ends anyway needs no stopping
             self.emit(Warned(spent, OVER_BUDGET))
             self.abort.set()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict, final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from segue.chat.budget import Budget
 from segue.chat.output_type import OutputType
 from segue.conversation.options import Options
 from segue.routing.router import Router
@@ -39,10 +40,5 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     router: Router | None = None
     tools: ToolSet | None = None
     options: Options = Options()
-    max_turns: int | None = None
-
-    def options_over(self, defaults: Options) -> Options:
-        options = self.options.over(defaults)
-        if self.output is None:
-            return options
-        return structs.replace(options, response_schema=self.output.schema)
+    """Over those of the chat, wherever they are set."""
+    budget: Budget = Budget()

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from segue.chat.attachments import attachment
 from segue.conversation.blocks import Block, Text
 from segue.conversation.json_safe import encodable
-from segue.conversation.message import Message, user
+from segue.conversation.message import Message
 from segue.errors import UsageError
 
 Content: TypeAlias = str | Path | bytes | Block
@@ -22,7 +22,7 @@ def user_message(content: tuple[Content, ...]) -> Message:
         raise UsageError(
             "The message is empty.", code="empty_prompt", hint="Give a text, an image or a document."
         )
-    return user(*blocks)
+    return Message("user", tuple(blocks))
 
 
 def _block(part: Content) -> Block:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from segue.chat.budget import Budget
 from segue.chat.subagent import subagent_tool
+from segue.cli.tool_loader import AGENT_PREFIX, ALL_AGENTS
 from segue.config.agents import agent_files, find_agent
 from segue.errors import SegueError
 from segue.tools.definition import Tool
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     from segue.chat.lifecycle import Model
 
-PREFIX: Final = "agent:"
-ALL_AGENTS: Final = "agents"
 _READERS: Final = ("read_file", "list_dir", "search")
 """What an agent may use if its file names no tools."""
 
@@ -30,10 +29,6 @@ class AgentTools(Struct, kw_only=True):
 
     tools: list[Tool] = []
     problems: list[str] = []
-
-
-def is_agent(name: str) -> bool:
-    return name == ALL_AGENTS or name.startswith(PREFIX)
 
 
 def agent_tools(
@@ -47,7 +42,7 @@ def agent_tools(
     found = AgentTools()
     known: set[str] = set()
     for name in names:
-        wanted = agent_files(start) if name == ALL_AGENTS else [name.removeprefix(PREFIX)]
+        wanted = agent_files(start) if name == ALL_AGENTS else [name.removeprefix(AGENT_PREFIX)]
         for agent in wanted:
             if agent in known:
                 continue

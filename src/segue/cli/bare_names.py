@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def full_name(name: str, config: Config, known: list[str], configured: Callable[[], list[str]]) -> str:
-    """provider/model for a bare name; any other name as it is. Raises UsageError where it is not clear which.
+    """provider/model for a name without a slash; an alias or a profile as it is. Raises UsageError where it is not clear which.
 
     `known`: all providers; `configured`: those that can be used.
     """
-    if "/" in name or name in config.aliases or name in config.profiles or name.partition(":")[0] in known:
+    if name in config.aliases or name in config.profiles or name.partition(":")[0] in known:
         if name not in known:
             return name
         model = default_model_of(name, config)

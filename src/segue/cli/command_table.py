@@ -47,17 +47,14 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """As wide as the terminal, without the module that argparse would load to measure it."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_columns())
-
-
-def _columns() -> int:
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns):
-        return int(columns)
-    try:
-        return min(os.get_terminal_size().columns, 110)
-    except OSError:
-        return 100
+        columns = os.environ.get("COLUMNS", "")
+        width = int(columns) if columns.isdecimal() else 0
+        if not width:
+            try:
+                width = min(os.get_terminal_size().columns, 110)
+            except OSError:
+                width = 100
+        super().__init__(prog, width=width)
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -37,19 +37,8 @@ class Instructions(Struct, frozen=True):
     """The files that are read, and those that are not."""
 
     files: tuple[InstructionFile, ...] = ()
-    ignored: tuple[Path, ...] = ()
-
-    @property
-    def names(self) -> list[str]:
-        return [str(file.path) for file in self.files]
-
-    def refusals(self) -> list[str]:
-        """A line for each file that is not read."""
-        return [
-            f"{file} is not read as instructions: it is a link, has a second name, or is no regular file that can be read. "
-            "To use a link, name it in ui.instructions of your own configuration, or trust the project's: segue trust"
-            for file in self.ignored
-        ]
+    refusals: tuple[str, ...] = ()
+    """A line for each file that is not read."""
 
 
 def system_prompt(own: str, instructions: Instructions, *, append: str = "") -> str:
@@ -64,7 +53,7 @@ def find_instructions(directory: Path, names: Sequence[str], *, trusted: bool) -
     folders = project_directories(directory)[::-1]
     found = {folder / name: name for folder in folders for name in names}
     read: list[InstructionFile] = []
-    ignored: list[Path] = []
+    refusals: list[str] = []
     for path, name in found.items():
         if not lexists(path):
             continue
@@ -73,8 +62,11 @@ def find_instructions(directory: Path, names: Sequence[str], *, trusted: bool) -
         if data is not None:
             read.append(InstructionFile(path, _text(path.name, data)))
         else:
-            ignored.append(path)
-    return Instructions(tuple(read), tuple(ignored))
+            refusals.append(
+                f"{path} is not read as instructions: it is a link, has a second name, or is no regular file that can be read. "
+                "To use a link, name it in ui.instructions of your own configuration, or trust the project's: segue trust"
+            )
+    return Instructions(tuple(read), tuple(refusals))
 
 
 def _read_anywhere(path: Path) -> bytes | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-from segue.cli.display.gate import install_gate
 from segue.cli.exit_codes import Exit
 
 TYPE_CHECKING = False
@@ -15,7 +14,10 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    install_gate()
+    if any(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
+        from segue.cli.display.gate import install_gate  # noqa: PLC0415 - only a terminal needs it
+
+        install_gate()
     words, debug = _without_debug(list(sys.argv[1:] if argv is None else argv))
     if debug or "segue.cli.error_report" in sys.modules:
         from segue.cli import error_report  # noqa: PLC0415 - only an error needs it

@@ -22,21 +22,18 @@ def mcp_file(directory: Path) -> Path | None:
     return next((at / MCP_FILE for at in project_directories(directory) if (at / MCP_FILE).is_file()), None)
 
 
-def untrusted_mcp_file(directory: Path) -> Path | None:
-    """A file that exists but is not read, because the user has not trusted it."""
-    file = mcp_file(directory)
-    return file if file is not None and not is_trusted(file) else None
-
-
-def open_servers(settings: McpSettings, directory: Path, *, bare: bool) -> McpServers | None:
-    """All servers that may be used, or None if there are none. A server starts when its tools are
-    requested, or if their list is kept when one of them is called."""
+def open_servers(
+    settings: McpSettings, directory: Path, *, bare: bool
+) -> tuple[McpServers | None, Path | None]:
+    """All servers that may be used, or None if there are none; and a file that is not read, because the user has not
+    trusted it. A server starts when its tools are requested, or if their list is kept when one of them is called."""
     file = mcp_file(directory) if settings.project_file and not bare else None
     data = None if file is None else file.read_bytes()
+    untrusted = None
     if file is not None and not is_trusted(file, data):
-        file = None
+        file, untrusted = None, file
     if not settings.servers and file is None:
-        return None
+        return None, untrusted
     from segue.tools.mcp.config import read_servers  # noqa: PLC0415 - only needed with servers
     from segue.tools.mcp.servers import McpServers  # noqa: PLC0415
 
@@ -52,7 +49,7 @@ def open_servers(settings: McpSettings, directory: Path, *, bare: bool) -> McpSe
         problems |= wrong
     opened = McpServers(servers, cache=mcp_lists_directory())
     opened.problems.update(problems)
-    return opened
+    return opened, untrusted
 
 
 def _written_fields(server: msgspec.Struct) -> dict[str, object]:

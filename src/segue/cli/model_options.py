@@ -8,12 +8,11 @@ import msgspec
 
 from segue.config.schema import OptionSettings
 from segue.config.validation import suggestion
+from segue.conversation.options import Options
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
-
-    from segue.conversation.options import Options
 
 
 def given_options(arguments: argparse.Namespace) -> Options:
@@ -27,6 +26,8 @@ def given_options(arguments: argparse.Namespace) -> Options:
     for name in ("temperature", "max_tokens", "effort"):
         if (value := getattr(arguments, name)) is not None:
             table[name] = value
+    if not table:
+        return Options()
     try:
         return msgspec.convert(table, OptionSettings).as_options()
     except msgspec.ValidationError as error:

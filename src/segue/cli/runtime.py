@@ -18,12 +18,11 @@ from segue.cli.bare_names import completions, full_name
 from segue.cli.commands.sessions import find_session
 from segue.cli.display.status_lines import switch_line
 from segue.cli.instructions import find_instructions, system_prompt
-from segue.cli.mcp_file import open_servers, untrusted_mcp_file
+from segue.cli.mcp_file import open_servers
 from segue.cli.model_discovery import DiscoveredModel, default_model_of, discover_model
 from segue.cli.model_options import given_options
-from segue.cli.tool_loader import NONE
+from segue.cli.tool_loader import NONE, ToolSource
 from segue.cli.tool_memory import allowed_call, approve_given, pattern_of, restore, whole_name
-from segue.cli.tool_source import ToolSource
 from segue.config.layers import load_settings
 from segue.config.model_names import ModelChoice, resolve_model, with_options
 from segue.config.resources import (
@@ -37,8 +36,8 @@ from segue.config.trust import approve_copy
 from segue.conversation.options import Options
 from segue.errors import SegueError, TranscriptError, UsageError
 from segue.routing.member_facts import facts_from
-from segue.routing.policies import SingleRouter
 from segue.routing.route import Route
+from segue.routing.single import SingleRouter
 from segue.sessions.entries import SettingsChanged, ToolGrant
 from segue.sessions.journal import fork
 from segue.sessions.stores.memory import MemoryStore
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from segue.routing.retry import RetrySettings
     from segue.sessions.stores.store import SessionInfo, Store
     from segue.tools.definition import Tool
+    from segue.tools.mcp.servers import McpServers
 
 
 PATIENCE_SECONDS: Final = 2.0
@@ -84,7 +84,13 @@ class Runtime:
         enabled = [] if without_tools else config.tools.enabled
         self._source = ToolSource(self.directory, self.workspace, config.tools.timeout, self.model)
         self.tools: tuple[Tool, ...] = self._source.load([*enabled, *self._tool_names])
-        self.mcp = None if without_tools else open_servers(config.mcp, self.directory, bare=arguments.bare)
+        self.mcp, untrusted = open_servers(config.mcp, self.directory, bare=arguments.bare)
+        self.mcp = None if without_tools else self.mcp
+        self._untrusted = (
+            [f"{untrusted} is not trusted, so its servers are not used. To use them: segue trust"]
+            if untrusted
+            else []
+        )
         self.approval = self._approval(arguments)
         for tool in self._source.own(self._tool_names):
             self.approval.allow_tool(tool.name)
@@ -97,13 +103,13 @@ class Runtime:
             () if arguments.bare else config.ui.instructions,
             trusted=settings.trusts_project,
         )
-        self.instructions = instructions.names
+        self.instructions = [str(file.path) for file in instructions.files]
         """Files of the project that are part of the system prompt."""
         self._unasked = ""
         """The session whose tools stay as they are kept, because nobody could be asked about some of them."""
         self.not_restored: list[str] = []
         """What a resumed session had and does not have now, one line each."""
-        self.ignored = [*settings.ignored, *instructions.refusals(), *self._untrusted()]
+        self.ignored = [*settings.ignored, *instructions.refusals, *self._untrusted]
         """What the folder supplies and is not used before it is trusted, one line each."""
         self._system = system_prompt(
             config.system if arguments.system is None else arguments.system,
@@ -125,7 +131,7 @@ class Runtime:
         return self._open(self._resolve(name))
 
     def _resolve(self, name: str, provider: str = "") -> ModelChoice:
-        if not provider:
+        if not provider and "/" not in name:
             name = full_name(name, self.config, self.providers.list(), self.configured)
         return resolve_model(name, self.config, provider=provider)
 
@@ -158,7 +164,10 @@ class Runtime:
         if not name:
             discovered = await discover_model(self.config, self.providers)
             name = discovered.model
-        return self._open(self._with_fallback(self._resolve(name, chosen_provider))), discovered
+        chosen = self._resolve(name, chosen_provider)
+        if self._arguments.fallback:
+            chosen = self._with_fallback(chosen)
+        return self._open(chosen), discovered
 
     def _session_model(self, session: SessionInfo | None) -> str:
         """The last model of a session; the configured profile if the model is a member of it."""
@@ -168,8 +177,6 @@ class Runtime:
 
     def _with_fallback(self, chosen: ModelChoice) -> ModelChoice:
         names = [name.strip() for name in self._arguments.fallback.split(",") if name.strip()]
-        if not names:
-            return chosen
         more = [route for name in names for route in self._resolve(name).routes]
         routes = {route.name: route for route in (*chosen.routes, *more)}
         return ModelChoice(tuple(routes.values()), " or ".join(routes))
@@ -200,7 +207,8 @@ class Runtime:
         model, discovered = await self.first_model(session)
         found = [str(discovered)] if discovered else []
         read = [f"Instructions of the project: {', '.join(self.instructions)}"] if self.instructions else []
-        for line in [*found, *self._source.problems, *self.ignored, *read, *await self._open_tools(report)]:
+        unusable = [] if self.mcp is None else await self._open_tools(self.mcp, report)
+        for line in [*found, *self._source.problems, *self.ignored, *read, *unusable]:
             report(line)
         if session is not None and self._arguments.fork:
             session = await self._forked(session)
@@ -319,10 +327,11 @@ class Runtime:
             allow=tuple(dict.fromkeys(allowed_call(pattern) for pattern in self.approval.always)),
             servers=() if self.mcp is None else tuple(sorted(self.mcp.offers)),
         )
-        fixed = self._arguments.no_session or chat.id == self._unasked
-        if now != chat.journal.state.tools and not fixed:
-            await chat.journal.append(SettingsChanged(tools=now))
-            approve_given(now, chat.id)
+        journal = chat.journal
+        fixed = self._arguments.no_session or journal.session == self._unasked
+        if now != journal.state.tools and not fixed:
+            await journal.append(SettingsChanged(tools=now))
+            approve_given(now, journal.session)
 
     # MCP servers
 
@@ -337,11 +346,8 @@ class Runtime:
         known = {tool.name for tool in self.tools}
         self.tools = (*self.tools, *(tool for tool in more if tool.name not in known))
 
-    async def _open_tools(self, report: Callable[[str], None]) -> list[str]:
+    async def _open_tools(self, servers: McpServers, report: Callable[[str], None]) -> list[str]:
         """Add the tools of the MCP servers; one line for each server that could not be used."""
-        servers = self.mcp
-        if servers is None:
-            return []
         waiting = asyncio.get_running_loop().call_later(
             PATIENCE_SECONDS, lambda: report(f"Waiting for MCP servers: {', '.join(servers.waiting)}")
         )
@@ -357,21 +363,14 @@ class Runtime:
     def servers(self) -> list[str]:
         """The MCP servers in use, one line each, and why others are not."""
         if self.mcp is None:
-            return self._untrusted()
+            return self._untrusted
         asleep = self.mcp.unstarted
         lines = [
             f"{name}: {count} tools{' · starts when one is called' if name in asleep else ''}"
             for name, count in self.mcp.offers.items()
         ]
         problems = [f"{name}: {problem.message}" for name, problem in self.mcp.problems.items()]
-        return [*lines, *problems, *self._untrusted()]
-
-    def _untrusted(self) -> list[str]:
-        read = self.config.mcp.project_file and not self._arguments.bare
-        file = untrusted_mcp_file(self.directory) if read else None
-        return (
-            [f"{file} is not trusted, so its servers are not used. To use them: segue trust"] if file else []
-        )
+        return [*lines, *problems, *self._untrusted]
 
     async def close(self) -> None:
         if self.mcp is not None:

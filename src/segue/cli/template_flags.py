@@ -16,12 +16,10 @@ if TYPE_CHECKING:
     from segue.config.templates import Template
 
 
-def apply_template(arguments: argparse.Namespace) -> Template | None:
-    """Set the flags that were not given as the template has them. None without -t."""
+def apply_template(arguments: argparse.Namespace) -> Template:
+    """Set the flags that were not given as the template has them."""
     if not arguments.template:
-        if arguments.variables:
-            raise UsageError("--var needs a template.", code="bad_template", hint="Name it: -t NAME")
-        return None
+        raise UsageError("--var needs a template.", code="bad_template", hint="Name it: -t NAME")
     template = find_template(arguments.template, Path.cwd())
     arguments.model = arguments.model or template.model
     arguments.tools = [*template.tools, *arguments.tools]

@@ -1,12 +1,12 @@
-"""Loads tools by name: built-in tools, those of plugins, and functions in Python files (`file.py:function`)."""
+"""Loads tools by name: built-in tools, those of plugins, functions in Python files (`file.py:function`), and agents."""
 
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import structs
 
@@ -15,14 +15,55 @@ from segue.errors import SegueError, UsageError
 from segue.plugins import contribution, contributions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from segue.chat.lifecycle import Model
     from segue.plugins import Contribution
     from segue.tools.definition import Tool
 
 ALL = "all"
 NONE = "none"
 """No tools, whatever the settings or the session have."""
+ALL_AGENTS: Final = "agents"
+AGENT_PREFIX: Final = "agent:"
+
+
+@final
+class ToolSource:
+    """What names of tools mean in one folder."""
+
+    def __init__(
+        self, directory: Path, workspace: Path, timeout: float | None, open_model: Callable[[str], Model]
+    ) -> None:
+        """`timeout`: seconds that a call of a built-in tool may take."""
+        self.problems: dict[str, None] = {}
+        """Why some of all agents cannot be used, one line each."""
+        self._directory = directory
+        self._open_model = open_model
+        self._load_plain = partial(load_tools, workspace=workspace, timeout=timeout)
+
+    def load(self, names: Iterable[str]) -> tuple[Tool, ...]:
+        """The tools, each once; agents last, and none in place of a tool."""
+        names = list(names)
+        agents = [name for name in names if is_agent(name)]
+        tools = self._load_plain(name for name in names if name not in agents)
+        if not agents:
+            return tools
+        from segue.cli.agents import agent_tools  # noqa: PLC0415 - a chat without them pays nothing
+
+        found = agent_tools(
+            agents,
+            self._directory,
+            load=self._load_plain,  # an agent starts no other agents
+            open_model=self._open_model,
+        )
+        self.problems |= dict.fromkeys(found.problems)
+        taken = {tool.name for tool in tools}
+        return (*tools, *(tool for tool in found.tools if tool.name not in taken))
+
+    def own(self, names: Iterable[str]) -> tuple[Tool, ...]:
+        """Functions of files and agents: whoever names one wants it to run. What an agent calls is judged by itself."""
+        return self.load(name for name in names if is_agent(name) or is_function(name))
 
 
 def load_tools(names: Iterable[str], *, workspace: Path, timeout: float | None = None) -> tuple[Tool, ...]:
@@ -78,6 +119,10 @@ def reserved_names() -> set[str]:
 def is_function(name: str) -> bool:
     """Whether a name is file.py:function."""
     return ".py:" in name
+
+
+def is_agent(name: str) -> bool:
+    return name == ALL_AGENTS or name.startswith(AGENT_PREFIX)
 
 
 @lru_cache(maxsize=64)

@@ -95,13 +95,15 @@ def load_settings(
     environment = os.environ if environment is None else environment
     files = [] if bare else list(_files(directory or File.cwd()))
     layers = (*files, _from_environment(environment), _from_flags(sets))
+    trusts_project = any(layer.project and layer.trusted for layer in layers)
+    layers = tuple(layer for layer in layers if layer.table)
     faults = [f"{layer.place(fault.path)}: {fault}" for layer in layers for fault in _layer_faults(layer)]
-    faults += _provider_faults(layers)
+    if any("providers" in layer.table for layer in layers):
+        faults += _provider_faults(layers)
     if faults:
         raise config_error(faults)
-    ignored = tuple(line for layer in layers if (line := _ignored_line(layer)))
-    trusts_project = any(layer.project and layer.trusted for layer in layers)
-    layers = tuple(_before_trust(layer) for layer in layers)
+    ignored = tuple(line for layer in layers if not layer.trusted and (line := _ignored_line(layer)))
+    layers = tuple(layer if layer.trusted else _before_trust(layer) for layer in layers)
     merged: dict[str, Any] = {}
     for layer in layers:
         merged = merge(merged, layer.table)
@@ -162,8 +164,6 @@ def _layer_faults(layer: Layer) -> Iterator[ConfigFault]:
 
 def _before_trust(layer: Layer) -> Layer:
     """A project that is not trusted keeps what the table of trust allows."""
-    if layer.trusted:
-        return layer
     table: dict[str, Any] = {}
     for path, verdict in judged_settings(layer.table):
         if verdict == "allowed":
@@ -172,8 +172,7 @@ def _before_trust(layer: Layer) -> Layer:
 
 
 def _ignored_line(layer: Layer) -> str:
-    if layer.trusted:
-        return ""
+    """Of a project that is not trusted; empty if nothing of it is ignored."""
     paths = [path for path, verdict in judged_settings(layer.table) if verdict == "ignored"]
     named = [path for known in paths for path in _named(known, get(layer.table, known))]
     shown = [f"{'.'.join(path)} (line {line_of(path, layer.lines)})" for path in named[:_MOST_NAMED]]
@@ -197,8 +196,6 @@ def _provider_faults(layers: tuple[Layer, ...]) -> Iterator[str]:
     for layer in layers:
         section = layer.table.get("providers")
         providers = merge(providers, section) if isinstance(section, dict) else providers
-    if not providers:
-        return
     from segue.providers.config import read_provider_config  # noqa: PLC0415 - knows all dialects
 
     settings = Settings(Config(), layers)

@@ -46,7 +46,13 @@ def resolve_model(name: str, config: Config, *, provider: str = "") -> ModelChoi
     if profile := config.profiles.get(name):
         routes = tuple(parse_route(_without_aliases(member, config)) for member in profile.members)
         return ModelChoice(routes, name, profile)
-    return ModelChoice((_route(name, config),))
+    if "/" not in name and ":" not in name:
+        raise UsageError(
+            f'"{name}" is not an alias, a profile or provider/model.',
+            code="bad_model_name",
+            hint=suggestion(name, [*config.aliases, *config.profiles]) or "List the models: segue models",
+        )
+    return ModelChoice((parse_route(name),))
 
 
 def with_options(route: Route, config: Config) -> Route:
@@ -66,17 +72,6 @@ def _without_aliases(name: str, config: Config) -> str:
         f'The alias "{name}" refers to itself.',
         code="config",
         hint="List the aliases: segue config show",
-    )
-
-
-def _route(name: str, config: Config) -> Route:
-    if "/" in name or ":" in name:
-        return parse_route(name)
-    known = [*config.aliases, *config.profiles]
-    raise UsageError(
-        f'"{name}" is not an alias, a profile or provider/model.',
-        code="bad_model_name",
-        hint=suggestion(name, known) or "List the models: segue models",
     )
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
+
+import msgspec
+from msgspec import Struct
 
 from segue.config.paths import AGENTS, PROJECT_FILES, TEMPLATES, project_directories, trust_file
 from segue.private_files import write_private
@@ -47,45 +50,58 @@ BEFORE_TRUST: Final[Mapping[SettingPath, Verdict]] = {
 send keys elsewhere or drop a restriction that somebody relies on: it is refused, and so is every new setting."""
 
 
+@final
+class _Trust(Struct):
+    """All of the user's file."""
+
+    files: dict[str, str] = {}
+    """Path → digest."""
+    sessions: dict[str, list[str]] = {}
+    """Session and folder → digests of what is approved there; the oldest first."""
+
+
 def is_trusted(file: Path, data: bytes | None = None) -> bool:
     """Whether the user trusts this file with this content: what was read, or what it holds now."""
-    return _files().get(str(file.resolve())) == _digest(file.read_bytes() if data is None else data)
+    content = file.read_bytes() if data is None else data
+    return _read().files.get(str(file.resolve())) == _digest(content)
 
 
 def grant(files: list[Path]) -> None:
-    _write(files={**_files(), **{str(file.resolve()): _digest(file.read_bytes()) for file in files}})
+    trust = _read()
+    trust.files |= {str(file.resolve()): _digest(file.read_bytes()) for file in files}
+    _write(trust)
 
 
 def revoke(files: list[Path]) -> None:
-    gone = {str(file.resolve()) for file in files}
-    _write(files={name: digest for name, digest in _files().items() if name not in gone})
+    trust = _read()
+    for file in files:
+        trust.files.pop(str(file.resolve()), None)
+    _write(trust)
 
 
 def is_approved(folder: str, session: str, subject: str) -> bool:
     """Whether the user has approved this for the session in this folder."""
-    return _digest(subject.encode()) in _sessions().get(_place(folder, session), ())
+    return _digest(subject.encode()) in _read().sessions.get(f"{session} {folder}", ())
 
 
 def approve(folder: str, session: str, subjects: Iterable[str]) -> None:
     """Remember that the user approves these, which are texts of any kind; only their digests are kept."""
-    known, place = _sessions(), _place(folder, session)
-    before = known.pop(place, [])
+    trust, place = _read(), f"{session} {folder}"
+    before = trust.sessions.pop(place, [])
     digests = [_digest(subject.encode()) for subject in subjects]
     if set(digests) <= set(before):
         return
-    latest = {**known, place: [*dict.fromkeys([*before, *digests])]}
-    _write(sessions=dict(list(latest.items())[-MOST_SESSIONS:]))
+    latest = {**trust.sessions, place: [*dict.fromkeys([*before, *digests])]}
+    trust.sessions = dict(list(latest.items())[-MOST_SESSIONS:])
+    _write(trust)
 
 
 def approve_copy(folder: str, session: str, copy: str) -> None:
     """What was approved for a session is approved for its copy, too."""
-    known = _sessions()
-    if approved := known.get(_place(folder, session)):
-        _write(sessions={**known, _place(folder, copy): approved})
-
-
-def _place(folder: str, session: str) -> str:
-    return f"{session} {folder}"
+    trust = _read()
+    if approved := trust.sessions.get(f"{session} {folder}"):
+        trust.sessions[f"{copy} {folder}"] = approved
+        _write(trust)
 
 
 def files_to_trust(start: Path) -> list[Path]:
@@ -106,30 +122,17 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _read(table: str) -> dict[str, Any]:
+def _read() -> _Trust:
+    """A file that is damaged trusts nothing."""
     try:
-        content: Any = json.loads(trust_file().read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    found = content.get(table) if isinstance(content, dict) else None
-    return found if isinstance(found, dict) else {}
+        return msgspec.convert(json.loads(trust_file().read_text("utf-8")), _Trust)
+    except (OSError, ValueError, msgspec.ValidationError):
+        return _Trust()
 
 
-def _files() -> dict[str, str]:
-    return {name: str(digest) for name, digest in _read("files").items()}
-
-
-def _sessions() -> dict[str, list[str]]:
-    """The oldest first."""
-    return {place: digests for place, digests in _read("sessions").items() if isinstance(digests, list)}
-
-
-def _write(*, files: dict[str, str] | None = None, sessions: dict[str, list[str]] | None = None) -> None:
-    content = {
-        "files": dict(sorted((_files() if files is None else files).items())),
-        "sessions": _sessions() if sessions is None else sessions,
-    }
-    write_private(trust_file(), json.dumps(content, indent=2) + "\n")
+def _write(trust: _Trust) -> None:
+    trust.files = dict(sorted(trust.files.items()))
+    write_private(trust_file(), json.dumps(msgspec.to_builtins(trust), indent=2) + "\n")
 
 
 def verdict_of(path: SettingPath) -> Verdict:

@@ -160,16 +160,17 @@ def _parse(data: bytes | str) -> dict[str, Any]:
 
 
 def plain_message(message: Message) -> Message:
-    blocks = tuple(_plain_block(block) for block in message.blocks)
+    blocks: tuple[Block, ...] = tuple(
+        plain_call(block)
+        if type(block) is ToolCall
+        else plain_result(block)
+        if type(block) is ToolResult
+        else block
+        for block in message.blocks
+    )
     if all(one is other for one, other in zip(blocks, message.blocks, strict=True)):
         return message
     return structs.replace(message, blocks=blocks)
-
-
-def _plain_block(block: Block) -> Block:
-    if type(block) is ToolCall:
-        return plain_call(block)
-    return plain_result(block) if type(block) is ToolResult else block
 
 
 def plain_options(options: Options) -> Options:

@@ -161,15 +161,14 @@ def fold(events: Iterable[Event], origin: Origin, *, made_under: str = "") -> Re
     return folding.reply()
 
 
-class _Folding:
-    def __init__(self, origin: Origin, made_under: str) -> None:
-        self._origin = origin
-        self._made_under = made_under
-        self.blocks: dict[int, _Unfinished] = {}
-        self._usage = Usage()
-        self._started = ReplyStarted()
-        self._finished: Finished | None = None
-        self._error: SegueError | None = None
+class _Folding(Struct):
+    origin: Origin
+    made_under: str
+    blocks: dict[int, _Unfinished] = {}
+    usage: Usage = Usage()
+    started: ReplyStarted = ReplyStarted()
+    finished: Finished | None = None
+    error: SegueError | None = None
 
     def add(self, event: Event) -> None:
         match event:
@@ -183,17 +182,17 @@ class _Folding:
                 block = self._block(index, "call")
                 block.native_id, block.name = native_id or block.native_id, name or block.name
             case Sealed(index, payload, kind, block_kind):
-                self._block(index, block_kind).seal = Seal(self._origin, payload, kind, self._made_under)
+                self._block(index, block_kind).seal = Seal(self.origin, payload, kind, self.made_under)
             case MediaArrived(index, media):
                 self._block(index, "media").media = media
             case UsageReported(usage):
-                self._usage = self._usage.updated(usage)
+                self.usage = self.usage.updated(usage)
             case ReplyStarted():
-                self._started = event
+                self.started = event
             case Finished():
-                self._finished = self._finished or event
+                self.finished = self.finished or event
             case Failed(error):
-                self._error = self._error or error
+                self.error = self.error or error
 
     def _block(self, index: int, kind: Literal["text", "reasoning", "call", "media"]) -> _Unfinished:
         block = self.blocks.get(index)
@@ -203,37 +202,34 @@ class _Folding:
 
     def reply(self) -> Reply:
         blocks = tuple(block.finish() for block in self.blocks.values())
-        message = Message("model", blocks, self._origin)
+        message = Message("model", blocks, self.origin)
         finish: FinishReason = "error"
-        if self._error is None and self._finished is not None:
-            finish = self._finished.reason
-        elif self._error is None:
+        if self.error is None and self.finished is not None:
+            finish = self.finished.reason
+        elif self.error is None:
             finish = "tool_calls" if message.calls else "stop"
-        last = self._finished or Finished("stop")
-        started = self._started
+        last = self.finished or Finished("stop")
+        started = self.started
         return Reply(
             message,
             finish,
-            self._usage,
+            self.usage,
             started.id,
             started.model,
             last.raw,
-            self._error,
+            self.error,
             started.tools,
             last.unread,
         )
 
 
-class _Unfinished:
-    __slots__ = ("kind", "media", "name", "native_id", "pieces", "seal")
-
-    def __init__(self, kind: Literal["text", "reasoning", "call", "media"]) -> None:
-        self.kind = kind
-        self.pieces: list[str] = []
-        self.native_id = ""
-        self.name = ""
-        self.seal: Seal | None = None
-        self.media: Media | None = None
+class _Unfinished(Struct):
+    kind: Literal["text", "reasoning", "call", "media"]
+    pieces: list[str] = []
+    native_id: str = ""
+    name: str = ""
+    seal: Seal | None = None
+    media: Media | None = None
 
     def finish(self) -> Block:
         text = "".join(self.pieces)

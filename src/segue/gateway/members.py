@@ -108,7 +108,7 @@ class Members:
             model=route.model,
             conversation=turn.conversation if same else _without_passing_system(turn),
             tools=turn.tools,
-            options=route.options_over(turn.options),
+            options=route.options.over(turn.options),
             session=turn.conversation_id,
             asks_for_cache=not same,  # on its own wire the client does that itself
             headers=forwarded_headers(turn) if same else {},

@@ -10,8 +10,8 @@ from segue.config.resources import open_router
 from segue.dialects.server import ServedModel
 from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.routing.member_facts import facts_from
-from segue.routing.policies import SingleRouter
 from segue.routing.route import parse_route
+from segue.routing.single import SingleRouter
 
 if TYPE_CHECKING:
     from segue.config.model_names import ModelChoice

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar, final
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
@@ -16,24 +18,23 @@ class AbortedError(Exception):
 
 
 @final
-class Waiting:
+class Waiting(Struct):
     """All waits of one exchange; `close` it at the end. Without an abort it costs nothing."""
 
-    def __init__(self, abort: asyncio.Event | None) -> None:
-        self._abort = abort
-        self._limit: asyncio.Timeout | None = None
-        self._watcher: asyncio.Task[bool] | None = None
+    abort: asyncio.Event | None
+    _limit: asyncio.Timeout | None = None
+    _watcher: asyncio.Task[bool] | None = None
 
     @property
     def aborted(self) -> bool:
-        return self._abort is not None and self._abort.is_set()
+        return self.abort is not None and self.abort.is_set()
 
     async def for_(self, result: Awaitable[Result]) -> Result:
         """Wait for it in this task: what it holds open is closed before AbortedError is raised."""
-        if self._abort is None:
+        if self.abort is None:
             return await result
         if self._watcher is None:
-            self._watcher = asyncio.ensure_future(self._abort.wait())
+            self._watcher = asyncio.ensure_future(self.abort.wait())
             self._watcher.add_done_callback(self._end_wait)
         try:
             async with asyncio.timeout(0 if self.aborted else None) as self._limit:

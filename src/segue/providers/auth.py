@@ -124,7 +124,8 @@ class Key:
         """What a request carries; raises CredentialsError where a key is needed and there is none."""
         found = self.find()
         if found is not None:
-            if not _is_sendable(found.secret.reveal()):
+            value = found.secret.reveal()
+            if not (value.isascii() and value.isprintable()):
                 raise CredentialsError(
                     f"The key for {self._address.title} from {found.source} has characters that no key may have.",
                     code="bad_key",
@@ -222,10 +223,6 @@ def _from_keyring(name: str) -> FoundKey | None:
 def _from_file(name: str, path: Path) -> FoundKey | None:
     value = _clean(read_key_file(path).get(name, ""))
     return FoundKey(Secret(value), f"the file {path.name}") if value else None
-
-
-def _is_sendable(value: str) -> bool:
-    return value.isascii() and value.isprintable()
 
 
 def _clean(value: str) -> str:

@@ -298,7 +298,9 @@ class Provider(ProviderAdapter):
             if self._default_model() == _ANY:
                 await self._learned.find_first()
             model = self._default_model()
-        await self._learned.about(model, card_for_model(model, self.endpoint.dialect.name))
+        listed = card_for_model(model, self.endpoint.dialect.name)
+        if not listed.context:
+            await self._learned.about(model, listed)
         if request.tools and model in self._learned.cards:
             self._learned.refuse_tools(model)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from segue.conversation.blocks import Origin
 from segue.dialects.plan import PlanState, plan, repairs_of_plan
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KEPT_SESSIONS = 256
 KEPT_BYTES = 32 << 20
 """Conversations are kept whole, so only the most recent ones: no more of them, and no more bytes of their requests."""
+_NOTHING: Final[tuple[PlanState | None, int]] = (None, 0)
 
 
 @final
@@ -38,26 +39,25 @@ class WrittenRequest(Struct, frozen=True):
 
 
 @final
-class RequestWriter:
+class RequestWriter(Struct):
     """Writes the requests to one endpoint, in one dialect."""
 
-    def __init__(self, dialect: str, provider: str, endpoint: str) -> None:
-        self._dialect = dialect
-        self._provider = provider
-        self._endpoint = endpoint
-        self._kept: OrderedDict[tuple[str, str], tuple[PlanState, int]] = OrderedDict()
-        self._kept_bytes = 0
+    dialect: str
+    provider: str
+    endpoint: str
+    _kept: OrderedDict[tuple[str, str], tuple[PlanState | None, int]] = field(default_factory=OrderedDict)
+    _kept_bytes: int = 0
 
     def write(self, request: ChatRequest, options: Options, card: ModelCard, url: str = "") -> WrittenRequest:
         planned = plan(
             request.conversation,
             request.ledger,
-            target=self._target(request),
+            target=Origin(self.dialect, self.provider, self.endpoint, request.model),
             card=card,
             tools=request.tools,
             options=options,
             policy=request.policy,
-            previous=self._previous(request),
+            previous=self._kept.get((request.session, request.model), _NOTHING)[0],
         )
         self._keep(request, planned.state, len(planned.body))
         sent = RequestSent(
@@ -76,22 +76,15 @@ class RequestWriter:
         repairs, state = repairs_of_plan(
             request.conversation,
             request.ledger,
-            target=self._target(request),
+            target=Origin(self.dialect, self.provider, self.endpoint, request.model),
             card=card,
             tools=request.tools,
             options=options,
             policy=request.policy,
-            previous=self._previous(request),
+            previous=self._kept.get((request.session, request.model), _NOTHING)[0],
         )
         self._keep(request, state, size)
         return repairs
-
-    def _target(self, request: ChatRequest) -> Origin:
-        return Origin(self._dialect, self._provider, self._endpoint, request.model)
-
-    def _previous(self, request: ChatRequest) -> PlanState | None:
-        kept = self._kept.get((request.session, request.model))
-        return kept[0] if kept is not None else None
 
     def _keep(self, request: ChatRequest, state: PlanState, size: int) -> None:
         if not request.session:

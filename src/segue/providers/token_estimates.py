@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, assert_never, final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from segue.conversation.blocks import Block, Code, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import json_safe
+from segue.conversation.message import Message
+from segue.providers.adapter import ChatRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from segue.conversation.message import Conversation, Message
+    from segue.conversation.message import Conversation
     from segue.conversation.tools import ToolSpec
-    from segue.providers.adapter import ChatRequest
 
 
 @final
@@ -238,20 +240,19 @@ def _rounded(tokens: float) -> int:
 
 
 @final
-class MessageSum:
+class MessageSum(Struct):
     """A sum over the messages of a conversation; as it grows, only what is new is counted."""
 
-    def __init__(self, count: Callable[[Message], float]) -> None:
-        self._count = count
-        self._messages: tuple[Message, ...] = ()
-        self._sum = 0.0
+    count: Callable[[Message], float]
+    _messages: tuple[Message, ...] = ()
+    _sum: float = 0.0
 
     def of(self, conversation: Conversation) -> float:
         messages, done = conversation.messages, len(self._messages)
         if messages[:done] != self._messages:  # the same values mostly: then nothing is looked into
             done, self._sum = 0, 0.0
         for message in messages[done:]:
-            self._sum += self._count(message)
+            self._sum += self.count(message)
         self._messages = messages
         return self._sum
 
@@ -274,15 +275,14 @@ class _TokenSum:
 
 
 @final
-class Estimator:
+class Estimator(Struct):
     """The tokens of the requests of one session; each costs what is new in it."""
 
-    def __init__(self) -> None:
-        self._sizes = MessageSum(_size)
-        self._sums: dict[str, _TokenSum] = {}
-        self._ratios: dict[str, float] = {}
-        self._reported: dict[str, tuple[ChatRequest, int]] = {}
-        """What providers counted since the last estimate: it is looked at when there is another."""
+    _sizes: MessageSum = field(default_factory=lambda: MessageSum(_size))
+    _sums: dict[str, _TokenSum] = {}
+    _ratios: dict[str, float] = {}
+    _reported: dict[str, tuple[ChatRequest, int]] = {}
+    """What providers counted since the last estimate: it is looked at when there is another."""
 
     def is_far_below(self, request: ChatRequest, limit: float) -> bool:
         """Whether a request surely has fewer tokens, by its size alone: no tokenizer makes two tokens of a byte."""

@@ -9,11 +9,12 @@ _HOMES = {
     "segue.routing.breaker": "BreakerSettings",
     "segue.routing.member_facts": "facts_from",
     "segue.routing.members": "Member",
-    "segue.routing.policies": "Failover LeastLatency RoundRobin SingleRouter Weighted",
+    "segue.routing.policies": "Failover LeastLatency RoundRobin Weighted",
     "segue.routing.profiles": "Profile build_router",
     "segue.routing.retry": "RetrySettings",
     "segue.routing.route": "Route parse_route",
     "segue.routing.router": "Facts GiveUp GoTo MemberFacts Need NextStep Retry Router Routing Skipped",
+    "segue.routing.single": "SingleRouter",
     "segue.routing.statistics": "MemberStatistics",
 }
 __all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

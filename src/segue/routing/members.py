@@ -9,14 +9,13 @@ from msgspec import Struct, structs
 from segue.errors import (
     RouteBusyError,
     RouteError,
-    RouteTooSmallError,
     SegueError,
     UsageError,
     retry_after_of,
 )
 from segue.routing.breaker import Breaker, BreakerSettings
 from segue.routing.retry import recovery_for
-from segue.routing.router import Skipped
+from segue.routing.router import Skipped, too_small
 from segue.routing.statistics import MemberCounters
 
 if TYPE_CHECKING:
@@ -96,7 +95,8 @@ class Member:
             locked = self._rests_because is not None and self._rests_because.remedy in _LOCKS
             return SkipReason("locked_out" if locked else "resting", self._resting(ready - now), ready)
         if need.tokens is not None and known.context is not None and need.tokens > known.context:
-            return SkipReason("too_small", self._too_small(need.tokens, known.context), limit=known.context)
+            refusal = too_small(need.tokens, known.context, self.route.model)
+            return SkipReason("too_small", refusal, limit=known.context)
         if need.images and not known.images:
             return SkipReason("lacking", RouteError("It cannot see images.", code="no_images"))
         if need.tools and not known.tools:
@@ -150,11 +150,6 @@ class Member:
         why = f": {cause.message}" if cause is not None else "."
         return RouteBusyError(
             f"It is left alone for {seconds:.0f} s after it failed{why}", code="resting", retry_after=seconds
-        )
-
-    def _too_small(self, tokens: int, limit: int) -> RouteTooSmallError:
-        return RouteTooSmallError(
-            f"Request exceeds token limit: {tokens} > {limit} for model {self.route.model}", limit=limit
         )
 
     def skipped(self, reason: SkipReason) -> Skipped:

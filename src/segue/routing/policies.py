@@ -1,49 +1,15 @@
-"""The policies of routers: in which order members are tried, once per turn."""
+"""The policies of routers with several members: in which order they are tried, once per turn."""
 
 from __future__ import annotations
 
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from segue.routing.balancer import Balancer, TurnRouting
-from segue.routing.breaker import BreakerSettings
-from segue.routing.members import Member
-from segue.routing.retry import RetrySettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from segue.errors import SegueError
-    from segue.routing.members import SkipReason
-    from segue.routing.route import Route
-    from segue.routing.router import Facts
-
-_NEVER_OPENS = BreakerSettings(failures=0)
-
-
-class SingleRouter(Balancer):
-    """One route. There is nobody else to ask, so it never rests, and its errors come through as they are."""
-
-    def __init__(
-        self,
-        route: Route,
-        facts: Facts,
-        *,
-        retry: RetrySettings | None = None,
-        now: Callable[[], float] = monotonic,
-        random: Callable[[], float] | None = None,
-    ) -> None:
-        member = _AlwaysAvailable(route, _NEVER_OPENS)
-        super().__init__(route.name, [member], facts, retry=retry or RetrySettings(), now=now, random=random)
-
-    def none_available(self, skips: Sequence[tuple[Member, SkipReason]], now: float) -> SegueError:
-        del now
-        return skips[0][1].error
-
-
-class _AlwaysAvailable(Member):
-    def rest_after(self, error: SegueError, now: float) -> None:
-        """Stay."""
+    from segue.routing.members import Member
 
 
 class RoundRobin(Balancer):

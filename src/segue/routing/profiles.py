@@ -10,16 +10,17 @@ from msgspec import Struct
 from segue.errors import SegueError, UsageError
 from segue.routing.breaker import BreakerSettings
 from segue.routing.members import Member
-from segue.routing.policies import Failover, LeastLatency, RoundRobin, SingleRouter, Weighted
+from segue.routing.policies import Failover, LeastLatency, RoundRobin, Weighted
 from segue.routing.retry import RetrySettings
 from segue.routing.route import parse_route
+from segue.routing.single import SingleRouter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from segue.routing.balancer import Balancer
     from segue.routing.route import Route
-    from segue.routing.router import Facts
+    from segue.routing.router import Facts, Router
 
 PolicyName: TypeAlias = Literal["single", "round_robin", "failover", "weighted", "least_latency"]
 
@@ -54,7 +55,7 @@ def build_router(
     profiles: Collection[str] = (),
     now: Callable[[], float] = monotonic,
     random: Callable[[], float] | None = None,
-) -> Balancer:
+) -> Router:
     """The router that a profile describes. `profiles`: names of routers, which cannot be members themselves.
 
     A member whose name leads nowhere is kept with its reason and passed over; only a router without any other fails.
@@ -68,7 +69,7 @@ def build_router(
                 hint="Name its members here instead.",
             )
     if profile.policy == "single":
-        return _single(profile, facts, resolve, now, random)
+        return _single(profile, facts, resolve, random)
     unknown = sorted(set(profile.weights) - set(profile.members))
     wrong = [name for name, weight in profile.weights.items() if not 0 <= weight < float("inf")]
     if unknown or wrong:
@@ -94,9 +95,8 @@ def _single(
     profile: Profile,
     facts: Facts,
     resolve: Callable[[str], Route],
-    now: Callable[[], float],
     random: Callable[[], float] | None,
-) -> Balancer:
+) -> SingleRouter:
     if len(profile.members) != 1:
         raise UsageError(
             f'"{profile.name}" has {len(profile.members)} members, and its policy "single" takes one.',
@@ -104,7 +104,7 @@ def _single(
             path="members",
             hint="Choose a policy for several members, for example failover.",
         )
-    return SingleRouter(resolve(profile.members[0]), facts, retry=profile.retry, now=now, random=random)
+    return SingleRouter(resolve(profile.members[0]), facts, retry=profile.retry, random=random)
 
 
 def _member(name: str, profile: Profile, resolve: Callable[[str], Route]) -> Member:

@@ -24,10 +24,6 @@ class Route(Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         return f"{self.provider}/{self.model}"
 
-    def options_over(self, defaults: Options) -> Options:
-        """Its own options, and the defaults wherever it sets none."""
-        return self.options.over(defaults)
-
 
 def parse_route(name: str, options: Options = Options()) -> Route:  # noqa: B008 - a frozen value
     """`provider/model` or `provider:model`; only the first separator counts, models have their own."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.errors import SegueError
+from segue.errors import RouteTooSmallError, SegueError
 from segue.routing.route import Route
 
 if TYPE_CHECKING:
@@ -137,6 +137,12 @@ class Router(Protocol):
         ...
 
     def statistics(self) -> tuple[MemberStatistics, ...]: ...
+
+
+def too_small(tokens: int, limit: int, model: str) -> RouteTooSmallError:
+    return RouteTooSmallError(
+        f"Request exceeds token limit: {tokens} > {limit} for model {model}", limit=limit
+    )
 
 
 Facts: TypeAlias = "Callable[[Route], MemberFacts]"

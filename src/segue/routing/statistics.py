@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 from msgspec import Struct
 
+from segue.errors import SegueError
 from segue.routing.retry import is_timeout
 
 if TYPE_CHECKING:
     from segue.conversation.usage import Usage
-    from segue.errors import SegueError
 
 BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
 
@@ -40,16 +40,20 @@ class MemberStatistics(Struct, frozen=True, kw_only=True):
     """Why the member cannot be used at all, if so."""
 
 
-class MemberCounters:
+class MemberCounters(Struct):
     """The counters of one member."""
 
-    def __init__(self) -> None:
-        self.successes = self.failures = self.timeouts = self.aborts = 0
-        self.input_tokens = self.output_tokens = 0
-        self.cost: float | None = None
-        self.last_error: SegueError | None = None
-        self._first_token: tuple[float, int] = (0.0, 0)
-        self._whole: tuple[float, int] = (0.0, 0)
+    successes: int = 0
+    failures: int = 0
+    timeouts: int = 0
+    aborts: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    last_error: SegueError | None = None
+    first_token: tuple[float, int] = (0.0, 0)
+    """Seconds in sum, and how many were measured."""
+    whole: tuple[float, int] = (0.0, 0)
 
     def success(
         self, usage: Usage, first_token: float | None, seconds: float | None, cost: float | None
@@ -59,8 +63,8 @@ class MemberCounters:
         self.output_tokens += usage.output_tokens or 0
         if cost is not None:
             self.cost = (self.cost or 0.0) + cost
-        self._first_token = _added(self._first_token, first_token)
-        self._whole = _added(self._whole, seconds)
+        self.first_token = _added(self.first_token, first_token)
+        self.whole = _added(self.whole, seconds)
 
     def failure(self, error: SegueError) -> None:
         self.failures += 1
@@ -80,8 +84,8 @@ class MemberCounters:
             aborts=self.aborts,
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,
-            first_token_seconds=_average(self._first_token),
-            seconds=_average(self._whole),
+            first_token_seconds=_average(self.first_token),
+            seconds=_average(self.whole),
             cost=self.cost,
             breaker=breaker,
             last_error="" if self.last_error is None else self.last_error.message,

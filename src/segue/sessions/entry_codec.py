@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 E_co = TypeVar("E_co", bound=Entry, covariant=True)
 
+_UNSET: Final = Options()
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 
@@ -133,7 +134,9 @@ def _encodable(entry: Entry) -> Entry:
             changed["interactions"] = tuple(plain_interaction(interaction) for interaction in interactions)
         case Compacted(conversation=conversation):
             changed["conversation"] = _plain_conversation(conversation)
-        case SessionStarted(options=options) | SettingsChanged(options=Options() as options):
+        case SessionStarted(options=options) | SettingsChanged(options=Options() as options) if (
+            options != _UNSET
+        ):
             changed["options"] = _journalled(options)
         case TurnEnded(error=dict() as error):
             changed["error"] = json_safe(error)

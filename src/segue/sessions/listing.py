@@ -23,7 +23,6 @@ from segue.sessions.entries import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from segue.conversation.message import Message
     from segue.sessions.stores.store import SessionInfo
 
 FIRST_WORDS: Final = 200
@@ -61,8 +60,9 @@ def listing_change(entries: Iterable[Entry]) -> ListingChange:
             case UserSaid(message):
                 model = entry.model or model
                 turns += 1
-                first_words = first_words or _first_words(message)
-                texts.append(fold_text(message.text))
+                text = message.text
+                first_words = first_words or _first_words(text)
+                texts.append(fold_text(text))
             case ModelReplied(message) | NoteAdded(message):
                 replies += isinstance(entry, ModelReplied)
                 texts.append(fold_text(message.text))
@@ -75,7 +75,9 @@ def listing_change(entries: Iterable[Entry]) -> ListingChange:
                 ]
                 turns += len(asked)
                 replies += sum(message.speaker == "model" for message in spoken)
-                first_words = first_words or next((words for words in map(_first_words, asked) if words), "")
+                first_words = first_words or next(
+                    (words for one in asked if (words := _first_words(one.text))), ""
+                )
                 texts.append(fold_text("\n".join(message.text for message in spoken)))
             case _:
                 pass
@@ -131,5 +133,5 @@ def fold_text(text: str) -> str:
     return encodable(text).casefold()
 
 
-def _first_words(message: Message) -> str:
-    return " ".join(encodable(message.text[: 4 * FIRST_WORDS]).split())[:FIRST_WORDS]
+def _first_words(text: str) -> str:
+    return " ".join(encodable(text[: 4 * FIRST_WORDS]).split())[:FIRST_WORDS]

@@ -23,7 +23,7 @@ from segue.sessions.entries import (
 )
 from segue.sessions.recovery import unanswered_calls
 from segue.sessions.state import State
-from segue.sessions.validation import EntryCheck
+from segue.sessions.validation import refuse_misfits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +58,7 @@ def _take(state: State, record: Record) -> DamagedEntry | None:
     """None if the entry is part of the state now."""
     try:
         for entry in (*_schedule_unknown(state, record.entry), record.entry):
-            EntryCheck(state).take(entry)
+            refuse_misfits(state, (entry,))
             state.apply(record.seq, entry)
     except (JournalError, KeyError) as error:
         why = error.message if isinstance(error, JournalError) else "it names what is missing"

@@ -6,6 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
+
 from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.json_safe import encodable
 from segue.events import Emit, ToolProgress
@@ -129,14 +131,13 @@ def _ignore(_message: str) -> None:
     """Without a listener."""
 
 
-class Progress:
+class Progress(Struct):
     """Reports how far a call is, from any thread, until it is over."""
 
-    def __init__(self, call: ToolCall, emit: Emit) -> None:
-        self.over = False
-        self._call = call
-        self._emit = emit
-        self._loop = asyncio.get_running_loop()
+    call: ToolCall
+    emit: Emit
+    over: bool = False
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     def __call__(self, message: str) -> None:
         with suppress(RuntimeError):  # a thread may outlive the loop
@@ -144,4 +145,4 @@ class Progress:
 
     def _report(self, message: str) -> None:
         if not self.over:
-            self._emit(ToolProgress(self._call, redact_known(message)))
+            self.emit(ToolProgress(self.call, redact_known(message)))

@@ -12,22 +12,22 @@ import os
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.events import Emit, ToolCallResult, ToolCallStart
 from segue.providers.models.prices import Bill
 from segue.sessions.entries import CallBegun, CallEnded, CallsScheduled, ToolsAnswered
+from segue.sessions.journal import Journal
 from segue.tools.arguments import problem_with
 from segue.tools.definition import Context, Host, Tool
 from segue.tools.execution import Progress, abandon, not_run, run_call, stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from segue.conversation.blocks import Reason
-    from segue.sessions.journal import Journal
     from segue.tools.toolset import ToolSet
 
 
@@ -40,13 +40,12 @@ class _Ready(Struct, frozen=True):
     after: tuple[str, ...] = ()
 
 
-class Scheduler:
+class Scheduler(Struct):
     """Runs batches of calls for one session, one batch at a time."""
 
-    def __init__(self, journal: Journal, host: Host) -> None:
-        self.journal = journal
-        self.host = host
-        self._one_batch = asyncio.Lock()
+    journal: Journal
+    host: Host
+    _one_batch: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(
         self,
@@ -206,17 +205,15 @@ def in_order_of_writing(ready: list[_Ready]) -> list[_Ready]:
     last: dict[str, str] = {}
     ordered: list[_Ready] = []
     for one in ready:
-        paths = _paths(one)
+        paths = () if one.tool.writes is None else _paths(one.call, one.tool.writes)
         after = tuple(dict.fromkeys(last[path] for path in paths if path in last))
         ordered.append(_Ready(one.call, one.tool, after))
         last.update((path, one.call.id) for path in paths)
     return ordered
 
 
-def _paths(one: _Ready) -> tuple[str, ...]:
-    if one.tool.writes is None:
-        return ()
+def _paths(call: ToolCall, writes: Callable[[dict[str, Any]], tuple[str, ...]]) -> tuple[str, ...]:
     try:
-        return tuple(os.path.realpath(path) for path in one.tool.writes(one.call.arguments))
+        return tuple(os.path.realpath(path) for path in writes(call.arguments or {}))
     except Exception:  # a tool's own function; the call itself will report what is wrong
         return ()

@@ -118,7 +118,8 @@ class Composer:
         """Close the transcript as the target wants it closed."""
         if not self.steps:
             self._open()
-        if not may_end(self.rules, self.steps[-1], self.last_calls):
+        last = self.steps[-1]
+        if type(last) is ModelStep and not self.last_calls and not may_end(self.rules, last):
             self._note("ended", self.current)
             self.steps.append(UserStep((Text(CONTINUE),)))
 
@@ -219,7 +220,7 @@ class Composer:
         """A reply stored in pieces is one message, also where a target would take several."""
         last = self.steps[-1] if self.steps else None
         if type(last) is ModelStep and not self.last_calls:
-            if not may_end(self.rules, last, 0) and any(map(_is_sealed_thought, blocks)):
+            if not may_end(self.rules, last) and any(map(_is_sealed_thought, blocks)):
                 # The model thought behind the message that was sent to end what came before: it belongs there again.
                 self._note("ended", self.current)
                 self.steps += [UserStep((Text(CONTINUE),)), ModelStep(blocks)]

@@ -253,6 +253,6 @@ def _pairs(
 
 def knows_better(ledger: Mapping[str, Interaction], call: ToolCall, result: ToolResult) -> bool:
     known = ledger.get(call.id)
-    if result.elided or known is None or known.result is None:
+    if result.elided or known is None or known.result is None or known.result is result:
         return False
     return not same_outcome(known.result, result)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from segue.transcript.drafts import CallDraft
     from segue.transcript.repairs import Kind
     from segue.transcript.rules import Rules
-    from segue.transcript.steps import Step
+    from segue.transcript.steps import ModelStep, Step
 
 
 def travels(extra: Extra | None, dialect: str) -> bool:
@@ -37,9 +37,9 @@ def stays_in_place(
     return came_so and follows and all(type(block) is Text for block in blocks)
 
 
-def may_end(rules: Rules, step: Step, last_calls: int) -> bool:
-    """Whether a step may be the last. A model's message that asks its own wire to be continued may."""
-    if type(step) is UserStep or rules.ends_with_model or last_calls:
+def may_end(rules: Rules, step: ModelStep) -> bool:
+    """Whether a model's step without calls may be the last. One that asks its own wire to be continued may."""
+    if rules.ends_with_model:
         return True
     extra = step.blocks[0].extra
     if extra is None or extra.dialect != rules.target.dialect or extra.container is None:

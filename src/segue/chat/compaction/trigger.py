@@ -114,7 +114,7 @@ class Compactor:
             request = structs.replace(request, conversation=request.conversation.append(message))
         need = Need(images=self._media.of(request.conversation) > 0, tools=bool(session.tools.specs))
         share = session.settings.compaction.share
-        smallest = self._smallest_window(limit)
+        smallest = limit if len(session.router.routes) == 1 else self._smallest_window(limit)
         if smallest is None or session.estimator.is_far_below(request, smallest * share):
             return need
         tokens = session.estimator.estimate(request)

@@ -143,7 +143,7 @@ class JsonLinesOutput:
             case Retrying(_, error):
                 _write_line(json_output.ErrorEvent(severity="warning", error=json_output.error_info(error)))
             case Warned(message, code):
-                if _asks_again(event):
+                if code == ANSWER_CORRECTED:
                     self._write_message()
                 _write_warning(code or "warning", message)
             case Compaction():
@@ -234,7 +234,9 @@ class TextOutput:
                     sys.stderr.write(self._paint("dim", shown))
                     sys.stderr.flush()
             case _:
-                if type(event) is ToolCallStart or _asks_again(event):
+                # A call, or an answer that the model is asked to correct: what was held is not the answer.
+                rejected = type(event) is Warned and event.code == ANSWER_CORRECTED
+                if self._held and (rejected or type(event) is ToolCallStart):
                     self._drop_held()
                 self._print_line(event)
 
@@ -263,8 +265,7 @@ class TextOutput:
             self._open_line = not text.endswith("\n")
 
     def _drop_held(self) -> None:
-        """It was not the answer."""
-        if self._held and not self._quiet:
+        if not self._quiet:
             print_status("".join(self._held).strip())
         self._held = []
 
@@ -289,11 +290,6 @@ class TextOutput:
             sys.stdout.write("\n")
             sys.stdout.flush()
         self._open_line = False
-
-
-def _asks_again(event: ChatEvent) -> bool:
-    """Whether the text so far is an answer that the model was asked to correct."""
-    return type(event) is Warned and event.code == ANSWER_CORRECTED
 
 
 def _markdown() -> MarkdownStream | None:

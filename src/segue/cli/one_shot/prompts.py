@@ -49,14 +49,16 @@ def _prompt(arguments: argparse.Namespace, template: Template | None) -> tuple[B
     stdin = cache(_read_stdin)
     attached = [read_attachment(source, stdin) for source in arguments.attachments]
     # Only what was typed mentions files: piped text is not the user's own.
-    mentioned = with_attachments(" ".join(words), Path.cwd())[1:]
-    piped = "" if "-" in arguments.attachments else _piped(stdin(), attached)
+    typed = " ".join(words)
+    mentioned = with_attachments(typed, Path.cwd())[1:] if "@" in typed else ()
+    content = b"" if "-" in arguments.attachments else stdin()
+    piped = _piped(content, attached) if content else ""
     if "-" in words:
         prompt = " ".join(piped.strip() if word == "-" else word for word in words)
     elif words and piped.strip():
-        prompt = f"{' '.join(words)}\n\n<stdin>\n{piped.strip()}\n</stdin>"
+        prompt = f"{typed}\n\n<stdin>\n{piped.strip()}\n</stdin>"
     else:
-        prompt = " ".join(words) or piped
+        prompt = typed or piped
     if template is not None:
         prompt = template.fill(prompt, variables_of(arguments))
     if not prompt.strip() and not attached:

@@ -25,6 +25,7 @@ from segue.cli.one_shot.output import JsonOutput, make_output
 from segue.cli.one_shot.prompts import read_prompts, text_of
 from segue.cli.runtime import Runtime, lossy_switch_error
 from segue.cli.template_flags import apply_template
+from segue.conversation.blocks import Media
 from segue.conversation.options import Options
 from segue.errors import ContentPolicyError, SegueError, UsageError
 from segue.events import Repaired, Switch, TurnComplete
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 class _OneShot:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
-        self._template = apply_template(arguments)
+        self._template = apply_template(arguments) if arguments.template or arguments.variables else None
         self._schema = read_schema(arguments.schema) if arguments.schema else None
         self._started = time.monotonic()
         self._session = self._model = ""
@@ -86,11 +87,12 @@ class _OneShot:
             async with await runtime.open_chat(report=report, on_switch=output.handle, ask=_asker()) as chat:
                 stop.cancel_turn = chat.cancel
                 self._not_restored = runtime.not_restored
+                self._session, self._model = chat.id, chat.model
                 await runtime.remember_tools(chat)
                 output.begin(
                     json_output.InitEvent(
-                        session_id=chat.id,
-                        model=chat.model,
+                        session_id=self._session,
+                        model=self._model,
                         tools=[tool.name for tool in runtime.tools],
                         cwd=str(runtime.directory),
                         version=__version__,
@@ -113,8 +115,9 @@ class _OneShot:
         self, chat: Chat, prompt: tuple[Block, ...], output: TurnOutput, stop: Stop, max_cost: float | None
     ) -> Exit:
         self._started = time.monotonic()
-        self._session, self._model, self._repairs = chat.id, chat.model, 0
-        check_media(chat, prompt)
+        self._repairs = 0
+        if any(type(block) is Media for block in prompt):
+            check_media(chat, prompt)
         output.prompt(text_of(prompt))
         async for event in chat.stream(*prompt, output=self._schema, options=self._options):
             self._watch(event, stop, max_cost)

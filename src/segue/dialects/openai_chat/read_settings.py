@@ -71,7 +71,7 @@ def _custom(variant: Variant, tool: dict[str, Any], path: str) -> ToolSpec:
     )
 
 
-def leading_messages(variant: Variant, came: Extra | None, system: str) -> list[Any]:
+def leading_messages(variant: Variant, came: Extra, system: str) -> list[Any]:
     """The messages that the system prompt came in; none if it is another now, or of another wire."""
     origin = Origin(variant.name)
     return request_messages.leading_messages(

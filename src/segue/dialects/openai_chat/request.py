@@ -70,7 +70,7 @@ def _encode_messages(
     first, before_reply = after, 0
     write = new_writer(variant) if fast_paths.enabled() else None
     if not after:
-        head = leading_messages(variant, came, transcript.system)
+        head = [] if came is None else leading_messages(variant, came, transcript.system)
         if head:
             messages += head
         else:

@@ -6,7 +6,7 @@ import tomllib
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, final
+from typing import final
 
 import msgspec
 from msgspec import Struct
@@ -81,11 +81,7 @@ class Catalog(Struct, frozen=True, forbid_unknown_fields=True):
 
 @lru_cache(maxsize=1)
 def catalog() -> Catalog:
-    return read_catalog(tomllib.loads(files(__package__).joinpath("catalog.toml").read_text("utf-8")))
-
-
-def read_catalog(table: dict[str, Any]) -> Catalog:
-    """The facts in a parsed TOML table."""
+    table = tomllib.loads(files(__package__).joinpath("catalog.toml").read_text("utf-8"))
     return msgspec.convert(table, Catalog)
 
 

@@ -9,40 +9,39 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from segue.dialects.card import ModelCard
 from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import InvalidRequestError, SegueError, UsageError, while_doing
+from segue.providers.endpoint import Endpoint
+from segue.providers.services import Services
 
 if TYPE_CHECKING:
-    from segue.dialects.card import ModelCard
     from segue.providers.capabilities import ModelInfo
-    from segue.providers.endpoint import Endpoint
-    from segue.providers.services import Services
 
 LEARNING_SECONDS: Final = 3.0
 
 
 @final
-class LearnedCards:
+class LearnedCards(Struct):
     """The cards of models that one server has described so far."""
 
-    def __init__(self, endpoint: Endpoint, services: Services) -> None:
-        self.first = ""
-        """The first model of the server, used if none is named; empty until it was asked for."""
-        self._endpoint = endpoint
-        self._services = services
-        self.cards: dict[str, ModelCard | None] = {}
-        """By model, as the server reports it; None where it took too long to."""
+    endpoint: Endpoint
+    services: Services
+    first: str = ""
+    """The first model of the server, used if none is named; empty until it was asked for."""
+    cards: dict[str, ModelCard | None] = {}
+    """By model, as the server reports it; None where it took too long to."""
 
     async def about(self, model: str, listed: ModelCard) -> None:
-        """Ask what a model can do, unless its window is known: then so is the rest."""
-        show = self._services.show_model
-        if show is None or not self._services.shows_limits or listed.context or model in self.cards:
+        """Ask what a model can do whose window is not known; where that is, so is the rest."""
+        show = self.services.show_model
+        if show is None or not self.services.shows_limits or model in self.cards:
             return
         try:
             async with asyncio.timeout(LEARNING_SECONDS):
-                self.cards[model] = fitted(listed, await show(self._endpoint, model))
+                self.cards[model] = fitted(listed, await show(self.endpoint, model))
         except SegueError:
             pass  # the chat will fail the same way and report it; the next one may not
         except TimeoutError:
@@ -53,21 +52,21 @@ class LearnedCards:
         card = self.cards.get(model)
         if card is not None and not card.tools:
             raise InvalidRequestError(
-                f'The model "{model}" of {self._endpoint.provider} does not support tools.',
+                f'The model "{model}" of {self.endpoint.provider} does not support tools.',
                 code=TOOLS_UNSUPPORTED,
                 hint="Ask without tools, choose another model, or offer the tools as text.",
             )
 
     async def find_first(self) -> None:
         """Ask for the models and take the first that chats. Raises what went wrong, or that there is none."""
-        name, list_models = self._endpoint.provider, self._services.list_models
+        name, list_models = self.endpoint.provider, self.services.list_models
         if self.first or list_models is None:
             return
         with while_doing(f"No model is named, and {name} does not list its models"):
-            listed = await list_models(self._endpoint)
+            listed = await list_models(self.endpoint)
         if not listed:
             raise UsageError(
-                f"No model is named, and {name} at {self._endpoint.base_url} has none.",
+                f"No model is named, and {name} at {self.endpoint.base_url} has none.",
                 code="no_model",
                 hint=f"Start it with a model, or name one: {name}/MODEL, or providers.{name}.model.",
             )

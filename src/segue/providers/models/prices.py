@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from msgspec import Struct
+
 from segue.conversation.usage import Usage
 from segue.providers.models.catalog import Price, catalog, catalog_model
 
@@ -55,13 +57,12 @@ def _by_genai_prices(usage: Usage, provider: str, model: str) -> float | None:
         return None
 
 
-class Bill:
+class Bill(Struct):
     """What something has cost so far."""
 
-    def __init__(self) -> None:
-        self.usage = Usage()
-        self.cost: float | None = None
-        """Dollars, as far as prices are known."""
+    usage: Usage = Usage()
+    cost: float | None = None
+    """Dollars, as far as prices are known."""
 
     def add(self, usage: Usage, cost: float | None) -> None:
         self.usage = self.usage.plus(usage)

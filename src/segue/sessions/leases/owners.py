@@ -28,7 +28,9 @@ class Owner(Struct, frozen=True, omit_defaults=True):
 
 def this_process() -> Owner:
     pid = os.getpid()
-    return Owner(socket.gethostname(), pid, uuid4().hex, _birth(pid))
+    here, start = _boot_and_namespace(), _start(pid)
+    born = f"{here[0]}:{here[1]}:{start}" if here and start else ""
+    return Owner(socket.gethostname(), pid, uuid4().hex, born)
 
 
 def is_gone(owner: Owner) -> bool:
@@ -51,12 +53,6 @@ def _has_ended(owner: Owner) -> bool:
     if not here or (boot == here[0] and space != here[1]):
         return False  # a pid of another container means nothing here
     return boot != here[0] or start != _start(owner.pid)
-
-
-def _birth(pid: int) -> str:
-    here = _boot_and_namespace()
-    start = _start(pid)
-    return f"{here[0]}:{here[1]}:{start}" if here and start else ""
 
 
 def _boot_and_namespace() -> tuple[str, str] | None:

@@ -18,11 +18,11 @@ from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionSta
 from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
 from segue.sessions.leases.owners import Owner
 from segue.sessions.listing import ListingChange, fold_text, last_use, listing_change
-from segue.sessions.stores.sqlite_connection import open_database
-from segue.sessions.stores.sqlite_rows import (
+from segue.sessions.stores.sqlite_file import (
     SEQ_BITS,
     SEQ_MASK,
     checksum,
+    open_database,
     read_records,
     read_rows,
     salvage_rows,

@@ -1,4 +1,5 @@
-"""The rows of entries in SQLite: each with a checksum, read one by one where the file is damaged."""
+"""The SQLite file of sessions: how it is opened, and its rows of entries, each with a checksum and read one by one where
+the file is damaged."""
 
 from __future__ import annotations
 
@@ -11,10 +12,16 @@ from zlib import crc32
 from segue.errors import JournalError
 from segue.sessions.entries import DamagedEntry, Record
 from segue.sessions.entry_codec import decode_entries, decode_stored
+from segue.sessions.listing import fold_text
+from segue.sessions.stores.migrations import migrate
+from segue.sqlite_connections import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
+PATIENCE: Final = 20.0
+"""Seconds to wait for another process's transaction; each takes milliseconds."""
 SEQ_BITS: Final = 32
 SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
@@ -27,6 +34,32 @@ _HEAD: Final = struct.Struct("<qdq")
 # As bytes: text that is no longer UTF-8 could not be read at all.
 _COLUMNS: Final = "SELECT place, at, epoch, CAST(body AS BLOB), checksum FROM entries"
 _UNREADABLE: Final = object()
+
+
+def open_database(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
+    """A connection that is durable, private to its owner, and migrated to the newest form."""
+    connection = connect(
+        path,
+        patience=patience,
+        settings=("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON", "secure_delete = ON"),
+    )
+    try:
+        # A list that shows a damaged letter is better than none.
+        connection.text_factory = _as_text
+        connection.create_function("fold", 1, _fold, deterministic=True)
+        migrate(connection, str(path))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _as_text(stored: bytes) -> str:
+    return stored.decode("utf-8", "replace")
+
+
+def _fold(stored: bytes | None) -> str:
+    return fold_text(_as_text(stored or b""))
 
 
 def checksum(place: int, at: float, epoch: int, body: bytes) -> int:
