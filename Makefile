@@ -112,7 +112,7 @@ bench-gateway: $(SYNCED) ## the gateway against the bare stack, with LiteLLM bes
 	$(BIN)/python -m bench gateway
 
 bench-callers: $(SYNCED) ## what limits, budgets, PostgreSQL and telemetry add to a request of the gateway (minutes)
-	$(BIN)/python -m bench callers
+	$(BIN)/python -m bench callers shared_limits
 
 bench: $(SYNCED) ## speed, as ratios inside one run
 	$(BIN)/python -m bench

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def connect(path: Path, *, patience: float, settings: Sequence[str]) -> sqlite3.Connection:
-    """`patience`: seconds to wait for another process's transaction. `settings`: pragmas, each as `name = value`."""
+def connect(
+    path: Path, *, patience: float, settings: Sequence[str], page_size: int = 4096
+) -> sqlite3.Connection:
+    """`patience`: seconds to wait for another process's transaction. `settings`: pragmas, each as `name = value`. `page_size`:
+    of a new file, in bytes."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # SQLite gives its other files the same mode. Never a file that is there: to close it would let go of every lock
     # that this process has on it, and another process could take the log away under an open connection.
@@ -22,6 +25,7 @@ def connect(path: Path, *, patience: float, settings: Sequence[str]) -> sqlite3.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     try:
+        connection.execute(f"PRAGMA page_size = {page_size}")  # has an effect only before the log
         _use_wal(connection, patience)
         for setting in settings:
             connection.execute(f"PRAGMA {setting}")

@@ -26,6 +26,8 @@ _T = TypeVar("_T")
 
 PATIENCE: Final = 10.0
 """Seconds to wait for another process's transaction; each takes milliseconds."""
+_PAUSES: Final = (0.0, *[0.001] * 4, *[0.003] * 300)
+"""Seconds between attempts at a small write. SQLite itself would wait for up to 100 ms at a time, and longer under load."""
 _CHECKPOINT_AFTER: Final = 1000
 """Small writes: their log has ten megabytes by then."""
 
@@ -33,12 +35,22 @@ _CHECKPOINT_AFTER: Final = 1000
 class SharedFile:
     """Three connections, opened when they are needed. Not for network disks: they do not lock reliably."""
 
-    def __init__(self, path: str | os.PathLike[str], what: str, schema: Sequence[str], version: int) -> None:
-        """`what` it holds, for errors; `schema`: the statements that make a new one."""
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        what: str,
+        schema: Sequence[str],
+        version: int,
+        *,
+        page_size: int = 4096,
+    ) -> None:
+        """`what` it holds, for errors; `schema`: the statements that make a new one. `page_size`: a transaction writes whole
+        pages, so small ones for small rows."""
         self._path = Path(path)
         self._what = what
         self._schema = schema
         self._version = version
+        self._page_size = page_size
         self._worker = Worker(f"segue-gateway-{self._path.stem}")
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
@@ -66,16 +78,17 @@ class SharedFile:
         return await self.run(self._write, do)
 
     async def write_small(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
-        """A transaction of some ten microseconds: at once, in the loop, if nobody else is writing. To have it done by the
-        thread takes several times as long. `do` may be called again."""
+        """A transaction of some ten microseconds: in the loop, as soon as nobody else is writing. To have it done by the
+        thread takes several times as long, so that is for a file which somebody else writes for long."""
         try:
-            connection = self._begin_at_once()
-            if connection is None:
-                return await self._worker.run(self._write, do)
-            try:
-                return self._finish(connection, do)
-            finally:
-                self._direct_lock.release()
+            for pause in _PAUSES:
+                if (connection := self._begin_at_once()) is not None:
+                    try:
+                        return self._finish(connection, do)
+                    finally:
+                        self._direct_lock.release()
+                await asyncio.sleep(pause)
+            return await self._worker.run(self._write, do)
         except (sqlite3.Error, OSError) as error:
             raise self._failure(error) from error
 
@@ -160,7 +173,10 @@ class SharedFile:
 
     def _open(self, *settings: str) -> sqlite3.Connection:
         connection = connect(
-            self._path, patience=PATIENCE, settings=("synchronous = NORMAL", "foreign_keys = ON")
+            self._path,
+            patience=PATIENCE,
+            settings=("synchronous = NORMAL", "foreign_keys = ON"),
+            page_size=self._page_size,
         )
         try:
             self._create_tables(connection)

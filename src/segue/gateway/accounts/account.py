@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PREFIX = "segue-"
-_NO_LIMITS = Allowance()
 
 
 @final
@@ -49,7 +48,14 @@ class Account(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_limited(self) -> bool:
         """Whether its requests have to be counted before they are sent."""
-        return structs.replace(self.allowance, models=[]) != _NO_LIMITS
+        limits = self.allowance
+        return (
+            limits.requests_per_minute is not None
+            or limits.tokens_per_minute is not None
+            or limits.concurrent is not None
+            or limits.dollars_per_day is not None
+            or limits.dollars_per_month is not None
+        )
 
     def may_use(self, asked: str, routes: Iterable[str]) -> bool:
         """Whether the name that the client asks for is allowed, or else every route that it may lead to."""

@@ -79,7 +79,7 @@ class SQLiteAccountStore:
         keep_days: int = 400,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._file = SharedFile(path, "The file of the gateway's accounts", _SCHEMA, VERSION)
+        self._file = SharedFile(path, "The file of the gateway's accounts", _SCHEMA, VERSION, page_size=1024)
         self._keep_days = keep_days
         self._clock = clock
         self._expire_at = 0.0
