@@ -92,8 +92,8 @@ clients: $(SYNCED) ## real agents and frameworks through the gateway (fetches 1.
 crash-database: $(SYNCED) ## kill PostgreSQL itself at 200 random moments while four sessions are written
 	$(BIN)/python -m scripts.database_crash --kills 200
 
-nodes: $(SYNCED) ## 10,000 requests of 100 conversations spread over four gateways on one PostgreSQL, which are killed
-	$(BIN)/python -m scripts.nodes --nodes 4 --requests 10000 --conversations 100
+nodes: $(SYNCED) ## 10,000 requests of 100 conversations spread over four gateways on one PostgreSQL, which are killed (half an hour)
+	$(BIN)/python -m scripts.nodes --nodes 4 --requests 10000 --conversations 100 --pause 16
 
 power: $(SYNCED) ## 200 power cuts per store: what was not synced is forgotten at random (needs gcc and Linux)
 	PYTHONPATH=tests $(BIN)/python -m sessions.power_loss 200

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postgres_server import schema_url
-from segue.config.schema import Allowance
+from segue.config.schema import AccountSettings, Allowance
 from segue.errors import UsageError
-from segue.gateway.accounts import rate_limit
+from segue.gateway.accounts import rate_limit, register
 from segue.gateway.accounts.account import Account, KeyDigest
 from segue.gateway.accounts.admission import Charge, Refusal, Reserved, Standing, admit, current, settle
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
+from segue.gateway.accounts.register import Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.accounts.store import (
     NAMES_PER_DAY,
@@ -30,6 +34,7 @@ from segue.gateway.accounts.store import (
     UsageRow,
 )
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
+from segue.postgres.address import read_address
 
 NOON = 1_794_830_400.0
 """A noon of UTC in November 2026."""
@@ -348,5 +353,47 @@ def test_the_log_of_a_file_does_not_grow_without_end(tmp_path: Path) -> None:
         written = (tmp_path / "accounts.db-wal").stat().st_size
         assert written < 20_000_000, "two megabytes for each hundred"
         await store.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_client_that_leaves_while_its_request_is_admitted_pays_nothing(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(register, "_LATE_SECONDS", 0.05)
+    url = schema_url(tmp_path) if kind == "postgres" else ""
+    store: AccountStore = PostgresAccountStore(url) if url else SQLiteAccountStore(tmp_path / "accounts.db")
+    ann = Account(name="ann", allowance=Allowance(dollars_per_day=1.0, tokens_per_minute=100))
+
+    @contextmanager
+    def held() -> Iterator[None]:
+        """Somebody else is writing."""
+        if not url:
+            with closing(sqlite3.connect(tmp_path / "accounts.db", isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                yield
+            return
+        address = read_address(url)
+        with psycopg.connect(address.url) as database:
+            database.execute(f"SELECT * FROM {address.schema}.standings FOR UPDATE".encode())  # noqa: S608
+            yield
+
+    async def story() -> None:
+        accounts = Accounts(store, {}, AccountSettings())
+        first = await accounts.admit(ann, Charge(10, 100_000))
+        with held():
+            waiting = asyncio.ensure_future(accounts.admit(ann, Charge(50, 300_000)))
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        await asyncio.sleep(0.1)
+        row = UsageRow(day="2026-11-16", caller="ann", asked="fast", route="a/b", requests=1)
+        accounts.ended(first, Charge(10, 200_000), row)
+        await accounts.settled()
+        standing, reserved = await store.standing("ann")
+        assert (standing.day_spent, reserved) == (200_000, Reserved())
+        await accounts.close()
 
     asyncio.run(story())

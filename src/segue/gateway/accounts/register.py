@@ -17,16 +17,15 @@ from segue.config.schema import Allowance
 from segue.errors import JournalError, OverloadError
 from segue.gateway.accounts.account import Account, KeyDigest, digest_of, moment_of
 from segue.gateway.accounts.administration import Administration
-from segue.gateway.accounts.admission import MILLION, Refusal
-from segue.gateway.accounts.store import RESERVED_SECONDS, Settlement, UsageRow
+from segue.gateway.accounts.admission import MILLION, Charge, Refusal, Reserved, Standing
+from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement, UsageRow
 from segue.gateway.client_errors import budget_error, caller_error, limit_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from segue.config.schema import AccountSettings, CallerSettings
-    from segue.gateway.accounts.admission import Charge
-    from segue.gateway.accounts.store import AccountStore, Admission
+    from segue.gateway.accounts.store import AccountStore
 
 ANYONE: Final = Account(name="local", admin=True)
 """The caller where there are no accounts: the gateway then serves this machine only, and its user is the operator."""
@@ -35,6 +34,8 @@ _FLUSH_SECONDS: Final = 1.0
 _BATCH: Final = 100
 """Requests that are settled together."""
 _FREED_BY_ENDS: Final = frozenset({"concurrent", "reserved", "tokens"})
+_LATE_SECONDS: Final = 1.0
+"""After which the store has answered a request that nobody waits for any more."""
 _MOST_ROWS: Final = 10_000
 """Of usage that waits for a store which cannot be reached."""
 _LOG: Final = logging.getLogger("segue.gateway")
@@ -150,8 +151,20 @@ class Accounts:
         return decided
 
     async def _reserve(self, account: Account, estimate: Charge) -> Admission | Refusal | None:
+        admission_id = token_hex(12)
         try:
-            return await self.store.admit(token_hex(12), account, estimate)
+            return await self.store.admit(admission_id, account, estimate)
+        except asyncio.CancelledError:
+            # The client has gone; the store may reserve it all the same, and nothing was sent.
+            nobodys = Admission(
+                id=admission_id,
+                account=account,
+                estimate=estimate,
+                standing=Standing(),
+                reserved=Reserved(),
+            )
+            self._start(self._give_back(nobodys))
+            raise
         except JournalError as error:
             if self._settings.when_away == "allow":
                 _LOG.warning("A request was not counted: %s", error)
@@ -162,6 +175,11 @@ class Accounts:
                 retry_after=5.0,
                 hint="Whoever runs the gateway has to see to its store.",
             ) from error
+
+    async def _give_back(self, admission: Admission) -> None:
+        await asyncio.sleep(_LATE_SECONDS)
+        self._ended.append(Settlement(admission, Charge()))
+        self._settle_next()
 
     async def _beat(self) -> None:
         """Reservations hold while their requests run and this process lives."""
