@@ -6,10 +6,13 @@ import asyncio
 from typing import Any
 
 import msgspec
+import pytest
+from msgspec import structs
 
 from gateway.world import ROUTES, GatewayWorld
 from segue.gateway.client_requests import RequestReader
 from segue.gateway.doors import Doors
+from segue.gateway.model_field import renamed
 from segue.gateway.web import WebRequest
 
 DOORS = Doors()
@@ -44,6 +47,52 @@ def test_the_next_request_of_a_conversation_is_read_like_a_first_one() -> None:
         assert (read.tools, read.options) == (fresh.tools, fresh.options)
     assert read is not None
     assert read.known
+
+
+@pytest.mark.parametrize("tools", ["before", "behind", "none"])
+@pytest.mark.parametrize(
+    ("first", "last", "inner"),
+    [
+        ("a", None, None),
+        ("a", "b", None),
+        ("a", "a", None),
+        (None, "a", None),
+        (None, None, None),
+        ("a", None, "b"),
+        ("ä", None, None),
+    ],
+)
+def test_a_model_is_renamed_without_parsing_where_it_is_named_once(
+    tools: str, first: str | None, last: str | None, inner: str | None
+) -> None:
+    door = DOORS.find("POST", "/v1/messages", MARKS)
+    assert door is not None
+    reader = RequestReader(lambda name: name)
+    properties = {"model": {"type": "string"}, "text": {"description": "word " * 2000}}
+    schema = {"type": "object", "properties": properties}
+    offered = b'"tools":' + msgspec.json.encode([{"name": "weather", "input_schema": schema}])
+    for turns in range(4, 8):
+        messages = body(turns)["messages"]
+        if inner is not None:
+            messages[-1]["content"][0]["content"] = [{"type": "text", "text": "x", "model": inner}]
+        pieces = [b'"model": %b' % msgspec.json.encode(first)] if first is not None else []
+        pieces += [offered] if tools == "before" else []
+        pieces += [b'"messages":' + msgspec.json.encode(messages), b'"max_tokens":5']
+        pieces += [offered] if tools == "behind" else []
+        pieces += [b'"model":%b' % msgspec.json.encode(last)] if last is not None else []
+        request = asked({})
+        request = structs.replace(request, body=b"{" + b",".join(pieces) + b"}")
+        read = reader.read(door, request, "me")
+        assert read is not None
+        new = renamed(request.body, "model", "other", read)
+        assert msgspec.json.decode(new) == msgspec.json.decode(renamed(request.body, "model", "other"))
+        once = first is not None and last is None and inner is None
+        if once and (
+            tools == "none" or (tools == "behind" and turns > 4)
+        ):  # new tools have such a field, too
+            assert new == request.body.replace(msgspec.json.encode(first), b'"other"', 1), (
+                "nothing else changes"
+            )
 
 
 def test_a_model_that_stands_elsewhere_is_found_all_the_same() -> None:

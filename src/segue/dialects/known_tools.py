@@ -52,10 +52,12 @@ class KnownTools(tuple[ToolSpec, ...]):
     """Tools as they were read, and what was worked out for them."""
 
     results: dict[Hashable, Any]
+    settings: dict[Hashable, Any]
+    """What was worked out for them together with other settings, of which there may be any number."""
 
     def __new__(cls, tools: Iterable[ToolSpec]) -> KnownTools:
         made = super().__new__(cls, tools)
-        made.results = {}
+        made.results, made.settings = {}, {}
         return made
 
 
@@ -70,13 +72,20 @@ def read_once(given: Any, wire: str, read: Callable[[], Iterable[ToolSpec]]) -> 
 
 def work_out_once(tools: tuple[ToolSpec, ...], what: Hashable, work_out: Callable[[], _T]) -> _T:
     """What `work_out` gives for these tools; `what` names it, and all else that it depends on."""
-    if type(tools) is not KnownTools:
-        return work_out()
-    if what not in tools.results:
-        if len(tools.results) >= _MOST_RESULTS:
-            tools.results.clear()
-        tools.results[what] = work_out()
-    result: _T = tools.results[what]
+    return _once(tools.results, what, work_out) if type(tools) is KnownTools else work_out()
+
+
+def settings_once(tools: KnownTools, what: Hashable, work_out: Callable[[], _T]) -> _T:
+    """The same for what depends on other settings too, and costs less than the tools alone."""
+    return _once(tools.settings, what, work_out)
+
+
+def _once(results: dict[Hashable, Any], what: Hashable, work_out: Callable[[], _T]) -> _T:
+    if what not in results:
+        if len(results) >= _MOST_RESULTS:
+            results.clear()
+        results[what] = work_out()
+    result: _T = results[what]
     return result
 
 
@@ -99,12 +108,12 @@ def encode_once(
     return encoded
 
 
-def as_json(tools: tuple[ToolSpec, ...], encoded: Any, encode: Callable[[Any], bytes]) -> Raw:
+def as_json(tools: tuple[ToolSpec, ...], encoded: Any, encode: Callable[[Any], bytes]) -> bytes:
     """Encoded tools as JSON."""
     if type(tools) is not KnownTools or type(encoded) is not list:
-        return Raw(encode(encoded))
+        return encode(encoded)
     # The value is kept along with its bytes: as long as it lives, no other has its identity.
-    return work_out_once(tools, ("json", id(encoded)), lambda: (encoded, Raw(encode(encoded))))[1]
+    return work_out_once(tools, ("json", id(encoded)), lambda: (encoded, encode(encoded)))[1]
 
 
 class _Place(NamedTuple):

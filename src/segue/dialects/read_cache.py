@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct, structs
 
 from segue.conversation.message import Conversation, Message, Speaker
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.dialect import Dialect
-from segue.dialects.known_tools import LEAST_TOOLS, ParsedBody, ToolCache
+from segue.dialects.known_tools import FIELD, LEAST_TOOLS, ParsedBody, ToolCache
+from segue.dialects.message_bytes import end_of_messages, split_messages, start_of_messages
 from segue.dialects.request_fields import wrong_type
 from segue.transcript import fast_paths
 from segue.transcript.adopt import adopt
@@ -42,7 +42,6 @@ _MOST_PIECES = 32
 _LOOK_BACK = 32
 """Among so many messages from the end on, the reply is looked for before which a body may be continued."""
 _SPACE = b" \t\r\n"
-_BETWEEN = frozenset(b" \t\r\n,")
 
 
 @final
@@ -58,6 +57,10 @@ class ReadRequest(Struct, frozen=True, kw_only=True):
     options: Options = Options()
     repairs: tuple[Repair, ...] = ()
     """What was set right in adopting it."""
+    head: int = 0
+    """Where the messages begin in the body; 0 if that is not known."""
+    tail: bytes = b""
+    """What follows messages that are known by now, but for known tools: the body's outer fields are there, or in the head."""
 
 
 @final
@@ -68,6 +71,8 @@ class _Known(Struct, frozen=True, eq=False):
     """Its bytes. What was added by each request is a piece: to join them all each time would cost more than all else."""
     size: int
     """Of all pieces."""
+    begin: int
+    """Where the messages begin in them."""
     head: dict[str, Any]
     """The fields before the messages."""
     leading: list[Any]
@@ -203,9 +208,10 @@ class _Reader(Struct, frozen=True):
         if not keep or type(given) is not list:
             return read, None
         before = list(fields)[: list(fields).index(field)]
-        start = body[: _start_of(body, field)]
+        start = body[: start_of_messages(body, field)]
         nothing = _Known(
             (start,),
+            len(start),
             len(start),
             {name: fields[name] for name in before},
             given[: decoded.leading],
@@ -215,7 +221,11 @@ class _Reader(Struct, frozen=True):
             Conversation(system=decoded.system),
         )
         found = _Read(given, parsed.text, decoded.messages, -decoded.leading, conversation)
-        return read, self._next(nothing, body, found)
+        known = self._next(nothing, body, found)
+        # If tools stood before the messages, the text is shorter there than the body.
+        shorter = len(body) - len(parsed.text) if FIELD in before else 0
+        at = (known or nothing).size - shorter
+        return structs.replace(read, head=len(start), tail=parsed.text[at:]), known
 
     def read_on(self, known: _Known, body: bytes) -> tuple[ReadRequest, _Known | None] | None:
         """The same of a request that begins with known bytes; None if what follows them changes what they mean."""
@@ -239,7 +249,8 @@ class _Reader(Struct, frozen=True):
         if clean is None or messages[0].speaker != "model":
             return None
         conversation = Conversation((*known.conversation.messages, *clean[0]), decoded.system, clean[1])
-        read = _read(fields, decoded, conversation, known=len(known.conversation.messages))
+        count_known = len(known.conversation.messages)
+        read = _read(fields, decoded, conversation, (), count_known, known.begin, parsed.text)
         return read, self._next(known, body, _Read(new, parsed.text, decoded.messages, count, conversation))
 
     def _decode(self, fields: dict[str, Any]) -> DecodedRequest:
@@ -260,8 +271,8 @@ class _Reader(Struct, frozen=True):
         aligned = read.first + len(read.given) == len(read.messages)
         if not at or not (aligned or known.last is None or len(read.given) >= _FEW):
             return None
-        pieces = _split(read.text, self.dialect.messages_field)
-        end = _end_of(body, known.size, pieces, at)
+        pieces = split_messages(read.text, self.dialect.messages_field)
+        end = end_of_messages(body, known.size, pieces, at)
         if not end:
             return None
         found = self._aligned(read, at) if aligned else self._decoded_again(known, read, at)
@@ -274,6 +285,7 @@ class _Reader(Struct, frozen=True):
         return _Known(
             (*known.pieces, added) if whole else (body[:end],),
             end,
+            known.begin,
             known.head,
             known.leading,
             read.given[at - 1],
@@ -344,6 +356,8 @@ def _read(
     conversation: Conversation,
     repairs: tuple[Repair, ...] = (),
     known: int = 0,
+    head: int = 0,
+    tail: bytes = b"",
 ) -> ReadRequest:
     return ReadRequest(
         fields=fields,
@@ -352,41 +366,11 @@ def _read(
         tools=decoded.tools,
         options=decoded.options,
         repairs=repairs,
+        head=head,
+        tail=tail,
     )
 
 
 def _ids(given: list[Any]) -> frozenset[str]:
     names = (message.get("id") for message in given if type(message) is dict)
     return frozenset(name for name in names if type(name) is str)
-
-
-@cache
-def _splitter(field: str) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(
-        msgspec.defstruct("Body", [("messages", list[Raw])], rename={"messages": field})
-    )
-
-
-def _split(body: bytes, field: str) -> list[Raw]:
-    """The messages of a body, each as it is written."""
-    pieces: list[Raw] = _splitter(field).decode(body).messages
-    return pieces
-
-
-def _start_of(body: bytes, field: str) -> int:
-    """Where the list of messages probably begins."""
-    name = b'"%b"' % field.encode()
-    at = body.find(name) + len(name)
-    return body.find(b"[", at) + 1
-
-
-def _end_of(body: bytes, start: int, pieces: list[Raw], count: int) -> int:
-    """Where so many messages end, of those that begin at `start`; 0 if they do not stand there."""
-    end = at = start
-    for piece in pieces[: count + 1]:
-        end = at
-        while body[at] in _BETWEEN:
-            at += 1
-        at += memoryview(piece).nbytes
-    last = bytes(pieces[count])
-    return end if body.startswith(last, at - len(last)) else 0

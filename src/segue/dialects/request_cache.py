@@ -74,22 +74,23 @@ def encode_after(
     if encoded.is_linked or type(new) is not list:  # or a single message that came in no list
         return EncodedBody(encoded.body, encoded.repairs, EncodedPrefix())
     settings, before, after = _around(encoded.fields, dialect.messages_field, tools)
+    around = len(before) + sum(map(len, after))
     ends = [end for end in prefix.ends if end[0] <= steps]
     if steps:
         messages = memoryview(_ENCODER.encode(new))[1:-1]
         earlier = memoryview(prefix.body)[prefix.start : prefix.start + known]
         # One join: a request is large, and a copy of it costs a good part of encoding it.
-        body = b"".join((before, earlier, b",", messages, after))
+        body = b"".join((before, earlier, b",", messages, *after))
     elif cut := _last_reply(transcript) if encoded.before_reply else 0:
         # The last step may still grow, and then the next request begins before the reply that it belongs to.
         reply = _ENCODER.encode(new[encoded.before_reply :])[1:-1]
         settings[dialect.messages_field] = [*new[: encoded.before_reply], Raw(reply)]
         body = _ENCODER.encode(settings)
-        ends.append((cut, len(body) - len(before) - len(after) - len(reply) - 1))
+        ends.append((cut, len(body) - around - len(reply) - 1))
     else:
         settings[dialect.messages_field] = new
         body = _ENCODER.encode(settings)
-    ends.append((len(transcript.steps), len(body) - len(before) - len(after)))
+    ends.append((len(transcript.steps), len(body) - around))
     kept = EncodedPrefix(
         transcript.steps,
         body,
@@ -140,21 +141,21 @@ def _last_reply(transcript: Transcript) -> int:
 
 def _around(
     fields: dict[str, Any], messages_field: str, tools: tuple[ToolSpec, ...]
-) -> tuple[dict[str, Any], bytes, bytes]:
-    """The fields without messages, as JSON already; and what stands before and behind the messages in the body."""
+) -> tuple[dict[str, Any], bytes, list[bytes]]:
+    """The fields without messages, as JSON already; and what stands before and behind the messages in the body, the latter
+    in pieces: tools are large, and are copied once, when all is joined."""
     settings: dict[str, Any] = {}
-    start = 0
+    pieces: list[bytes] = []
+    before = b""
     for name, value in fields.items():
+        pieces.append(b"%b%b:" % (b"," if settings else b"{", _ENCODER.encode(name)))
         if name == messages_field:
-            settings[name] = _EMPTY
-            start = len(_ENCODER.encode(settings)) - len(_EMPTY_END)
+            settings[name] = ()
+            before = b"".join((*pieces, b"["))
+            pieces = [b"]"]
         else:
-            settings[name] = (
-                as_json(tools, value, _ENCODER.encode) if name == FIELD else Raw(_ENCODER.encode(value))
-            )
-    empty = _ENCODER.encode(settings)
-    return settings, empty[:start], empty[start:]
-
-
-_EMPTY = Raw(b"[]")
-_EMPTY_END = b"]}"
+            written = as_json(tools, value, _ENCODER.encode) if name == FIELD else _ENCODER.encode(value)
+            settings[name] = Raw(written)
+            pieces.append(written)
+    pieces.append(b"}")
+    return settings, before, pieces

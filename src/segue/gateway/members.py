@@ -144,7 +144,7 @@ class Members:
             return None
         field, body = turn.dialect.server.model_field, turn.request.body
         if field and turn.asked != target.model:
-            body = renamed(body, field, target.model)
+            body = renamed(body, field, target.model, turn.read)
         return ForwardedAttempt(turn, forward, route.model, body)
 
     def uses_wire_of(self, turn: ClientTurn, route: Route) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.conversation.events import Event
+    from segue.dialects.read_cache import ReadRequest
 
 
 _EVENT_ENDS = (b"\n\n", b"\n\r\n")
@@ -64,8 +66,18 @@ class ModelField:
             self._replacement = b"\\1" + msgspec.json.encode(self._asked).replace(b"\\", b"\\\\")
 
 
-def renamed(body: bytes, field: str, name: str) -> bytes:
-    """A JSON object with another value in one of its outermost fields, all others byte for byte."""
+def renamed(body: bytes, field: str, name: str, read: ReadRequest | None = None) -> bytes:
+    """A JSON object with another value in one of its outermost fields, all others byte for byte.
+
+    `read`: the body as it was read. It shows where a second field of that name could be; where there is none, and the body
+    begins with the first, nothing is parsed.
+    """
+    if read is not None and read.head:
+        first = _first_text(field).match(body, 0, read.head)
+        if first is not None and first[1] == msgspec.json.encode(read.fields.get(field)):
+            key = b'"%b"' % field.encode()
+            if body.find(key, first.end(), read.head) < 0 and key not in read.tail:
+                return b"".join((body[: first.start(1)], msgspec.json.encode(name), body[first.end(1) :]))
     try:
         fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except msgspec.DecodeError:
@@ -76,3 +88,9 @@ def renamed(body: bytes, field: str, name: str) -> bytes:
     if bytes(fields[field]) == written:
         return body
     return msgspec.json.encode({**fields, field: msgspec.Raw(written)})
+
+
+@cache
+def _first_text(field: str) -> re.Pattern[bytes]:
+    """The first field of an object, if it has this name and a text without escapes as its value."""
+    return re.compile(rb'\s*\{\s*"' + re.escape(field.encode()) + rb'"\s*:\s*("[^"\\]*")')

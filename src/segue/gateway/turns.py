@@ -73,6 +73,8 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
     originals: Originals
     used_ids: frozenset[str]
     conversation_id: str
+    read: ReadRequest | None = None
+    """Its body as it was read; None if that was changed before."""
     bound: str = ""
     """The route that made the calls whose results this request ends with; empty at the start of a turn."""
 
@@ -175,6 +177,7 @@ async def read_turn(
     it was read before.
     """
     dialect, fields = door.dialect, prepared.fields
+    as_it_came = read
     if read is None:
         read = _read(dialect, fields, native_model)
     messages = read.conversation.messages
@@ -193,6 +196,7 @@ async def read_turn(
         tools=read.tools,
         options=read.options,
         repairs=read.repairs,
+        read=as_it_came,
         originals=originals,
         used_ids=originals.call_ids,
         conversation_id=_conversation_of(memory, caller, session, messages, originals),

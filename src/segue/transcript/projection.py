@@ -49,7 +49,9 @@ class IdProjection:
 
     def fork(self) -> IdProjection:
         """The same state, to continue from independently."""
-        twin = IdProjection(self._grammar)
+        twin = IdProjection.__new__(IdProjection)
+        twin._grammar, twin._form, twin._prefix = self._grammar, self._form, self._prefix
+        twin._own, twin._simple, twin._short = self._own, self._simple, self._short
         twin._used = self._used.copy()
         twin._seen = self._seen.copy()
         twin._index = self._index
@@ -152,7 +154,7 @@ def _offered(grammar: NameGrammar, offered: tuple[str, ...]) -> NameProjection:
 class NameProjection:
     """Projects tool names; offered tools choose first, then the calls of the history in order."""
 
-    __slots__ = ("_first", "_grammar", "_rest", "_used", "names")
+    __slots__ = ("_first", "_grammar", "_rest", "_shared", "_used", "names")
 
     def __init__(self, grammar: NameGrammar, offered: tuple[str, ...] = ()) -> None:
         self._grammar = grammar
@@ -160,15 +162,18 @@ class NameProjection:
         self._rest = _letters(grammar.rest)
         self._used: set[str] = set()
         self.names: dict[str, str] = {}
+        self._shared = False
+        """Whether a fork has the same names, so that they must not change."""
         # Tools whose name is legal keep it, so that a respelled one can never take it from them.
         for name in sorted(offered, key=lambda name: not self.accepts(name)):
             self.project(name)
 
     def fork(self) -> NameProjection:
-        """The same state, to continue from independently."""
-        twin = NameProjection(self._grammar)
-        twin._used = self._used.copy()
-        twin.names = self.names.copy()
+        """The same state, to continue from independently. Nothing is copied until a new name comes, which is seldom."""
+        twin = NameProjection.__new__(NameProjection)
+        twin._grammar, twin._first, twin._rest = self._grammar, self._first, self._rest
+        twin._used, twin.names = self._used, self.names
+        self._shared = twin._shared = True
         return twin
 
     def project(self, name: str) -> str:
@@ -176,6 +181,8 @@ class NameProjection:
         if known is not None:
             return known
         projected = name if self.accepts(name) and name not in self._used else self._legal_name(name)
+        if self._shared:
+            self._used, self.names, self._shared = self._used.copy(), self.names.copy(), False
         self._used.add(projected)
         self.names[name] = projected
         return projected

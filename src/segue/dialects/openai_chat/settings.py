@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.function_tools import own_function
-from segue.dialects.known_tools import encode_once
+from segue.dialects.known_tools import KnownTools, encode_once, settings_once
 from segue.dialects.openai_chat.read_settings import EFFORTS, read_options
 from segue.dialects.openai_chat.rules import VARIANTS
 from segue.dialects.own_fields import own
@@ -20,7 +21,7 @@ from segue.transcript.repairs import Repair
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.conversation.options import Effort, Options
+    from segue.conversation.options import Effort
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
     from segue.dialects.openai_chat.wire import Variant
@@ -33,10 +34,46 @@ _SAMPLING = ("temperature", "top_p", "top_k", "seed", "stop", "repeat_penalty")
 
 def encode_settings(
     variant: Variant, transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> tuple[dict[str, Any], Sequence[Repair]]:
+    """The fields beside the messages, which must not be changed, and what could not be sent."""
+    names = transcript.names
+    known = _what_counts(options, variant.name) if type(tools) is KnownTools else ""
+    if type(tools) is not KnownTools or not known:
+        return _encode_settings(variant, names, tools, options, card)
+    # The names are kept along with the settings: as long as they live, no others have their identity.
+    return settings_once(
+        tools,
+        (variant.name, card, id(names), known),
+        lambda: (names, _encode_settings(variant, names, tools, options, card)),
+    )[1]
+
+
+def _what_counts(options: Options, dialect: str) -> str:
+    """All of the options that makes a difference on this wire, as text; empty if that is too much."""
+    came, around = options.own, None
+    if options.response_schema is not None or (came is not None and came.dialect == dialect):
+        return ""
+    if came is not None:
+        around = came.container
+    # Of the fields of another wire only the names are reported.
+    lost = (came.dialect, *came.fields) if came is not None else ()
+    around_lost = ((*around.fields,), (*around.hints,)) if around is not None else ()
+    return repr(([getattr(options, name) for name in _COUNTED], lost, around_lost))
+
+
+_COUNTED = tuple(name for name in Options.__struct_fields__ if name not in ("own", "response_schema"))
+
+
+def _encode_settings(
+    variant: Variant,
+    names: Mapping[str, str],
+    tools: tuple[ToolSpec, ...],
+    options: Options,
+    card: ModelCard,
 ) -> tuple[dict[str, Any], list[Repair]]:
     def encode(asked: Options) -> SettingsEncoder:
         settings = SettingsEncoder(variant, asked, card)
-        settings.encode(tools, transcript.names)
+        settings.encode(tools, names)
         return settings
 
     settings = encode(options)
