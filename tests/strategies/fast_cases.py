@@ -70,6 +70,7 @@ def foreign_histories(draw: st.DrawFn) -> list[Message]:
 
 texts = st.sampled_from(["a", "b c", "", " ", "é", "\ud800"])
 outputs = st.sampled_from(["x", "x", "x", "", " ", "é", "\ud800", 5, None])
+errors = st.sampled_from([None, None, None, None, "failed", "", " ", "\ud800"])
 call_ids = st.sampled_from(["c0", "c1", "c2", "c3", "c4", ""])
 names = st.sampled_from(["read", "read", "read", "write", "no good"])
 raws = st.sampled_from(["{}", "{}", '{"a": 1}', "", "[]"])
@@ -126,7 +127,16 @@ def own_histories(draw: st.DrawFn, rules: Rules) -> Conversation:
         made.append(
             tool(
                 *(
-                    ToolResult(call.id, call.name, draw(outputs), media=media, extra=draw(extras(rules)))
+                    ToolResult(
+                        call.id,
+                        call.name,
+                        draw(outputs)
+                        if (error := draw(errors)) is None
+                        else draw(st.sampled_from([None, "x"])),
+                        error,
+                        media=media,
+                        extra=draw(extras(rules)),
+                    )
                     for call in calls
                 )
             )

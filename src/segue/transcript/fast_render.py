@@ -187,7 +187,7 @@ def _answer(
             composer.reidentified = True
         seal = made if made is None or composer.makers.opens(made) else None
         travelling = ended.extra is None or travels(ended.extra, dialect)
-        done = ended if travelling else Completion(ended.text)
+        done = ended if travelling else Completion(ended.text, ended.is_error)
         answered = AnsweredCall(wire_id, name, arguments, done, call.id, seal or stand_in, call.extra)
         if native_id and wire_id != native_id:
             composer.note_other_id(native_id, answered, start, at)
@@ -223,14 +223,18 @@ def _pairs(
             or call.id != result.call_id
             or not call.id
             or call.reconstructed
-            or result.error is not None
             or result.reason is not None
             or result.media
             or (call.extra is not None and not travels(call.extra, dialect))
         ):
             return None
         output = result.output
-        if type(output) is not str:
+        failed = result.error is not None
+        if failed:
+            if output is not None:
+                return None
+            output = result.error
+        elif type(output) is not str:
             output, exact = text_form(output)
             if not exact:
                 return None
@@ -247,7 +251,7 @@ def _pairs(
             raw, change = arguments_of(call, levels)
             if change:
                 return None
-        pairs.append((call, raw, Completion(output, extra=result.extra)))
+        pairs.append((call, raw, Completion(output, failed, extra=result.extra)))
     return pairs
 
 

@@ -14,6 +14,7 @@ ORIGIN = Origin("anthropic", model="m")
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}
 TEXT = {"type": "text", "text": "hello"}
+MARK = {"cache_control": {"type": "ephemeral"}}
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "SEALED"}
 
 
@@ -24,6 +25,12 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "SEALED"}
         {"role": "user", "content": [TEXT]},
         {"role": "user", "content": [TEXT, TEXT]},
         {"role": "user", "content": [RESULT, RESULT]},
+        {"role": "user", "content": [{**RESULT, "is_error": True}]},
+        {"role": "user", "content": [{**RESULT, "is_error": False}, {**RESULT, "is_error": True, **MARK}]},
+        {"role": "user", "content": [{**TEXT, **MARK}]},
+        {"role": "user", "content": [TEXT, {**TEXT, **MARK}]},
+        {"role": "user", "content": [{**RESULT, **MARK}]},
+        {"role": "system", "content": "hello"},
         {"role": "assistant", "content": "hello"},
         {"role": "assistant", "content": [THOUGHT, TEXT, CALL, CALL]},
     ],
@@ -38,17 +45,16 @@ def test_common_messages_are_read_fast(message: dict[str, Any]) -> None:
     "message",
     [
         "hello",
-        {"role": "system", "content": "hello"},
         {"role": "user", "content": []},
         {"role": "user", "content": [RESULT, TEXT]},
         {"role": "user", "content": [TEXT, RESULT]},
-        {"role": "user", "content": [{**RESULT, "is_error": True}]},
         {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, CALL]},
         {"role": "assistant", "content": [{**CALL, "input": None}]},
         {"role": "assistant", "content": [{**CALL, "caller": {"type": "direct"}}]},
         {"role": "assistant", "content": [{**THOUGHT, "new_field": 1}]},
-        {"role": "user", "content": [{**TEXT, "cache_control": {"type": "ephemeral"}}]},
-        {"role": "user", "content": [{**RESULT, "cache_control": {"type": "ephemeral"}}]},
+        {"role": "user", "content": [{**TEXT, **MARK, "new_field": 1}]},
+        {"role": "user", "content": [{**RESULT, **MARK, "new_field": 1}]},
+        {"role": "user", "content": [{**RESULT, "is_error": "no"}]},
         {"role": "user", "content": "hello", "new_field": 1},
     ],
 )

@@ -1,7 +1,7 @@
 """The fast path of requests, both ways (see transcript/fast_paths): the messages of which most of them consist.
 
-A block with exactly the fields counted here holds nothing of the wire's own but a mark for the cache, so that the search for
-it is not needed.
+A block with exactly the fields counted here holds nothing of the wire's own but a mark for the cache or the note that a tool did
+not fail, so that the search for it is not needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 NAME = ANTHROPIC.target.dialect
 LISTED = Extra(NAME, form={"type": "text"})
 """Of a text that came as the only block in a list: alone, we would write it as the content itself."""
+_NOTE = Extra(NAME, container=Extra(NAME))
+"""Of a system note that came as a message of its own."""
 _MARK = "cache_control"
+_FAILED = "is_error"
 
 
 def write_fast(blocks: tuple[StepBlock, ...]) -> tuple[list[Any], list[Any]] | None:
@@ -52,14 +55,12 @@ def write_fast(blocks: tuple[StepBlock, ...]) -> tuple[list[Any], list[Any]] | N
 
 
 def read_fast(given: Any, origin: Origin) -> Message | None:
-    """A user's texts, a model's thoughts, texts and calls, or tools' texts; None if it is anything else."""
+    """A user's texts, a model's thoughts, texts and calls, tools' texts, or a note; None if it is anything else."""
     if type(given) is not dict or len(given) != 2:
         return None
     role, content = given.get("role"), given.get("content")
     if type(content) is str:
-        if role == "user":
-            return Message("user", (Text(content),))
-        return Message("model", (Text(content),), origin) if role == "assistant" else None
+        return _read_text(role, content, origin)
     if type(content) is not list or not content:
         return None
     if role == "assistant":
@@ -72,6 +73,14 @@ def read_fast(given: Any, origin: Origin) -> Message | None:
         return Message("tool", results) if results is not None else None
     asked = _read_blocks(content, origin)
     return Message("user", asked) if asked is not None else None
+
+
+def _read_text(role: Any, content: str, origin: Origin) -> Message | None:
+    if role == "user":
+        return Message("user", (Text(content),))
+    if role == "system":
+        return Message("user", (Text(content, None, _NOTE),), instruction=True)
+    return Message("model", (Text(content),), origin) if role == "assistant" else None
 
 
 def _read_blocks(content: list[Any], origin: Origin) -> tuple[Block, ...] | None:
@@ -114,9 +123,17 @@ def _read_results(content: list[Any]) -> tuple[Block, ...] | None:
         if type(call_id) is not str or type(content_text) is not str:
             return None
         extra: Extra | None = None
-        if len(part) == 4 and _MARK in part:
-            extra = Extra(NAME, hints={_MARK: part[_MARK]})
-        elif len(part) != 3:
-            return None
-        blocks.append(ToolResult("", "", content_text, complete=True, native_id=call_id, extra=extra))
+        failed: Any = False
+        if len(part) != 3:
+            hints = {_MARK: part[_MARK]} if _MARK in part else {}
+            failed = part.get(_FAILED)
+            form = {_FAILED: False} if failed is False else {}
+            if len(part) != 3 + len(hints) + (failed is True or failed is False):
+                return None
+            extra = Extra(NAME, hints=hints, form=form) if hints or form else None
+        if failed:
+            result = ToolResult("", "", None, content_text, complete=True, native_id=call_id, extra=extra)
+        else:
+            result = ToolResult("", "", content_text, complete=True, native_id=call_id, extra=extra)
+        blocks.append(result)
     return tuple(blocks)
