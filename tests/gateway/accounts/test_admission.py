@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from postgres_server import schema_url
 from segue.config.schema import AccountSettings, Allowance
-from segue.errors import UsageError
+from segue.errors import RateLimitError, UsageError
 from segue.gateway.accounts import rate_limit, register
 from segue.gateway.accounts.account import Account, KeyDigest
 from segue.gateway.accounts.admission import Charge, Refusal, Reserved, Standing, admit, current, settle
@@ -394,6 +394,33 @@ def test_a_client_that_leaves_while_its_request_is_admitted_pays_nothing(
         await accounts.settled()
         standing, reserved = await store.standing("ann")
         assert (standing.day_spent, reserved) == (200_000, Reserved())
+        await accounts.close()
+
+    asyncio.run(story())
+
+
+def test_requests_far_from_a_limit_are_settled_together_a_moment_later_and_never_stand_in_the_way(
+    store: AccountStore,
+) -> None:
+    async def story() -> None:
+        accounts = Accounts(store, {}, AccountSettings())
+        ann = Account(name="ann", allowance=Allowance(concurrent=5))
+        row = UsageRow(day="2026-11-16", caller="ann", asked="fast", route="a/b", requests=1)
+        for _ in range(2):
+            accounts.ended(await accounts.admit(ann, Charge()), Charge(), row)
+        running = [await accounts.admit(ann, Charge()) for _ in range(5)]
+        with pytest.raises(RateLimitError):
+            await accounts.admit(ann, Charge())
+        accounts.ended(running.pop(), Charge(), row)
+        accounts.ended(running.pop(0), Charge(), row)
+        running += [await accounts.admit(ann, Charge()) for _ in range(2)]
+        for one in running:
+            accounts.ended(one, Charge(), row)
+        alone = await accounts.admit(ann, Charge())
+        accounts.ended(alone, Charge(), row)
+        await asyncio.sleep(0.2)
+        assert (await store.standing("ann"))[1] == Reserved(), "without another request"
+        assert [each.requests for each in await store.usage("2026-11-16", "2026-11-16")] == [10]
         await accounts.close()
 
     asyncio.run(story())

@@ -137,6 +137,22 @@ def budget_share(
     return max(shares, default=(None, 0.0))
 
 
+def is_far_from_limits(
+    allowance: Allowance, standing: Standing, reserved: Reserved, estimate: Charge, now: float
+) -> bool:
+    """Whether less than half of every limit is used, so that nobody is refused if this request is settled a moment later."""
+    if allowance.concurrent is not None and 2 * (reserved.requests + 1) >= allowance.concurrent:
+        return False
+    for due, limit in (
+        (standing.requests_due, allowance.requests_per_minute),
+        (standing.tokens_due, allowance.tokens_per_minute),
+    ):
+        if limit is not None and 2 * (due - now) >= rate_limit.MINUTE:
+            return False
+    share, _ = budget_share(allowance, standing, reserved.micros + estimate.micros, now)
+    return share is None or 2 * share < 1
+
+
 def settle(
     allowance: Allowance,
     standing: Standing,

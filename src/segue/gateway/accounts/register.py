@@ -17,7 +17,14 @@ from segue.config.schema import Allowance
 from segue.errors import JournalError, OverloadError
 from segue.gateway.accounts.account import Account, KeyDigest, digest_of, moment_of
 from segue.gateway.accounts.administration import Administration
-from segue.gateway.accounts.admission import MILLION, Charge, Refusal, Reserved, Standing
+from segue.gateway.accounts.admission import (
+    MILLION,
+    Charge,
+    Refusal,
+    Reserved,
+    Standing,
+    is_far_from_limits,
+)
 from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement, UsageRow
 from segue.gateway.client_errors import budget_error, caller_error, limit_error
 
@@ -31,6 +38,9 @@ ANYONE: Final = Account(name="local", admin=True)
 """The caller where there are no accounts: the gateway then serves this machine only, and its user is the operator."""
 REFRESH_SECONDS: Final = 0.5
 _FLUSH_SECONDS: Final = 1.0
+_SETTLE_SECONDS: Final = 0.05
+"""Within which requests of callers that are far from their limits are settled: several together, and not just when the same
+client sends its next request."""
 _BATCH: Final = 100
 """Requests that are settled together."""
 _FREED_BY_ENDS: Final = frozenset({"concurrent", "reserved", "tokens"})
@@ -70,6 +80,7 @@ class Accounts:
         self._running: dict[str, Admission] = {}
         self._ended: list[Settlement] = []
         self._settling: asyncio.Task[None] | None = None
+        self._later: asyncio.TimerHandle | None = None
         self._rows: dict[tuple[str, str, str, str], UsageRow] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._heart: asyncio.Task[None] | None = None
@@ -128,16 +139,15 @@ class Accounts:
     async def admit(self, account: Account, estimate: Charge) -> Admission | None:
         """Reserve what the request may come to; None if nobody could count it. Raises what it would go beyond."""
         decided = await self._reserve(account, estimate)
-        for _ in range(
-            2
-        ):  # what is being settled, and what has ended meanwhile, may be all that stands in the way
-            if (
-                isinstance(decided, Refusal)
-                and decided.limit in _FREED_BY_ENDS
-                and self._settling is not None
-            ):
-                await asyncio.wait([self._settling])
-                decided = await self._reserve(account, estimate)
+        for _ in range(2):
+            if not isinstance(decided, Refusal) or decided.limit not in _FREED_BY_ENDS:
+                break
+            # What is being settled, and what has ended meanwhile, may be all that stands in the way.
+            self._settle_next()
+            if self._settling is None:
+                break
+            await asyncio.wait([self._settling])
+            decided = await self._reserve(account, estimate)
         if decided is None:
             return None
         if isinstance(decided, Refusal):
@@ -199,7 +209,10 @@ class Accounts:
             self._running.pop(admission.id, None)
             self._on_reserve(admission.account.name, -admission.estimate.micros / MILLION)
             self._ended.append(Settlement(admission, used, row))
-            self._settle_next()
+            if not self._may_wait(admission):
+                self._settle_next()
+            elif self._later is None:
+                self._later = asyncio.get_running_loop().call_later(_SETTLE_SECONDS, self._settle_next)
         else:
             self._record_later(row)
 
@@ -213,8 +226,15 @@ class Accounts:
         if self._flush is None or self._flush.done():
             self._flush = self._start(self._flush_later())
 
+    def _may_wait(self, admission: Admission) -> bool:
+        limits, standing = admission.account.allowance, admission.standing
+        return is_far_from_limits(limits, standing, admission.reserved, admission.estimate, self._clock())
+
     def _settle_next(self) -> None:
         """Requests that end while others are being settled are settled together after them."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         if self._ended and self._settling is None:
             batch, self._ended = self._ended[:_BATCH], self._ended[_BATCH:]
             self._settling = self._start(self._settle(batch))
@@ -262,6 +282,7 @@ class Accounts:
             if task is not None:
                 task.cancel()
         self._heart = self._flush = None
+        self._settle_next()
         while self._tasks:
             await asyncio.wait(self._tasks)
         await self._record()
