@@ -29,17 +29,19 @@ class ReplyTranslation:
 
     def feed(self, events: list[Event]) -> bytes:
         """What the client gets for the events of one portion."""
-        if len(events) == 1:
-            only = events[0]
-            if (type(only) is TextDelta and only.index == self._text) or (
-                type(only) is ReasoningDelta and only.index == self._thought
+        sent: list[bytes] = []
+        for event in events:
+            if (type(event) is TextDelta and event.index == self._text) or (
+                type(event) is ReasoningDelta and event.index == self._thought
             ):
                 around = self._around
                 if around.pieces is not None:
-                    around.pieces.append(only.text)
+                    around.pieces.append(event.text)
                 behind = around.behind if around.tails is None else next(around.tails)
-                return around.before + json_text(only.text) + behind
-        return self.encode(self.respond(events))
+                sent += (around.before, json_text(event.text), behind)
+            else:
+                sent.append(self.encode(self.respond([event])))
+        return b"".join(sent)
 
     def respond(self, events: list[Event]) -> list[Event]:
         """The events for the client."""

@@ -10,7 +10,7 @@ from segue.conversation.usage import Usage
 from segue.providers.token_estimates import estimate_request, family_of, text_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from segue.conversation.events import Event
     from segue.dialects.server import ServerFacts
@@ -20,15 +20,12 @@ HEADER: Final = "x-segue-usage"
 ESTIMATE: Final = "estimate"
 
 
-def missing_usage(request: ChatRequest, events: Iterable[Event]) -> Usage | None:
+def missing_usage(request: ChatRequest, events: Sequence[Event]) -> Usage | None:
     """An estimate for a reply of these events; None if its usage was reported."""
-    texts: list[str] = []
-    for event in events:
-        match event:
-            case UsageReported(usage) if usage.total_tokens is not None:
-                return None
-            case TextDelta(_, text) | ReasoningDelta(_, text) | ArgumentsDelta(_, text):
-                texts.append(text)
+    for event in reversed(events):  # it is mostly the last
+        if type(event) is UsageReported and event.usage.total_tokens is not None:
+            return None
+    texts = [event.text for event in events if isinstance(event, TextDelta | ReasoningDelta | ArgumentsDelta)]
     family = family_of(request.model)
     written = math.ceil(text_tokens("".join(texts), family))
     return Usage(input_tokens=estimate_request(request, family), output_tokens=written)

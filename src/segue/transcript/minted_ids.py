@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from hashlib import blake2b
 from typing import TYPE_CHECKING, final
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
     from segue.transcript.rules import IdGrammar
 
-_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _LENGTH = 24
 _SHORTEST = 9
 """Fewer characters behind the prefix are a counter, and the next conversation counts the same again."""
@@ -62,10 +62,6 @@ class MintedIds:
         return len(own.removeprefix(self._grammar.prefix)) >= _SHORTEST and self._legal.accepts(own)
 
     def _digest(self, purpose: str, length: int) -> str:
+        """Letters and digits."""
         source = f"{self._nonce}\x00{purpose}".encode("utf-8", "surrogatepass")
-        number = int.from_bytes(blake2b(source, digest_size=24).digest(), "big")
-        letters = []
-        for _ in range(length):
-            number, digit = divmod(number, len(_BASE62))
-            letters.append(_BASE62[digit])
-        return "".join(letters)
+        return b64encode(blake2b(source, digest_size=24).digest(), b"AZ").decode()[:length]
