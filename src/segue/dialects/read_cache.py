@@ -109,6 +109,20 @@ class _Read(Struct, frozen=True, gc=False):
     conversation: Conversation
     """All of it, adopted."""
 
+    @property
+    def aligned(self) -> bool:
+        """Whether each of them was decoded as one message."""
+        return self.first + len(self.given) == len(self.messages)
+
+    def is_unmarked(self, start: int, end: int) -> bool:
+        """Whether these of them surely have no hints for their provider."""
+        return self.aligned and not any(
+            block.extra.hints or (block.extra.container is not None and block.extra.container.hints)
+            for message in self.messages[self.first + start : self.first + end]
+            for block in message.blocks
+            if block.extra is not None
+        )
+
 
 @final
 class ReadCache:
@@ -237,7 +251,7 @@ class _Reader(Struct, frozen=True):
         parsed = self.tools.parse(rest)
         fields = parsed.fields
         new = fields[field]
-        if type(new) is not list or not (known.ids.isdisjoint(_ids(new)) if known.ids else True):
+        if type(new) is not list or (known.ids and not known.ids.isdisjoint(_ids(new))):
             return None
         fields = {**known.head, **fields, field: [*known.leading, known.last, *new]}
         decoded = self._decode(fields)
@@ -267,15 +281,17 @@ class _Reader(Struct, frozen=True):
 
     def _next(self, known: _Known, body: bytes, read: _Read) -> _Known | None:
         """What the next request may begin with; None if there is no such place, or it stays where it was."""
-        at = self._place(known, read.given)
-        aligned = read.first + len(read.given) == len(read.messages)
-        if not at or not (aligned or known.last is None or len(read.given) >= _FEW):
+        at = self._place(known, read)
+        worth = known.last is None or len(read.given) >= _FEW
+        if not at or not (read.aligned or worth):
             return None
         pieces = split_messages(read.text, self.dialect.messages_field)
         end = end_of_messages(body, known.size, pieces, at)
         if not end:
             return None
-        found = self._aligned(read, at) if aligned else self._decoded_again(known, read, at)
+        found = self._aligned(read, at) if read.aligned else None
+        if found is None and worth:
+            found = self._decoded_again(known, read, at)
         if found is None:
             return None
         overlap, count, calls = found
@@ -326,16 +342,19 @@ class _Reader(Struct, frozen=True):
             return None
         return overlap, len(clean[0]), calls
 
-    def _place(self, known: _Known, given: list[Any]) -> int:
-        """Before the last reply but one: marks for the cache move along with the last. 0 if there is none."""
-        found = 0
+    def _place(self, known: _Known, read: _Read) -> int:
+        """Before the last reply; before the last but one, if marks for the cache, which move along, stand between them. 0 if
+        there is none, or the known ones end there already."""
+        given, last = read.given, 0
         first = max(len(known.leading) if known.last is None else 0, len(given) - _LOOK_BACK)
         for at in range(len(given) - 1, first, -1):
             if self._speaker(given[at]) == "model" and self._speaker(given[at - 1]) in ("user", "tool"):
-                if found:
-                    return at
-                found = at
-        return found if known.last is None else 0  # the known ones end before the last reply but one already
+                if last:
+                    return last if read.is_unmarked(at, last) else at
+                last = at
+        if known.last is None or (last and read.is_unmarked(0, last)):
+            return last
+        return 0
 
     def _speaker(self, given: Any) -> Speaker | Literal["operator"]:
         """Whose message it is, decoded once for all that have the same role and type."""
@@ -372,5 +391,5 @@ def _read(
 
 
 def _ids(given: list[Any]) -> frozenset[str]:
-    names = (message.get("id") for message in given if type(message) is dict)
-    return frozenset(name for name in names if type(name) is str)
+    names = [message["id"] for message in given if type(message) is dict and "id" in message]
+    return frozenset([name for name in names if type(name) is str])
