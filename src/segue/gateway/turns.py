@@ -16,7 +16,7 @@ from segue.conversation.tools import ToolSpec
 from segue.dialects.read_cache import ReadRequest
 from segue.errors import InvalidRequestError
 from segue.gateway.doors import Door
-from segue.gateway.memory.fingerprints import START, extend_fingerprint
+from segue.gateway.memory.fingerprints import fingerprint_of
 from segue.gateway.memory.memory import is_capsule
 from segue.gateway.memory.originals import Originals, recall_originals
 from segue.gateway.web import WebRequest
@@ -317,4 +317,4 @@ def _ends_with_results(dialect: Dialect, fields: Mapping[str, Any]) -> bool:
 def _first_message(messages: Sequence[Message]) -> str:
     """A stand-in for the name of a session: how the conversation begins."""
     first = next((message for message in messages if message.speaker == "user"), None)
-    return extend_fingerprint(START, (first,)).hex() if first is not None else ""
+    return fingerprint_of((first,)).hex() if first is not None else ""

@@ -112,7 +112,7 @@ def test_what_a_broken_store_did_not_show_is_looked_up_again() -> None:
 
 def test_known_histories_hold_no_more_bytes_than_they_may() -> None:
     known = KnownHistories(max_bytes=1000)
-    empty = KnownHistory((), (), (), {})
+    empty = KnownHistory((), (), {}, {})
     for number in range(20):
         known.keep(("me", str(number), b""), empty, 300)
     known.keep(("me", "large", b""), empty, 5000)
@@ -155,7 +155,7 @@ def test_the_makers_of_a_history_are_those_of_the_replies_that_are_still_in_it()
 
 def test_two_histories_have_in_common_what_they_begin_with() -> None:
     messages = tuple(history(6))
-    known = KnownHistory(messages, messages, (), {})
+    known = KnownHistory(messages, messages, {}, {})
     for length in range(len(messages) + 1):
         assert known.common(history(6)[:length]) == length
         assert known.common([*messages[:length], Message("user", (Text("Else."),))]) == length

@@ -13,7 +13,7 @@ import pytest
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message, model, tool, user
 from segue.errors import JournalError
-from segue.gateway.memory.fingerprints import START, extend_fingerprint
+from segue.gateway.memory.fingerprints import Fingerprint, fingerprint_of
 from segue.gateway.memory.installation_key import InstallationKey, read_key
 from segue.gateway.memory.memory import Memory, is_capsule
 from segue.gateway.memory.originals import recall_originals
@@ -21,6 +21,7 @@ from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_r
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.memory.volatile_store import VolatileStore
 
+START = fingerprint_of(())
 KEY = InstallationKey(b"k" * 32)
 ORIGIN = Origin("anthropic", "anthropic", "https://api.example", "some-model")
 SEAL = Seal(ORIGIN, "c2VhbA==", made_under="abc")
@@ -58,7 +59,7 @@ def test_a_reply_is_the_same_after_it_was_written_and_read() -> None:
 def test_a_reply_with_calls_takes_its_place_again(tmp_path: Path) -> None:
     async def story() -> None:
         file = tmp_path / "memory.sqlite"
-        before = extend_fingerprint(START, [ASK])
+        before = fingerprint_of([ASK])
         one = memory(SQLiteMemoryStore(file))
         await one.remember("me", before, REMEMBERED)
         await one.close()
@@ -148,7 +149,7 @@ def test_a_reply_of_text_only_is_found_by_its_place() -> None:
 
     async def story() -> None:
         held = memory()
-        before = extend_fingerprint(START, [ASK])
+        before = fingerprint_of([ASK])
         await held.remember("me", before, RememberedReply(whole, "a/b"))
         same = await recall_originals(held, "me", [ASK, model("Done."), user("Thanks")])
         elsewhere = await recall_originals(held, "me", [user("Another"), model("Done."), user("Thanks")])
@@ -162,7 +163,7 @@ def test_a_reply_of_text_only_is_found_by_its_place() -> None:
 def test_a_client_that_returns_no_ids_is_known_by_place() -> None:
     async def story() -> None:
         held = memory()
-        await held.remember("me", extend_fingerprint(START, [ASK]), REMEMBERED)
+        await held.remember("me", fingerprint_of([ASK]), REMEMBERED)
         found = await recall_originals(held, "me", returned(Text("Let me look."), shown(0, ""), shown(1, "")))
         assert found.messages[1].blocks[0] == REPLY.blocks[0]
 
@@ -243,7 +244,7 @@ def test_a_fingerprint_ignores_what_clients_drop_or_change() -> None:
     plain = [ASK, model("Yes."), user("Go on")]
     note = Message("user", (Text("It is 10:31."),), instruction=True)
     dressed = [ASK, note, model(Reasoning("hm", SEAL), " Yes.\n", origin=ORIGIN), user("Go on")]
-    assert extend_fingerprint(START, plain) == extend_fingerprint(START, dressed)
+    assert fingerprint_of(plain) == fingerprint_of(dressed)
 
 
 def test_a_fingerprint_tells_histories_apart() -> None:
@@ -261,14 +262,19 @@ def test_a_fingerprint_tells_histories_apart() -> None:
         [model(ToolCall("c0", "x"))],
         [model(ToolCall("c1", "x"))],
     ]
-    assert len({extend_fingerprint(START, history) for history in histories}) == len(histories)
-    whole = extend_fingerprint(START, [user("a"), model("b")])
-    assert extend_fingerprint(extend_fingerprint(START, [user("a")]), [model("b")]) == whole
+    assert len({fingerprint_of(history) for history in histories}) == len(histories)
+    begun = Fingerprint()
+    begun.add(user("a"))
+    other = begun.fork()
+    begun.add(model("b"))
+    other.add(model("c"))
+    assert begun.digest == fingerprint_of([user("a"), model("b")])
+    assert other.digest == fingerprint_of([user("a"), model("c")])
 
 
 def test_a_result_is_known_by_a_long_id_since_clients_shorten_old_results() -> None:
     def fingerprint(call_id: str, output: str) -> bytes:
-        return extend_fingerprint(START, [tool(ToolResult("c0", "x", output, native_id=call_id))])
+        return fingerprint_of([tool(ToolResult("c0", "x", output, native_id=call_id))])
 
     minted = "call_0123456789abcdefghij"
     assert fingerprint(minted, "whole") == fingerprint(minted, "shortened")

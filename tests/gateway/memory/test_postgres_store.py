@@ -17,7 +17,6 @@ from segue.conversation.blocks import Text
 from segue.conversation.message import Message
 from segue.errors import StoreRefusedError, StoreUnreachableError
 from segue.gateway.memory.files import open_memory
-from segue.gateway.memory.fingerprints import START
 from segue.gateway.memory.installation_key import InstallationKey, decode_key
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.postgres_store import PostgresMemoryStore
@@ -108,7 +107,7 @@ def test_nodes_with_different_keys_are_refused_and_a_shared_key_comes_from_the_e
     async def story() -> None:
         config = Config(store=url)
         first = open_memory(config)
-        await first.remember("me", START, REPLY)
+        await first.remember("me", b"", REPLY)
         monkeypatch.setenv("SEGUE_INSTALLATION_KEY", base64.b64encode(b"k" * 32).decode().rstrip("="))
         other = open_memory(config)
         with pytest.raises(StoreRefusedError, match="another installation's key") as refused:
@@ -116,8 +115,8 @@ def test_nodes_with_different_keys_are_refused_and_a_shared_key_comes_from_the_e
         assert "key_env" in str(refused.value)
         elsewhere = Config(store=f"{url}_2")
         nodes = [open_memory(elsewhere) for _ in range(2)]
-        await nodes[0].remember("me", START, REPLY)
-        place = nodes[1].place_key("me", START, REPLY.message)
+        await nodes[0].remember("me", b"", REPLY)
+        place = nodes[1].place_key("me", b"", REPLY.message)
         assert await nodes[1].recall([place]) == {place: REPLY}
         for memory in (first, other, *nodes):
             await memory.close()
@@ -133,7 +132,7 @@ def test_a_database_that_is_away_costs_seals_and_little_time(caplog: pytest.LogC
         memory = Memory(store, InstallationKey(b"k" * 32))
         started = time.monotonic()
         for _ in range(20):
-            await memory.remember("me", START, REPLY)
+            await memory.remember("me", b"", REPLY)
             assert await memory.recall([memory.call_key("me", "c")]) == {}
             assert await memory.switched("c") == ""
         assert time.monotonic() - started < 5

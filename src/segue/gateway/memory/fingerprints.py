@@ -1,4 +1,4 @@
-"""What a conversation looks like to its client, as a chain of digests: the place of a reply that has no call ids.
+"""What a conversation looks like to its client, as a digest: the place of a reply that has no call ids.
 
 Only what every client returns counts: texts, calls, results (by their ids, if these are unique), media. Reasoning, seals,
 instructions in the middle and the system prompt do not: clients drop them, move them, or put the time of day into them.
@@ -7,7 +7,7 @@ instructions in the middle and the system prompt do not: clients drop them, move
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 
@@ -20,31 +20,45 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block
     from segue.conversation.message import Message
 
-START: Final = b""
-"""The fingerprint of no messages."""
-
 _DIGEST_BYTES: Final = 16
 _UNIQUE: Final = 20
 """An id of so many characters is random."""
 
 
-def extend_fingerprint(before: bytes, messages: Iterable[Message]) -> bytes:
-    """The fingerprint of the messages that `before` stands for, and of these after them."""
+@final
+class Fingerprint:
+    """Of the messages that were added so far."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self) -> None:
+        self._state = blake2b(digest_size=_DIGEST_BYTES)
+
+    @property
+    def digest(self) -> bytes:
+        return self._state.digest()
+
+    def fork(self) -> Fingerprint:
+        """The same, to continue from independently."""
+        twin = Fingerprint.__new__(Fingerprint)
+        twin._state = self._state.copy()
+        return twin
+
+    def add(self, message: Message) -> None:
+        if message.instruction:
+            return
+        # With its length before each piece, no two lists of pieces give the same text; nor do two lists of messages, since
+        # these begin with a letter.
+        text = "".join([f" {len(piece)}:{piece}" for block in message.blocks if (piece := _visible(block))])
+        if text:
+            self._state.update(f"{message.speaker}{text}".encode("utf-8", "surrogatepass"))
+
+
+def fingerprint_of(messages: Iterable[Message]) -> bytes:
+    made = Fingerprint()
     for message in messages:
-        before = next_fingerprint(before, message)
-    return before
-
-
-def next_fingerprint(before: bytes, message: Message) -> bytes:
-    """The same for one message more."""
-    if message.instruction:
-        return before
-    # With its length before each piece, no two lists of pieces give the same text.
-    text = "".join([f" {len(piece)}:{piece}" for block in message.blocks if (piece := _visible(block))])
-    if not text:
-        return before
-    data = before + f"{message.speaker}{text}".encode("utf-8", "surrogatepass")
-    return blake2b(data, digest_size=_DIGEST_BYTES).digest()
+        made.add(message)
+    return made.digest
 
 
 def _visible(block: Block) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
 from msgspec import Struct
 
 from segue.conversation.message import Message
+from segue.gateway.memory.fingerprints import Fingerprint
 from segue.gateway.memory.replies import RememberedReply
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ class KnownHistory(Struct, frozen=True, eq=False):
 
     messages: tuple[Message, ...]
     restored: tuple[Message, ...]
-    fingerprints: tuple[bytes, ...]
-    """Behind each message."""
+    fingerprints: dict[int, Fingerprint]
+    """Of so many messages from the start: of all, and of a few less."""
     replies: dict[int, RememberedReply]
     """Index of a message → the reply that it was. Model messages that are missing here are not remembered."""
     call_ids: frozenset[str] = frozenset()
@@ -52,6 +53,16 @@ class KnownHistory(Struct, frozen=True, eq=False):
     """Indexes of messages that show an image."""
     makers: frozenset[Maker] = frozenset()
     """Of all replies."""
+
+    def fingerprint(self, count: int) -> Fingerprint:
+        """Of its first messages, to be continued."""
+        held = self.fingerprints.get(count)
+        if held is not None:
+            return held.fork()
+        made = Fingerprint()
+        for message in self.messages[:count]:
+            made.add(message)
+        return made
 
     def common(self, messages: Sequence[Message]) -> int:
         """With how many of these messages the history begins."""

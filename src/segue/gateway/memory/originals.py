@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, ToolCall
 from segue.conversation.message import Message
-from segue.gateway.memory.fingerprints import START, extend_fingerprint, next_fingerprint
+from segue.gateway.memory.fingerprints import Fingerprint, fingerprint_of
 from segue.gateway.memory.histories import KnownHistory, Maker
 from segue.gateway.memory.replies import RememberedReply
 
@@ -54,15 +54,16 @@ async def recall_originals(
     `session`: the client's own name for it. `size`: the bytes of the request, by which the history is held for the next
     one; 0: it is not.
     """
-    key = caller, session, extend_fingerprint(START, messages[:1])
+    key = caller, session, fingerprint_of(messages[:1])
     known = memory.histories.get(key) if size else None
     common = known.common(messages) if known is not None else 0
     if known is None or not common:
         known, common = _NOTHING, 0
-    fingerprints = list(known.fingerprints[:common])
+    fingerprint = known.fingerprint(common)
+    fingerprints = {at: one for at, one in known.fingerprints.items() if common - _NEAR_END < at <= common}
     replies = known.replies.copy()
     dropped = [replies.pop(index, None) for index in range(common, len(known.messages))]
-    wanted = _wanted(memory, caller, messages, common, fingerprints)
+    wanted = _wanted(memory, caller, messages, common, fingerprint, fingerprints)
     failures = memory.failed_reads
     recalled = await memory.recall([key for keys in wanted.values() for key in keys]) if wanted else {}
     restored = [*known.restored[:common], *messages[common:]]
@@ -93,7 +94,7 @@ async def recall_originals(
     ]
     originals = Originals(
         tuple(restored),
-        fingerprints[-1] if fingerprints else START,
+        fingerprint.digest,
         replies,
         _last_reply(messages, replies),
         known=common,
@@ -106,7 +107,7 @@ async def recall_originals(
         history = KnownHistory(
             tuple(messages),
             originals.messages,
-            tuple(fingerprints),
+            fingerprints,
             replies,
             originals.call_ids,
             tuple(images),
@@ -117,14 +118,21 @@ async def recall_originals(
 
 
 def _wanted(
-    memory: Memory, caller: str, messages: Sequence[Message], start: int, fingerprints: list[bytes]
+    memory: Memory,
+    caller: str,
+    messages: Sequence[Message],
+    start: int,
+    fingerprint: Fingerprint,
+    fingerprints: dict[int, Fingerprint],
 ) -> dict[int, Sequence[bytes]]:
-    """Of each model's message from `start` on, the keys under which its original may be. Adds the fingerprints behind all
-    of these messages to those before them."""
+    """Of each model's message from `start` on, the keys under which its original may be.
+
+    Adds all of these messages to the fingerprint, and what it was near the end to `fingerprints`.
+    """
     wanted: dict[int, Sequence[bytes]] = {}
     ids: list[str] = []
     calls: list[tuple[int, int]] = []
-    before = fingerprints[-1] if fingerprints else START
+    near = len(messages) - _NEAR_END
     for index in range(start, len(messages)):
         message = messages[index]
         if message.speaker == "model":
@@ -136,9 +144,10 @@ def _wanted(
                 calls.append((index, len(found)))
                 ids += found
             else:
-                wanted[index] = (memory.place_key(caller, before, message),)
-        before = next_fingerprint(before, message)
-        fingerprints.append(before)
+                wanted[index] = (memory.place_key(caller, fingerprint.digest, message),)
+        fingerprint.add(message)
+        if index >= near:
+            fingerprints[index + 1] = fingerprint.fork()
     keys = memory.call_keys(caller, ids) if ids else []
     at = 0
     for index, count in calls:
@@ -158,7 +167,9 @@ def _maker(reply: RememberedReply) -> Maker:
 
 
 _NOBODY = Origin()
-_NOTHING = KnownHistory((), (), (), {})
+_NEAR_END = 3
+"""The next request changes no more messages than that, but for those that it adds."""
+_NOTHING = KnownHistory((), (), {}, {})
 
 
 def _last_reply(
