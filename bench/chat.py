@@ -22,9 +22,8 @@ from segue.sessions.entries import Adopted, ModelReplied, SessionStarted, UserSa
 from segue.sessions.journal import Journal
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.store import Store
-from segue.tools.definition import Context, Host, Tool
+from segue.tools.definition import Context, Host, Tool, ToolSet
 from segue.tools.scheduler import Scheduler
-from segue.tools.toolset import ToolSet
 
 CALLS = 100
 SLEEP = 0.1

@@ -25,8 +25,7 @@ from segue.gateway.web import WebRequest
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.registry import default_registry
-from segue.routing.member_facts import provider_of
-from segue.routing.route import parse_route
+from segue.routing.route import parse_route, provider_of
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.respond import Responder
 

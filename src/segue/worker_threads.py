@@ -1,12 +1,15 @@
-"""Threads for what a store waits for: the event loop keeps running while a disk writes or a database answers.
+"""Threads beside the event loop, which keeps running while a disk writes, a database answers or a tool works.
 
-The loop may be showing another session's stream, and a slow disk takes 10 ms and more. Threads of their own rather than the
-loop's pool: that takes twice as long to hand over, several loops can share these, and a connection stays in one thread.
+The loop may be showing another session's stream, and a slow disk takes 10 ms and more. The threads of a store are its own
+rather than the loop's pool: that takes twice as long to hand over, several loops can share these, and a connection stays in
+one thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -97,3 +100,38 @@ class _Job(NamedTuple):
             self.done.set_exception(failure)
         else:
             self.done.set_result(result)
+
+
+async def in_thread(work: Callable[[], _T], name: str = "segue-tool") -> _T:
+    """Run it in a thread of its own, with this task's context variables. Cancelling stops the waiting, not the thread.
+
+    The loop's pool is small, and its threads are waited for at exit: a tool that was cancelled but never returns would hold
+    up everything else.
+    """
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[_T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(value: _T | None, error: BaseException | None) -> None:
+        if outcome.done():
+            return
+        if error is None:
+            outcome.set_result(value)  # type: ignore[arg-type]  # no error: the value is the work's
+        elif isinstance(error, Exception) and not isinstance(error, StopIteration):
+            outcome.set_exception(error)
+        else:
+            # A future takes no StopIteration, and an exit asked for in a thread must not end the loop.
+            outcome.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
+
+    def run() -> None:
+        value: _T | None = None
+        error: BaseException | None = None
+        try:
+            value = context.run(work)
+        except BaseException as caught:  # it is raised again where the work is awaited
+            error = caught
+        with suppress(RuntimeError):  # the loop may be closed by now
+            loop.call_soon_threadsafe(settle, value, error)
+
+    Thread(target=run, name=name, daemon=True).start()
+    return await outcome

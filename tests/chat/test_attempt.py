@@ -11,8 +11,7 @@ from segue.conversation.events import Finished, TextDelta
 from segue.events import Warned
 from segue.providers.scripted import ScriptedProvider, ScriptLine, says
 from segue.routing.retry import RetrySettings
-from segue.routing.route import parse_route
-from segue.routing.router import MemberFacts
+from segue.routing.route import MemberFacts, parse_route
 from segue.routing.single import SingleRouter
 from segue.sessions.entries import ModelReplied
 

@@ -54,9 +54,9 @@ from segue.events import (
 from segue.providers.adapter import ChatRequest, ProviderAdapter
 from segue.providers.registry import default_registry
 from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
-from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
+from segue.routing.route import facts_from
 from segue.sessions.entries import ModelReplied, TurnEnded, UserSaid
 from segue.sessions.stores.memory import MemoryStore
 from segue.tools.definition import Context, Output

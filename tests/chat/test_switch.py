@@ -34,10 +34,9 @@ from segue.providers.adapter import ChatRequest
 from segue.providers.capabilities import Capabilities
 from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
 from segue.providers.token_estimates import estimate_request, family_of
-from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
-from segue.routing.route import Route
+from segue.routing.route import Route, facts_from
 from segue.sessions.entries import Compacted, Switched, TurnEnded, TurnResumed, UserSaid
 
 

@@ -36,9 +36,8 @@ from segue.providers.services.ollama import (
     show_model,
     window_for,
 )
-from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
-from segue.routing.route import Route
+from segue.routing.route import Route, facts_from
 from strategies.endpoints import closing, emulated, endpoint_at, saying
 
 T = TypeVar("T")

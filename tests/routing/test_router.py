@@ -29,8 +29,8 @@ from segue.errors import (
 from segue.routing.breaker import BreakerSettings
 from segue.routing.profiles import PolicyName, Profile, build_router
 from segue.routing.retry import RetrySettings
-from segue.routing.route import Route, parse_route
-from segue.routing.router import GiveUp, GoTo, MemberFacts, Need, Retry, Router, Routing
+from segue.routing.route import MemberFacts, Route, parse_route
+from segue.routing.router import GiveUp, GoTo, Need, Retry, Router, Routing
 from segue.routing.single import SingleRouter
 
 A, B, C = "a/one", "b/two", "c/three"

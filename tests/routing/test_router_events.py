@@ -17,9 +17,9 @@ from segue.errors import CredentialsError, OverloadError
 from segue.events import ChatEvent, Error, Finish, MediaChunk, Switch, Warned, as_dict
 from segue.providers.adapter import RequestSent
 from segue.providers.scripted import Script, ScriptedProvider, ScriptLine, calls, says
-from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
+from segue.routing.route import facts_from
 from segue.sessions.entries import Switched
 from segue.transcript.repairs import Repair
 

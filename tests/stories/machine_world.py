@@ -28,11 +28,10 @@ from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.providers.provider import Provider
-from segue.routing.member_facts import facts_from
 from segue.routing.policies import Failover, RoundRobin
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
-from segue.routing.route import parse_route
+from segue.routing.route import facts_from, parse_route
 from segue.routing.single import SingleRouter
 from segue.sessions.stores.store import Store
 from segue.tools.approval import Approval

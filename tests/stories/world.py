@@ -13,9 +13,9 @@ from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.emulators.server import Served
 from segue.events import ToolCallResult
 from segue.providers.provider import Provider
-from segue.routing.member_facts import facts_from
 from segue.routing.profiles import PolicyName, Profile, build_router
 from segue.routing.retry import RetrySettings
+from segue.routing.route import facts_from
 from strategies.provider_places import PLACES, Place, provider_at
 
 _MORE = (

@@ -31,11 +31,10 @@ from segue.sessions.journal import Journal
 from segue.sessions.stores.memory import MemoryStore
 from segue.tools import execution
 from segue.tools.approval import Approval
-from segue.tools.definition import Approves, Context, Host, Output, Tool
+from segue.tools.definition import Approves, Context, Host, Output, Tool, ToolSet
 from segue.tools.execution import run_tool
 from segue.tools.function_tools import as_tool, tool
 from segue.tools.scheduler import Scheduler
-from segue.tools.toolset import ToolSet
 
 Runner = Callable[[dict[str, Any], Context], Awaitable[Any]]
 

@@ -11,8 +11,7 @@ from msgspec import Struct
 from segue.chat.lifecycle import default_providers
 from segue.conversation.usage import Usage
 from segue.errors import RouteError, SegueError
-from segue.routing.member_facts import facts_from, provider_of
-from segue.routing.route import Route, parse_route
+from segue.routing.route import Route, facts_from, parse_route, provider_of
 from segue.routing.router import GiveUp, Need, Retry
 from segue.routing.single import SingleRouter
 

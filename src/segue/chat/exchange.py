@@ -27,7 +27,7 @@ from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import ContextLengthError, InvalidRequestError, SegueError
 from segue.events import Emit, Repaired, Retrying, Switch, Warned
 from segue.providers.models.prices import Bill, cost_of
-from segue.routing.member_facts import provider_of
+from segue.routing.route import provider_of
 from segue.routing.router import GiveUp, GoTo, Retry, Routing
 from segue.sessions.entries import ModelReplied, NoteAdded, Switched
 from segue.transcript.text_tools.react import MAX_CORRECTIONS, correction
@@ -209,7 +209,7 @@ class Exchanges(Struct, kw_only=True):
             await journal.append(self.latest)
         self.bill.add(usage, cost)
         if usage.input_tokens:
-            self.session.estimator.correct(request, usage.input_tokens)
+            self.session.compactor.reported[request.model] = request, usage.input_tokens
         if reply.finish == "cancelled":
             self.routing.aborted()
         elif reply.error is None:

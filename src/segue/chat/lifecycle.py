@@ -18,13 +18,11 @@ from segue.chat.output_type import output_type
 from segue.chat.turn_settings import TurnOptions, TurnSettings
 from segue.conversation.blocks import Media
 from segue.conversation.message import Conversation, Message
-from segue.conversation.options import Options
+from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import JournalError, SegueError, UsageError
 from segue.providers.adapter import ChatRequest, Providers, RequestSent
 from segue.providers.text_requests import as_text_request
-from segue.providers.token_estimates import Estimator
-from segue.routing.member_facts import facts_from, provider_of
-from segue.routing.route import Route, parse_route
+from segue.routing.route import Route, facts_from, parse_route, provider_of
 from segue.routing.router import Router
 from segue.routing.single import SingleRouter
 from segue.sessions.entries import Link, SessionStarted, SettingsChanged
@@ -32,10 +30,9 @@ from segue.sessions.journal import Journal
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.store import Store
 from segue.tools.approval import own_functions_only
-from segue.tools.definition import Approves, Host
+from segue.tools.definition import Approves, Host, ToolSet
 from segue.tools.function_tools import as_tool
 from segue.tools.scheduler import Scheduler
-from segue.tools.toolset import ToolSet
 from segue.transcript.policy import Policy
 from segue.transcript.text_tools.form import offer_of
 from segue.transcript.text_tools.react import REACT
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from segue.routing.router import Facts
+    from segue.routing.route import Facts
     from segue.tools.definition import Tool
     from segue.transcript.repairs import Repair
 
@@ -88,7 +85,6 @@ class ChatSession:
         self.model: Model = parse_route(model) if isinstance(model, str) and model else model
         self.settings = settings
         self.is_open = False
-        self.estimator = Estimator()
         self.compactor = Compactor(self)
         self.reported: set[Repair] = set()
         """Repairs that were reported already."""
@@ -147,7 +143,7 @@ class ChatSession:
                 providers=self.providers,
                 system="",
                 title="",
-                options=Options(),
+                options=NO_OPTIONS,
                 take_over=False,
             )
             self.is_open = True
@@ -190,12 +186,12 @@ class ChatSession:
             output=None if output is None else output_type(output),
             router=self.checked_router(options["model"]) if "model" in options else None,
             tools=self.tool_set(options["tools"]) if "tools" in options else None,
-            options=options.get("options", Options()),
+            options=options.get("options", NO_OPTIONS),
             budget=budget,
         )
 
     def supports_tools(self, route: Route) -> bool:
-        if route.name in self.without_tools:
+        if self.without_tools and route.name in self.without_tools:
             return False
         try:
             return self.facts(route).tools
@@ -293,7 +289,7 @@ async def _update(journal: Journal, settings: ChatSettings) -> None:
     state = journal.state
     changed = SettingsChanged(
         system=settings.system if settings.system not in ("", state.conversation.system) else None,
-        options=settings.options if settings.options not in (Options(), state.options) else None,
+        options=settings.options if settings.options not in (NO_OPTIONS, state.options) else None,
         title=settings.title if settings.title not in ("", state.title) else None,
     )
     if changed != SettingsChanged():

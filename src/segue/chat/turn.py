@@ -34,7 +34,6 @@ from segue.sessions.entries import (
     TurnResumed,
     UserSaid,
 )
-from segue.sessions.recovery import closing_entries
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -366,11 +365,9 @@ class Turn:
         self, finish: TurnFinish, error: SegueError | None
     ) -> tuple[TurnFinish, SegueError | None]:
         """Write the end of the turn. Calls that an unforeseen error left open are closed as after a crash."""
-        journal = self._session.journal
         try:
-            if entries := closing_entries(journal.state):
-                reported = None if error is None else error.as_dict()
-                await journal.append(*entries[:-1], TurnEnded(finish, reported))
+            end = TurnEnded(finish, None if error is None else error.as_dict())
+            await self._session.journal.close_turn(end)
         except SegueError as caught:
             return "error", error or caught
         except Exception as caught:  # a store is anybody's code

@@ -10,7 +10,7 @@ from segue.chat.budget import Budget
 from segue.chat.output_type import OutputType
 from segue.conversation.options import Options
 from segue.routing.router import Router
-from segue.tools.toolset import ToolSet
+from segue.tools.definition import ToolSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

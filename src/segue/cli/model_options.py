@@ -8,7 +8,7 @@ import msgspec
 
 from segue.config.schema import OptionSettings
 from segue.config.validation import suggestion
-from segue.conversation.options import Options
+from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def given_options(arguments: argparse.Namespace) -> Options:
         if (value := getattr(arguments, name)) is not None:
             table[name] = value
     if not table:
-        return Options()
+        return NO_OPTIONS
     try:
         return msgspec.convert(table, OptionSettings).as_options()
     except msgspec.ValidationError as error:

@@ -33,10 +33,9 @@ from segue.config.resources import (
     require_provider,
 )
 from segue.config.trust import approve_copy
-from segue.conversation.options import Options
+from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import SegueError, TranscriptError, UsageError
-from segue.routing.member_facts import facts_from
-from segue.routing.route import Route
+from segue.routing.route import Route, facts_from
 from segue.routing.single import SingleRouter
 from segue.sessions.entries import SettingsChanged, ToolGrant
 from segue.sessions.journal import fork
@@ -96,7 +95,7 @@ class Runtime:
             self.approval.allow_tool(tool.name)
         self.given = given_options(arguments)
         """Options of the flags and of /set: they count more than what the settings have for a model."""
-        self.options = self.given.over(Options(effort=config.effort))
+        self.options = self.given.over(NO_OPTIONS if config.effort is None else Options(effort=config.effort))
         self.budget = Budget(max_turns=arguments.max_turns or config.limits.max_turns)
         instructions = find_instructions(
             self.directory,
@@ -184,7 +183,9 @@ class Runtime:
     def _open(self, chosen: ModelChoice) -> Model:
         for route in chosen.routes:
             require_provider(route.provider, self.providers)
-        routes = tuple(with_options(route, self.config) for route in chosen.routes)
+        routes = chosen.routes
+        if self.config.options:
+            routes = tuple(with_options(route, self.config) for route in routes)
         if not chosen.profile and self.retry is not None:
             return SingleRouter(routes[0], facts_from(self.providers), retry=self.retry)
         if not chosen.profile:

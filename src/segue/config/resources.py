@@ -133,8 +133,8 @@ def open_router(
     name: str, routes: tuple[Route, ...], settings: ProfileSettings | None, providers: KnownProviders
 ) -> Router:
     """A router over several models; `settings` is the profile, None for a plain failover."""
-    from segue.routing.member_facts import facts_from  # noqa: PLC0415
     from segue.routing.profiles import Profile, build_router  # noqa: PLC0415
+    from segue.routing.route import facts_from  # noqa: PLC0415
 
     members = tuple(route.name for route in routes)
     profile = Profile(name=name, members=members)

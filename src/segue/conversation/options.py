@@ -51,14 +51,15 @@ class Options(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     def over(self, defaults: Options) -> Options:
         """These, and the defaults wherever nothing is set."""
-        if self == _UNSET:
+        if self == NO_OPTIONS:
             return defaults
         own = {
             field: value
             for field in self.__struct_fields__
-            if (value := getattr(self, field)) != getattr(_UNSET, field)
+            if (value := getattr(self, field)) != getattr(NO_OPTIONS, field)
         }
         return structs.replace(defaults, **own)
 
 
-_UNSET = Options()
+NO_OPTIONS = Options()
+"""Nothing is asked for."""

@@ -24,9 +24,9 @@ from segue.providers.addresses import addresses, path_of
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
-from segue.routing.member_facts import facts_from
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
+from segue.routing.route import facts_from
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

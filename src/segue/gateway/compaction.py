@@ -12,7 +12,7 @@ from segue.conversation.events import Event, Finished, ReplyStarted, Sealed, Usa
 from segue.conversation.message import user
 from segue.errors import ProtocolError, SegueError
 from segue.providers.adapter import fold_stream
-from segue.routing.member_facts import provider_of
+from segue.routing.route import provider_of
 from segue.routing.router import GiveUp, Retry
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from segue.gateway.model_field import renamed
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import is_home
 from segue.providers.text_requests import as_text_request
-from segue.routing.member_facts import provider_of
+from segue.routing.route import provider_of
 from segue.routing.router import Need
 from segue.transcript.text_tools.form import offer_of
 from segue.transcript.text_tools.react import REACT

@@ -9,16 +9,15 @@ from segue.config.model_names import resolve_model
 from segue.config.resources import open_router
 from segue.dialects.server import ServedModel
 from segue.errors import InvalidRequestError, SegueError, UsageError
-from segue.routing.member_facts import facts_from
-from segue.routing.route import parse_route
+from segue.routing.route import facts_from, parse_route
 from segue.routing.single import SingleRouter
 
 if TYPE_CHECKING:
     from segue.config.model_names import ModelChoice
     from segue.config.schema import Config, PolicyName
     from segue.providers.registry import KnownProviders
-    from segue.routing.route import Route
-    from segue.routing.router import Facts, Router
+    from segue.routing.route import Facts, Route
+    from segue.routing.router import Router
 
 _KEPT_NAMES = 10_000
 """Clients may ask for any name; no more of them are kept."""

@@ -23,7 +23,7 @@ from segue.gateway.model_lists import ProviderModels
 from segue.gateway.turns import PreparedRequest, model_of, read_fields, read_turn
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.providers.token_estimates import estimate_request, family_of
-from segue.routing.member_facts import provider_of
+from segue.routing.route import provider_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping

@@ -62,7 +62,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             timeouts=timeouts or self.timeouts,
         )
         async with self.transport(request) as response:
-            answer = MeteredResponse(response, request.place, self.limits, request.timeouts)
+            answer = MeteredResponse(response, request, self.limits)
             if not 200 <= answer.status < 300:
                 error = self.dialect.decode_error(answer.status, answer.headers, await answer.read_error())
                 if error.retry_after is None:

@@ -40,7 +40,7 @@ from segue.providers.reply_events import (
     with_own_names,
 )
 from segue.providers.request_writer import RequestWriter
-from segue.providers.services import services_of
+from segue.providers.services import new_fitting, services_of
 from segue.redaction import redact_text
 
 if TYPE_CHECKING:
@@ -107,10 +107,9 @@ class Provider(ProviderAdapter):
             for dialect in (endpoint.dialect, *others)
         }
         self._writers = {name: RequestWriter(name, self.name, endpoint.base_url) for name in self._endpoints}
-        self._services = services_of(endpoint.dialect.name)
         self._previewed: tuple[ChatRequest, _Prepared] | None = None
-        self._learned = LearnedCards(endpoint, self._services)
-        self._fit = self._services.new_fitting() if self._services.new_fitting is not None else None
+        self._learned = LearnedCards(endpoint)
+        self._fit = new_fitting(endpoint.dialect.name)
 
     def __repr__(self) -> str:
         return f"Provider({self.name} at {self.endpoint!r})"
@@ -118,7 +117,7 @@ class Provider(ProviderAdapter):
     @cached_property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # made when it is first asked for
         """What its servers offer besides chat."""
-        endpoint, services = self.endpoint, self._services
+        endpoint, services = self.endpoint, services_of(self.endpoint.dialect.name)
         model = self.address.embedding_model if self.address is not None else ""
         embeddings = Embeddings(endpoint, services, model) if services.embed is not None else None
         return Capabilities(
@@ -320,8 +319,9 @@ class Provider(ProviderAdapter):
         return await check_health(self.name, self._probe, self.address)
 
     async def _probe(self) -> None:
-        if self._services.list_models is not None:
-            await self._services.list_models(self.endpoint)
+        list_models = services_of(self.endpoint.dialect.name).list_models
+        if list_models is not None:
+            await list_models(self.endpoint)
         else:
             await self.endpoint.json("GET", "/models")
 

@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, assert_never, final
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from segue.conversation.blocks import Block, Code, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import json_safe
-from segue.conversation.message import Message
-from segue.providers.adapter import ChatRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from segue.conversation.message import Conversation
+    from segue.conversation.message import Message
     from segue.conversation.tools import ToolSpec
+    from segue.providers.adapter import ChatRequest
 
 
 @final
@@ -214,25 +212,9 @@ def json_text(value: Any) -> bytes:
         return msgspec.json.encode(json_safe(value))
 
 
-def media_in(message: Message) -> int:
-    """How many images, documents and sounds a message holds."""
-    return sum(
-        1 if type(block) is Media else len(block.media) if type(block) is ToolResult else 0
-        for block in message.blocks
-    )
-
-
-def _size(message: Message) -> float:
-    """Bytes of a message as JSON; what media cost is not in their size."""
-    try:
-        return math.inf if media_in(message) else len(msgspec.json.encode(message))
-    except (TypeError, ValueError, RecursionError):
-        return math.inf
-
-
 def estimate_request(request: ChatRequest, family: Family) -> int:
     """The input tokens of a request, computed from scratch."""
-    return _rounded(_TokenSum(family).of(request))
+    return _rounded(_Sums(family).of(request))
 
 
 def _rounded(tokens: float) -> int:
@@ -240,73 +222,48 @@ def _rounded(tokens: float) -> int:
 
 
 @final
-class MessageSum(Struct):
-    """A sum over the messages of a conversation; as it grows, only what is new is counted."""
-
-    count: Callable[[Message], float]
-    _messages: tuple[Message, ...] = ()
-    _sum: float = 0.0
-
-    def of(self, conversation: Conversation) -> float:
-        messages, done = conversation.messages, len(self._messages)
-        if messages[:done] != self._messages:  # the same values mostly: then nothing is looked into
-            done, self._sum = 0, 0.0
-        for message in messages[done:]:
-            self._sum += self.count(message)
-        self._messages = messages
-        return self._sum
-
-
-@final
-class _TokenSum:
-    """The tokens of requests to one family of models."""
+class _Sums:
+    """The tokens of a request; what it has in common with the previous one is not counted again."""
 
     def __init__(self, family: Family) -> None:
         self._family = family
-        self._messages = MessageSum(lambda message: _message_tokens(message, family))
+        self._messages: tuple[Message, ...] = ()
+        self._tokens = 0.0
         self._tools: tuple[ToolSpec, ...] = ()
         self._tools_tokens = 0.0
 
     def of(self, request: ChatRequest) -> float:
+        messages = request.conversation.messages
+        done = len(self._messages)
+        if messages[:done] != self._messages:  # the same values mostly: then nothing is looked into
+            done, self._tokens = 0, 0.0
+        for message in messages[done:]:
+            self._tokens += _message_tokens(message, self._family)
+        self._messages = messages
         if request.tools is not self._tools:
             self._tools, self._tools_tokens = request.tools, _tools_tokens(request.tools, self._family)
-        system = text_tokens(request.conversation.system, self._family)
-        return self._messages.of(request.conversation) + self._tools_tokens + system
+        return self._tokens + self._tools_tokens + text_tokens(request.conversation.system, self._family)
 
 
 @final
 class Estimator(Struct):
     """The tokens of the requests of one session; each costs what is new in it."""
 
-    _sizes: MessageSum = field(default_factory=lambda: MessageSum(_size))
-    _sums: dict[str, _TokenSum] = {}
+    _sums: dict[str, _Sums] = {}
     _ratios: dict[str, float] = {}
-    _reported: dict[str, tuple[ChatRequest, int]] = {}
-    """What providers counted since the last estimate: it is looked at when there is another."""
-
-    def is_far_below(self, request: ChatRequest, limit: float) -> bool:
-        """Whether a request surely has fewer tokens, by its size alone: no tokenizer makes two tokens of a byte."""
-        size = self._sizes.of(request.conversation) + len(request.conversation.system)
-        return 2 * (size + len(json_text(request.tools))) < limit
 
     def estimate(self, request: ChatRequest) -> int:
         """The input tokens of a request, corrected by what the provider reported before."""
-        model = request.model
-        if model in self._reported:
-            self._learn(*self._reported.pop(model))
-        return _rounded(self._tokens(request) * self._ratios.get(model, 1.0))
+        return _rounded(self._tokens(request) * self._ratios.get(request.model, 1.0))
 
     def correct(self, request: ChatRequest, reported: int) -> None:
         """The provider counted so many input tokens in this request."""
-        if reported > 0:
-            self._reported[request.model] = request, reported
-
-    def _learn(self, request: ChatRequest, reported: int) -> None:
         estimated, known = self._tokens(request), self._ratios.get(request.model)
-        if estimated:
-            ratio = min(max(reported / estimated, _SMALLEST_RATIO), _LARGEST_RATIO)
-            self._ratios[request.model] = ratio if known is None else (known + ratio) / 2
+        if not estimated or reported <= 0:
+            return
+        ratio = min(max(reported / estimated, _SMALLEST_RATIO), _LARGEST_RATIO)
+        self._ratios[request.model] = ratio if known is None else (known + ratio) / 2
 
     def _tokens(self, request: ChatRequest) -> float:
         family = family_of(request.model)
-        return self._sums.setdefault(family.name, _TokenSum(family)).of(request)
+        return self._sums.setdefault(family.name, _Sums(family)).of(request)

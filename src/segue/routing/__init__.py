@@ -7,13 +7,12 @@ from segue.namespace import public_names
 _HOMES = {
     "segue.routing.balancer": "Balancer",
     "segue.routing.breaker": "BreakerSettings",
-    "segue.routing.member_facts": "facts_from",
     "segue.routing.members": "Member",
     "segue.routing.policies": "Failover LeastLatency RoundRobin Weighted",
     "segue.routing.profiles": "Profile build_router",
     "segue.routing.retry": "RetrySettings",
-    "segue.routing.route": "Route parse_route",
-    "segue.routing.router": "Facts GiveUp GoTo MemberFacts Need NextStep Retry Router Routing Skipped",
+    "segue.routing.route": "Facts MemberFacts Route facts_from parse_route",
+    "segue.routing.router": "GiveUp GoTo Need NextStep Retry Router Routing Skipped",
     "segue.routing.single": "SingleRouter",
     "segue.routing.statistics": "MemberStatistics",
 }

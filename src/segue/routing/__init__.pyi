@@ -2,13 +2,12 @@
 
 from segue.routing.balancer import Balancer
 from segue.routing.breaker import BreakerSettings
-from segue.routing.member_facts import facts_from
 from segue.routing.members import Member
 from segue.routing.policies import Failover, LeastLatency, RoundRobin, Weighted
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
-from segue.routing.route import Route, parse_route
-from segue.routing.router import Facts, GiveUp, GoTo, MemberFacts, Need, NextStep, Retry, Router, Routing, Skipped
+from segue.routing.route import Facts, MemberFacts, Route, facts_from, parse_route
+from segue.routing.router import GiveUp, GoTo, Need, NextStep, Retry, Router, Routing, Skipped
 from segue.routing.single import SingleRouter
 from segue.routing.statistics import MemberStatistics
 

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from segue.conversation.usage import Usage
     from segue.routing.members import Member, SkipKind, SkipReason
     from segue.routing.retry import Recovery
-    from segue.routing.route import Route
-    from segue.routing.router import Facts
+    from segue.routing.route import Facts, Route
     from segue.routing.statistics import MemberStatistics
 
 

@@ -20,8 +20,8 @@ from segue.routing.statistics import MemberCounters
 
 if TYPE_CHECKING:
     from segue.conversation.usage import Usage
-    from segue.routing.route import Route
-    from segue.routing.router import Facts, MemberFacts, Need
+    from segue.routing.route import Facts, MemberFacts, Route
+    from segue.routing.router import Need
 
 SkipKind: TypeAlias = Literal["unusable", "resting", "locked_out", "too_small", "lacking"]
 """`locked_out`: it wanted another key or more money, which it may have by now. `lacking`: it takes no images or no

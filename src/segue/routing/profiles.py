@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from segue.routing.balancer import Balancer
-    from segue.routing.route import Route
-    from segue.routing.router import Facts, Router
+    from segue.routing.route import Facts, Route
+    from segue.routing.router import Router
 
 PolicyName: TypeAlias = Literal["single", "round_robin", "failover", "weighted", "least_latency"]
 

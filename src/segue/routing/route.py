@@ -1,13 +1,18 @@
-"""Where a turn goes: a provider, a model and the options that hold there."""
+"""Where a turn goes: a provider, a model and the options that hold there; and what is known of it before it is tried."""
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 from msgspec import Struct
 
 from segue.conversation.options import Options
 from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segue.providers.adapter import ProviderAdapter, Providers
 
 
 @final
@@ -36,3 +41,41 @@ def parse_route(name: str, options: Options = Options()) -> Route:  # noqa: B008
             hint="Write provider/model, for example anthropic/claude-sonnet-4-6.",
         )
     return Route(provider=provider, model=model, options=options)
+
+
+@final
+class MemberFacts(Struct, frozen=True, kw_only=True):
+    """What is known of a route before it is tried."""
+
+    context: int | None = None
+    images: bool = True
+    tools: bool = True
+
+
+Facts: TypeAlias = "Callable[[Route], MemberFacts]"
+"""Raises what is wrong where a route cannot be used: no such provider, no key."""
+
+
+def provider_of(route: Route, providers: Providers) -> ProviderAdapter:
+    found = providers.get(route.provider)
+    if found is None:
+        raise UsageError(
+            f'Provider "{route.provider}" not registered.',
+            code="unknown_provider",
+            hint="Register it, or choose one of those that are.",
+        )
+    return found
+
+
+def facts_from(providers: Providers) -> Facts:
+    """What the providers themselves know of their models; where they know nothing, everything is taken to work."""
+
+    def facts(route: Route) -> MemberFacts:
+        card = provider_of(route, providers).card(route.model)
+        if card is None:
+            return MemberFacts(context=route.context)
+        return MemberFacts(
+            context=route.context or card.context, images=card.images is not False, tools=card.tools
+        )
+
+    return facts

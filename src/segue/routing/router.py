@@ -14,8 +14,6 @@ from segue.errors import RouteTooSmallError, SegueError
 from segue.routing.route import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from segue.conversation.usage import Usage
     from segue.routing.statistics import MemberStatistics
 
@@ -28,15 +26,6 @@ class Need(Struct, frozen=True, kw_only=True):
     """Estimate of the request; None if it is far below every window that is known, and was not counted."""
     images: bool = False
     tools: bool = False
-
-
-@final
-class MemberFacts(Struct, frozen=True, kw_only=True):
-    """What is known of a route before it is tried."""
-
-    context: int | None = None
-    images: bool = True
-    tools: bool = True
 
 
 @final
@@ -143,7 +132,3 @@ def too_small(tokens: int, limit: int, model: str) -> RouteTooSmallError:
     return RouteTooSmallError(
         f"Request exceeds token limit: {tokens} > {limit} for model {model}", limit=limit
     )
-
-
-Facts: TypeAlias = "Callable[[Route], MemberFacts]"
-"""Raises what is wrong where a route cannot be used: no such provider, no key."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.conversation.usage import Usage
-    from segue.routing.router import Facts
+    from segue.routing.route import Facts
     from segue.routing.statistics import MemberStatistics
 
 

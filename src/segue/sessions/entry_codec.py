@@ -20,7 +20,7 @@ from segue.conversation.document import (
     plain_result,
 )
 from segue.conversation.json_safe import json_safe
-from segue.conversation.options import Options
+from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import JournalError
 from segue.redaction import drop_secret_fields
 from segue.sessions import errors
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 E_co = TypeVar("E_co", bound=Entry, covariant=True)
 
-_UNSET: Final = Options()
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 
@@ -135,7 +134,7 @@ def _encodable(entry: Entry) -> Entry:
         case Compacted(conversation=conversation):
             changed["conversation"] = _plain_conversation(conversation)
         case SessionStarted(options=options) | SettingsChanged(options=Options() as options) if (
-            options != _UNSET
+            options != NO_OPTIONS
         ):
             changed["options"] = _journalled(options)
         case TurnEnded(error=dict() as error):

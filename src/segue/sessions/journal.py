@@ -22,6 +22,7 @@ from segue.sessions.entries import (
     Rewound,
     SessionStarted,
     SettingsChanged,
+    TurnEnded,
 )
 from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.leases.lease import RENEW_SECONDS, Lease
@@ -106,10 +107,11 @@ class Journal:
             beating.cancel()
             await _outlast(beating)
 
-    async def close_turn(self) -> None:
-        """End a turn that was left open, as its own process would have ended it when cancelled."""
+    async def close_turn(self, end: TurnEnded | None = None) -> None:
+        """End a turn that is open, if one is; calls without an end are closed as after a crash. `end`: None where the turn
+        ends as its own process would have ended it when cancelled."""
         if entries := closing_entries(self.state):
-            await self.append(*entries)
+            await self.append(*entries[:-1], end or entries[-1])
 
     async def undo(self) -> None:
         """Undo the last turn. What its tools did stays done."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 from segue.conversation.ids import next_ordinal
 from segue.conversation.interaction import Ledger
 from segue.conversation.message import Conversation, Message, mint_missing
-from segue.conversation.options import Options
+from segue.conversation.options import NO_OPTIONS
 from segue.conversation.usage import NO_USAGE, Usage
 from segue.errors import JournalError
 from segue.sessions import errors
@@ -71,7 +71,7 @@ class State:
         self.ledger = Ledger()
         self.model = ""
         self.title = ""
-        self.options = Options()
+        self.options = NO_OPTIONS
         self.tools = ToolGrant()
         """What the user gave this session. It is no permission: a journal may come from elsewhere."""
         self.usage = Usage()

@@ -1,9 +1,10 @@
-"""A tool as the scheduler knows it: its description for the model, the function to run, and what it may touch."""
+"""A tool as the scheduler knows it: its description for the model, the function to run, and what it may touch; and the
+tools of one chat."""
 
 from __future__ import annotations
 
 from asyncio import Event as Abort
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
@@ -11,6 +12,7 @@ from msgspec import Struct
 from segue.conversation.blocks import Media, ToolCall
 from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
+from segue.errors import UsageError
 from segue.providers.adapter import Providers
 from segue.routing.router import Router
 from segue.sessions.stores.store import Store
@@ -95,3 +97,24 @@ class Tool(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         return self.spec.name
+
+
+@final
+class ToolSet:
+    """Never changes: other tools are another set."""
+
+    def __init__(self, tools: Iterable[Tool] = (), approval: Approves | None = None) -> None:
+        """Without `approval` every call may run."""
+        self.by_name: dict[str, Tool] = {}
+        for tool in tools:
+            if tool.spec.name in self.by_name:
+                raise UsageError(
+                    f'Two tools are called "{tool.spec.name}".',
+                    code="duplicate_tool",
+                    hint="Give one of them another name.",
+                )
+            self.by_name[tool.spec.name] = tool
+        self.specs = tuple(tool.spec for tool in self.by_name.values())
+        self.size = len(repr(self.specs))
+        """Characters that they take in a request, about."""
+        self.approval = approval

@@ -19,9 +19,8 @@ from segue.conversation.json_safe import is_json_safe
 from segue.conversation.tools import ToolSpec
 from segue.errors import UsageError
 from segue.tools.definition import Context, Effect, Output, Runner, Tool
-from segue.tools.docstrings import explain
 from segue.tools.outputs import output_of
-from segue.tools.threads import in_thread
+from segue.worker_threads import in_thread
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _SETTINGS = "__segue_tool__"
@@ -82,7 +81,7 @@ def _make(function: Callable[..., Any], settings: _Settings) -> Tool:
             code="bad_tool_name",
             hint="Use up to 64 letters, digits, _ and -: @tool(name=…).",
         )
-    explained = explain(function)
+    explained = _explain(function)
     parameters = _parameters(function, name)
     injected = tuple(parameter.name for parameter in parameters if parameter.annotation is Context)
     offered = [parameter for parameter in parameters if parameter.annotation is not Context]
@@ -96,6 +95,39 @@ def _make(function: Callable[..., Any], settings: _Settings) -> Tool:
         effect=settings.effect,
         timeout=settings.timeout,
         writes=settings.writes,
+    )
+
+
+@final
+class _Explained(Struct, frozen=True):
+    """A docstring, taken apart."""
+
+    summary: str = ""
+    parameters: dict[str, str] = {}
+
+
+def _explain(function: Any) -> _Explained:
+    """What a model reads of a docstring, in Google, NumPy, Sphinx or Epydoc style; empty where there is none."""
+    text = inspect.getdoc(function)
+    if not text:
+        return _Explained()
+    import docstring_parser  # noqa: PLC0415 - only who makes a tool of a function needs it
+
+    try:
+        parsed = docstring_parser.parse(text)
+    except docstring_parser.ParseError:
+        # A docstring that breaks its own style is still the best description there is.
+        return _Explained(text)
+    texts = [parsed.short_description, parsed.long_description]
+    if parsed.returns and parsed.returns.description:
+        texts.append(f"Returns: {parsed.returns.description}")
+    return _Explained(
+        "\n\n".join(part.strip() for part in texts if part),
+        {
+            parameter.arg_name: " ".join(parameter.description.split())
+            for parameter in parsed.params
+            if parameter.description
+        },
     )
 
 

@@ -12,14 +12,13 @@ import os
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.events import Emit, ToolCallResult, ToolCallStart
 from segue.providers.models.prices import Bill
 from segue.sessions.entries import CallBegun, CallEnded, CallsScheduled, ToolsAnswered
-from segue.sessions.journal import Journal
 from segue.tools.arguments import problem_with
 from segue.tools.definition import Context, Host, Tool
 from segue.tools.execution import Progress, abandon, not_run, run_call, stop
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from segue.conversation.blocks import Reason
-    from segue.tools.toolset import ToolSet
+    from segue.sessions.journal import Journal
+    from segue.tools.definition import ToolSet
 
 
 @final
@@ -40,12 +40,13 @@ class _Ready(Struct, frozen=True):
     after: tuple[str, ...] = ()
 
 
-class Scheduler(Struct):
+class Scheduler:
     """Runs batches of calls for one session, one batch at a time."""
 
-    journal: Journal
-    host: Host
-    _one_batch: asyncio.Lock = field(default_factory=asyncio.Lock)
+    def __init__(self, journal: Journal, host: Host) -> None:
+        self.journal = journal
+        self.host = host
+        self._one_batch = asyncio.Lock()
 
     async def run(
         self,

@@ -58,7 +58,7 @@ class AiohttpSession:
         )
 
     async def send(self, request: WireRequest) -> HttpAnswer:
-        limits = WaitLimits(request.timeouts, request.place)
+        limits = WaitLimits(request)
         try:
             return HttpAnswer(await self._ask(request, limits), limits)
         except BaseException:
@@ -84,17 +84,17 @@ class AiohttpSession:
         except TimeoutError as error:
             raise limits.too_long("first_byte") from error
         except aiohttp.ClientConnectorError as error:
-            raise _unreachable(limits.place, error) from error
+            raise _unreachable(request.place, error) from error
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
             raise _bad_url(request) from None
         except ValueError:
             raise UsageError(
-                f"A header of the request to {limits.place} holds characters that no header may hold.",
+                f"A header of the request to {request.place} holds characters that no header may hold.",
                 code="bad_header",
                 hint="Look for line breaks in keys and headers.",
             ) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise _broken(limits.place, error) from error
+            raise _broken(request.place, error) from error
 
     async def close(self) -> None:
         await self._session.close()
@@ -116,7 +116,7 @@ class HttpAnswer:
             while portion := await self._more():
                 yield portion
             return
-        body = Inflation(encoding, self._limits.place)
+        body = Inflation(encoding, self._limits.request.place)
         while portion := await self._more():
             for piece in body.feed(portion):
                 yield piece
@@ -138,7 +138,7 @@ class HttpAnswer:
         except TimeoutError as error:
             raise self._limits.too_long("idle") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise _broken(self._limits.place, error) from error
+            raise _broken(self._limits.request.place, error) from error
         self._limits.arrived()
         return portion
 

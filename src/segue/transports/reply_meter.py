@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, final
 from segue.errors import ProtocolError, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator
 
-    from segue.transports.transport import ReplyLimits, Timeouts, WireResponse
+    from segue.transports.transport import ReplyLimits, WireRequest, WireResponse
 
 _NOT_CONTENT = b":\n\r"
 
@@ -22,19 +22,13 @@ _NOT_CONTENT = b":\n\r"
 class MeteredResponse:
     """The answer of another transport, of which no more than allowed is read."""
 
-    def __init__(self, response: WireResponse, place: str, limits: ReplyLimits, timeouts: Timeouts) -> None:
+    def __init__(self, response: WireResponse, request: WireRequest, limits: ReplyLimits) -> None:
+        self.status = response.status
+        self.headers = response.headers
         self._response = response
-        self._place = place
+        self._request = request
         self._limits = limits
-        self._timeouts = timeouts
-
-    @property
-    def status(self) -> int:
-        return self._response.status
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return self._response.headers
+        self._timeouts = request.timeouts
 
     async def portions(self) -> AsyncIterator[bytes]:
         """Raises ProtocolError `reply_too_large` or `line_too_long`, and TransportError as the transport does."""
@@ -50,7 +44,7 @@ class MeteredResponse:
                 self._check_silence(monotonic() - silent_since, begun=content)
             if lines.longest > self._limits.line_bytes:
                 raise ProtocolError(
-                    f"{self._place} sent a line of more than {_amount(self._limits.line_bytes)}.",
+                    f"{self._request.place} sent a line of more than {_amount(self._limits.line_bytes)}.",
                     code="line_too_long",
                     hint="Use another provider, or allow more: limits.line_bytes of the provider.",
                 )
@@ -82,14 +76,14 @@ class MeteredResponse:
         limit = self._timeouts.idle if begun else self._timeouts.first_byte
         if limit is not None and seconds > limit:
             raise TransportError(
-                f"{self._place} sent nothing but comments for {limit:g} s.",
+                f"{self._request.place} sent nothing but comments for {limit:g} s.",
                 code=f"{what}_timeout",
                 hint=f"Try again, or allow more time: timeouts.{what}.",
             )
 
     def _too_large(self, most: int) -> ProtocolError:
         return ProtocolError(
-            f"The answer of {self._place} is larger than {_amount(most)}.",
+            f"The answer of {self._request.place} is larger than {_amount(most)}.",
             code="reply_too_large",
             hint="Use another provider, or allow more: limits.body_bytes of the provider.",
         )

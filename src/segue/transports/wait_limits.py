@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from segue.transports.transport import Timeouts
+    from segue.transports.transport import WireRequest
 
 Wait: TypeAlias = Literal["connect", "first_byte", "idle", "total"]
 _TOO_LONG: Final[Mapping[Wait, str]] = {
@@ -31,9 +31,9 @@ class WaitLimits:
     waits: this one stays as it is, and looks at the limit of the moment when it goes off.
     """
 
-    def __init__(self, timeouts: Timeouts, place: str) -> None:
-        self.place = place
-        self._timeouts = timeouts
+    def __init__(self, request: WireRequest) -> None:
+        self.request = request
+        self._timeouts = timeouts = request.timeouts
         self._loop = asyncio.get_running_loop()
         self._idle = _NEVER if timeouts.idle is None else timeouts.idle
         self._end = _NEVER if timeouts.total is None else self._loop.time() + timeouts.total
@@ -83,7 +83,7 @@ class WaitLimits:
             what = "idle" if self._begun else "first_byte"
         seconds: float = getattr(self._timeouts, what) or 0.0
         return TransportError(
-            _TOO_LONG[what].format(place=self.place, seconds=seconds),
+            _TOO_LONG[what].format(place=self.request.place, seconds=seconds),
             code=f"{what}_timeout",
             hint=f"Try again, or allow more time: timeouts.{what}.",
         )

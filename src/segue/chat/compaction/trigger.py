@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
+import msgspec
 from msgspec import Struct, structs
 
 from segue.chat.attempt import Attempt
@@ -17,6 +19,7 @@ from segue.chat.compaction import (
     compact,
     needs_compaction,
 )
+from segue.conversation.blocks import Media, ToolResult
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import ContextLengthError, SegueError
@@ -25,9 +28,8 @@ from segue.limits import COMPACT_AT, COMPACT_TO
 from segue.providers.adapter import ChatRequest
 from segue.providers.models.prices import Bill, cost_of
 from segue.providers.token_counts import ASKING_SECONDS, WARNING_THRESHOLD, TokenCounter
-from segue.providers.token_estimates import MessageSum, estimate_request, family_of, media_in
-from segue.routing.member_facts import provider_of
-from segue.routing.route import Route
+from segue.providers.token_estimates import Estimator, estimate_request, family_of
+from segue.routing.route import Route, provider_of
 from segue.routing.router import Need
 from segue.sessions.entries import Compacted, ModelReplied
 from segue.tools.execution import abandon
@@ -59,14 +61,41 @@ class CompactionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     automatic: bool = True
 
 
+class _Content(Struct):
+    """How much a conversation holds; as it grows, only what is new is looked at."""
+
+    messages: tuple[Message, ...] = ()
+    size: float = 0.0
+    """Bytes as JSON; infinite where they do not show what it costs: for media, and for values that are no JSON."""
+    has_media: bool = False
+
+    def look_at(self, conversation: Conversation) -> None:
+        messages, done = conversation.messages, len(self.messages)
+        if messages[:done] != self.messages:  # mostly the very same values, which are not looked into
+            done, self.size, self.has_media = 0, 0.0, False
+        self.messages = messages
+        for message in messages[done:]:
+            self.has_media = self.has_media or any(
+                type(block) is Media or (type(block) is ToolResult and block.media)
+                for block in message.blocks
+            )
+            try:
+                self.size += math.inf if self.has_media else len(msgspec.json.encode(message))
+            except (TypeError, ValueError, RecursionError):
+                self.size = math.inf
+
+
 class Compactor:
     """Fits the conversation of one session into the windows of its models."""
 
     def __init__(self, session: ChatSession) -> None:
         self.summariser: Route | None = None
         """The route that replied last: it has read the conversation, so it can also sum it up."""
+        self.reported: dict[str, tuple[ChatRequest, int]] = {}
+        """By model: its last request, and the input tokens that its provider counted in it."""
         self._session = session
-        self._media = MessageSum(media_in)
+        self._content = _Content()
+        self._estimator = Estimator()
         self._warned = False
         """Whether this turn was reported to come near the limit."""
 
@@ -107,17 +136,23 @@ class Compactor:
     async def need(
         self, route: Route, limit: int | None, message: Message | None, abort: asyncio.Event
     ) -> Need:
-        """What the turn asks of a model. Where an estimate comes near the limit, a provider that counts is asked."""
+        """What the turn asks of a model. A request far below every window is not counted; where an estimate comes near the
+        limit, a provider that counts is asked."""
         session = self._session
         request = session.request(route)
         if message is not None:
             request = structs.replace(request, conversation=request.conversation.append(message))
-        need = Need(images=self._media.of(request.conversation) > 0, tools=bool(session.tools.specs))
+        self._content.look_at(request.conversation)
+        need = Need(images=self._content.has_media, tools=bool(session.tools.specs))
         share = session.settings.compaction.share
         smallest = limit if len(session.router.routes) == 1 else self._smallest_window(limit)
-        if smallest is None or session.estimator.is_far_below(request, smallest * share):
+        # No tokenizer makes two tokens of a byte.
+        size = self._content.size + len(request.conversation.system) + session.tools.size
+        if smallest is None or 2 * size < smallest * share:
             return need
-        tokens = session.estimator.estimate(request)
+        if route.model in self.reported:
+            self._estimator.correct(*self.reported.pop(route.model))
+        tokens = self._estimator.estimate(request)
         if limit is not None and tokens > limit * share:
             provider = provider_of(route, session.providers)
             if provider.capabilities.count_tokens is not None:

@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING, Final
 
 from segue.terminal_text import styled
-from segue.tools.threads import in_thread
+from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,10 +26,10 @@ from segue.cli.one_shot.prompts import read_prompts, text_of
 from segue.cli.runtime import Runtime, lossy_switch_error
 from segue.cli.template_flags import apply_template
 from segue.conversation.blocks import Media
-from segue.conversation.options import Options
+from segue.conversation.options import NO_OPTIONS
 from segue.errors import ContentPolicyError, SegueError, UsageError
 from segue.events import Repaired, Switch, TurnComplete
-from segue.tools.threads import in_thread
+from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     import argparse
@@ -57,7 +57,7 @@ class _OneShot:
         self._cost = 0.0
         self._ignored: list[str] = []
         self._not_restored: list[str] = []
-        self._options = Options()
+        self._options = NO_OPTIONS
 
     async def run(self) -> Exit:
         stop = Stop()

@@ -21,6 +21,7 @@ from segue.transcript.repairs import Repair
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from segue.conversation.extra import Extra
     from segue.conversation.options import Effort
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
@@ -77,6 +78,8 @@ def _encode_settings(
         return settings
 
     settings = encode(options)
+    if options.own is None:
+        return settings.body, settings.repairs
     body = as_they_came(
         settings.body,
         settings.repairs,
@@ -100,7 +103,9 @@ class SettingsEncoder:
         self.options = options
         self.card = card
         self.body: dict[str, Any] = {}
-        self.repairs: list[Repair] = foreign_settings(options.own, variant.name)
+        self.repairs: list[Repair] = (
+            [] if options.own is None else foreign_settings(options.own, variant.name)
+        )
 
     def encode(self, tools: tuple[ToolSpec, ...], names: Mapping[str, str]) -> None:
         if self.options.stream:
@@ -123,7 +128,8 @@ class SettingsEncoder:
         self._encode_format()
         for field, value in self.variant.always.items():
             self.body.setdefault(field, value)
-        self._add_extra()
+        if self.options.extra or self.options.own is not None:
+            self._add_extra()
 
     def _note(self, kind: Kind, path: str, decision: str) -> None:
         self.repairs.append(Repair(kind, self.variant.name, path, decision=decision))
@@ -282,7 +288,8 @@ class SettingsEncoder:
     def _encode_format(self) -> None:
         schema = self.options.response_schema
         if schema is None:
-            self._keep_json_mode()
+            if self.options.own is not None:
+                self._keep_json_mode(self.options.own)
             return
         if not self.variant.json_schema:
             self.body["response_format"] = dict(_JSON_MODE)
@@ -293,10 +300,9 @@ class SettingsEncoder:
             shape["strict"] = True
         self.body["response_format"] = {"type": "json_schema", "json_schema": shape}
 
-    def _keep_json_mode(self) -> None:
+    def _keep_json_mode(self, came: Extra) -> None:
         """Every server of this wire knows this one field in the same way, whichever of them it was written for."""
-        came = self.options.own
-        if came is None or came.dialect == self.variant.name or came.dialect not in _SERVERS:
+        if came.dialect == self.variant.name or came.dialect not in _SERVERS:
             return
         if came.fields.get("response_format") == _JSON_MODE:
             self.body["response_format"] = dict(_JSON_MODE)

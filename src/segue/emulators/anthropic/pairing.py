@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from segue.emulators.anthropic.typed_blocks import Block, Body, Turn
     from segue.emulators.context import Context
 
-PLAIN_RESULTS = ("tool_result", "mcp_tool_result")
 THOUGHTS = ("thinking", "redacted_thinking")
 
 

@@ -15,7 +15,7 @@ from segue.dialects.card import ModelCard
 from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import InvalidRequestError, SegueError, UsageError, while_doing
 from segue.providers.endpoint import Endpoint
-from segue.providers.services import Services
+from segue.providers.services import services_of
 
 if TYPE_CHECKING:
     from segue.providers.capabilities import ModelInfo
@@ -28,7 +28,6 @@ class LearnedCards(Struct):
     """The cards of models that one server has described so far."""
 
     endpoint: Endpoint
-    services: Services
     first: str = ""
     """The first model of the server, used if none is named; empty until it was asked for."""
     cards: dict[str, ModelCard | None] = {}
@@ -36,12 +35,12 @@ class LearnedCards(Struct):
 
     async def about(self, model: str, listed: ModelCard) -> None:
         """Ask what a model can do whose window is not known; where that is, so is the rest."""
-        show = self.services.show_model
-        if show is None or not self.services.shows_limits or model in self.cards:
+        services = services_of(self.endpoint.dialect.name)
+        if services.show_model is None or not services.shows_limits or model in self.cards:
             return
         try:
             async with asyncio.timeout(LEARNING_SECONDS):
-                self.cards[model] = fitted(listed, await show(self.endpoint, model))
+                self.cards[model] = fitted(listed, await services.show_model(self.endpoint, model))
         except SegueError:
             pass  # the chat will fail the same way and report it; the next one may not
         except TimeoutError:
@@ -59,7 +58,7 @@ class LearnedCards(Struct):
 
     async def find_first(self) -> None:
         """Ask for the models and take the first that chats. Raises what went wrong, or that there is none."""
-        name, list_models = self.endpoint.provider, self.services.list_models
+        name, list_models = self.endpoint.provider, services_of(self.endpoint.dialect.name).list_models
         if self.first or list_models is None:
             return
         with while_doing(f"No model is named, and {name} does not list its models"):

@@ -12,7 +12,9 @@ from segue.providers.services.services import EmbeddingBatch, Services
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["EmbeddingBatch", "Services", "services_of"]
+    from segue.providers.services.services import FitOptions
+
+__all__ = ["EmbeddingBatch", "Services", "new_fitting", "services_of"]
 
 _MODULES: Final[Mapping[str, str]] = {
     "anthropic": "anthropic",
@@ -32,3 +34,10 @@ def services_of(dialect: str) -> Services:
     if not isinstance(services, Services):
         raise TypeError(f"{module.__name__} does not hold services")
     return services
+
+
+def new_fitting(dialect: str) -> FitOptions | None:
+    """Fits options to requests, with a memory of its own; None where they are sent as they are, as on every wire without a
+    module of its own."""
+    make = services_of(dialect).new_fitting if dialect in _MODULES else None
+    return None if make is None else make()

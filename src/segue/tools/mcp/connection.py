@@ -22,7 +22,7 @@ from segue.tools.mcp.results import output_of_result
 from segue.tools.mcp.stderr import StderrTail
 from segue.tools.mcp.stdio import server_environment, stdio_transport
 from segue.tools.mcp.tool_lists import McpTool
-from segue.tools.threads import in_thread
+from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from segue.tools.definition import Output, Tool
 from segue.tools.mcp.config import ServerConfig, read_servers
 from segue.tools.mcp.connection import Connection
 from segue.tools.mcp.tool_lists import McpTool, ToolList, ToolListCache
-from segue.tools.threads import in_thread
+from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
