@@ -268,6 +268,22 @@ def test_text_after_a_call_waits_for_no_call_that_is_not_whole() -> None:
     assert reply.message.text == "meanwhile"
 
 
+def test_calls_are_sent_in_the_order_in_which_they_began() -> None:
+    events: list[Event] = [
+        CallStarted(0, "c1", "read"),
+        Sealed(0, "c2lnbmVk", "thought", "call"),
+        CallStarted(1, "c2", "read"),
+        ArgumentsDelta(1, "{}"),
+        TextDelta(2, "Both."),
+        ArgumentsDelta(0, "{}"),
+        Finished("tool_calls"),
+    ]
+    encoder = DIALECT.new_encoder("m")
+    stream = b"".join(map(encoder.feed, events)) + encoder.close()
+    received = fold(DIALECT.new_decoder().feed(stream), HERE).message.calls
+    assert [(call.native_id, call.seal is not None) for call in received] == [("c1", True), ("c2", False)]
+
+
 def test_seals_of_other_wires_are_not_told() -> None:
     encoder = DIALECT.new_encoder("m")
     told = (

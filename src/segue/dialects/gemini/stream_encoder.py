@@ -160,8 +160,18 @@ class ReplyEncoder:
         carrier = self._waiting.pop(index, None)
         if type(carrier) is _Carrier:
             part = _signed(part, carrier.payload)
-        ready = [held for held, waiting in self._waiting.items() if waiting.whole]
-        return self._chunk([*(self._waiting.pop(held).part() for held in ready), part])
+        return self._chunk([*(self._waiting.pop(held).part() for held in self._ready()), part])
+
+    def _ready(self) -> list[int]:
+        """What can be sent: a call only behind all calls that began before it, since the first one has the seal (GEM-21)."""
+        ready: list[int] = []
+        in_order = True
+        for index, waiting in self._waiting.items():
+            if waiting.whole and (in_order or type(waiting) is not _Call):
+                ready.append(index)
+            elif not waiting.whole:
+                in_order = False
+        return ready
 
     def _call(self, index: int) -> _Call:
         self._called = True
