@@ -8,6 +8,7 @@ kept by the server, and a call costs the client a third of what a cursor does.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import psycopg
@@ -71,8 +72,7 @@ class DatabaseConnection:
     def _call_of(
         self, function: str, values: tuple[Value | PackedArray, ...]
     ) -> tuple[bytes, list[bytes | None], None, list[int], int]:
-        places = ",".join([f"${number}" for number in range(1, len(values) + 1)])
-        statement = f"SELECT * FROM {self.schema}.{function}({places})".encode()  # noqa: S608 - names of ours
+        statement = _statement(self.schema, function, len(values))
         formats = [1 if isinstance(value, bytes | PackedArray) else 0 for value in values]
         return statement, [_encoded(value) for value in values], None, formats, 1
 
@@ -94,6 +94,12 @@ class DatabaseConnection:
     def _execute(self, statement: str, values: tuple[object, ...]) -> psycopg.Cursor[Row]:
         query = statement.replace("{schema}", self.schema).encode()
         return self.driver.execute(query, values, binary=True)
+
+
+@lru_cache(100)
+def _statement(schema: str, function: str, values: int) -> bytes:
+    places = ",".join([f"${number}" for number in range(1, values + 1)])
+    return f"SELECT * FROM {schema}.{function}({places})".encode()  # noqa: S608 - names of ours
 
 
 def read_rows(result: pq.abc.PGresult) -> Fields:

@@ -6,8 +6,9 @@ What goes wrong here is not handled here: the connection is closed, and whoever 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from psycopg import pq
 
     from segue.postgres.connection import DatabaseConnection, Fields, PackedArray, Value
+
+_CLOSE_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.002
 
 
 class LoopConnections:
@@ -100,9 +104,9 @@ class LoopConnections:
         if self._loop is asyncio.get_running_loop():
             if self._opening is not None:
                 await asyncio.wait([self._opening])
-            running = [each.result for each in self._all if each.result is not None]
-            if running:
-                await asyncio.wait(running)
+            deadline = time.monotonic() + _CLOSE_SECONDS
+            while any(each.result is not None for each in self._all) and time.monotonic() < deadline:
+                await asyncio.sleep(_POLL_SECONDS)
             for each in list(self._all):
                 each.close()
         self._forget()
@@ -149,8 +153,7 @@ class _LoopConnection:
         except psycopg.Error:
             self._lose(None)
             raise
-        # Shielded: whoever waits may be cancelled, and the answer must be read before the next call.
-        return read_rows(await asyncio.shield(self.result))
+        return read_rows(await self.result)  # if whoever waits is cancelled, the answer is read all the same
 
     def _flush(self) -> None:
         if self._low.flush():

@@ -118,12 +118,14 @@ class PostgresMemoryStore:
             await self._database.call("touch_records", numbers, periods, now)
         # One of each in a transaction, so that no two wait for each other. What is written twice after a lost connection takes
         # the first one's place.
-        await asyncio.gather(
-            *(
-                self._database.call("write_memory", *_record_values(record), *(note or _NO_NOTE), now)
-                for record, note in zip_longest(records, notes)
-            )
-        )
+        calls = [
+            self._database.call("write_memory", *_record_values(record), *(note or _NO_NOTE), now)
+            for record, note in zip_longest(records, notes)
+        ]
+        if len(calls) == 1:
+            await calls[0]
+        else:
+            await asyncio.gather(*calls)
         self._written_bytes += sum(len(record.body) for record in records)
         self._written_records += len(records)
         await self._drop_old(now)
