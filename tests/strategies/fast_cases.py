@@ -102,8 +102,8 @@ def extras(rules: Rules) -> st.SearchStrategy[Extra | None]:
 def own_histories(draw: st.DrawFn, rules: Rules) -> Conversation:
     made: list[Message] = [user("a")]
     for _ in range(draw(st.integers(1, 5))):
-        if draw(st.integers(0, 5)) == 0:
-            instruction = draw(st.sampled_from([False, False, True]))
+        if draw(st.integers(0, 3)) == 0:
+            instruction = draw(st.booleans())
             text = Text(draw(texts), None, draw(extras(rules)))
             made.append(Message("user", (text,), instruction=instruction))
         if draw(st.integers(0, 2)) == 0:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import is_encodable
 from segue.transcript.drafts import Note
-from segue.transcript.own_fields import losses, travels
+from segue.transcript.own_fields import folded, losses, stays_in_place, travels
 from segue.transcript.pairing import same_outcome
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, StepBlock
 from segue.transcript.value_text import arguments_of, is_object_text, text_form
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def compose_message(composer: Composer, message: Message, start: int) -> bool:
     """Compose a message of a user, or of a model that calls nothing, if it is clean; whether it was."""
     speaker = message.speaker
-    if speaker == "tool" or (speaker == "user" and message.instruction):
+    if speaker == "tool":
         return False
     if speaker == "user":
         lost: list[tuple[Kind, str]] = []
@@ -39,7 +39,13 @@ def compose_message(composer: Composer, message: Message, start: int) -> bool:
         composer.current = start
         if lost:
             composer.notes += [Note(kind, start, decision=decision) for kind, decision in lost]
-        composer.push_user(tuple(texts))
+        if not message.instruction:
+            composer.push_user(tuple(texts))
+        elif stays_in_place(composer.rules, composer.steps, composer.last_calls, texts):
+            composer.push_user(tuple(texts), instruction=True)
+        else:
+            composer.notes.append(Note("instruction_folded", start))
+            composer.push_user(tuple(folded(texts)))
         return True
     dropped: list[tuple[Kind, str]] = []
     blocks = own_blocks(composer, message, len(message.blocks), dropped)
