@@ -69,16 +69,22 @@ class Exchanges(Struct, kw_only=True):
     _answered_wrong: bool = False
     """Whether it was asked to correct an answer that does not have the type."""
 
+    @property
+    def model(self) -> str:
+        """Who answers: provider/model."""
+        return self.routing.route.name
+
     def report_route(self, previous: str, cause: SegueError | None = None) -> None:
         """Report who answers, where the router chose another member than before, and who could not.
 
         `cause`: the error of the turn that this one continues.
         """
         self._report_skipped()
-        route, members = self.routing.route, self.session.router.routes
-        if previous != route.name and any(member.name == previous for member in members):
+        model, members = self.model, self.session.router.routes
+        if previous != model and any(member.name == previous for member in members):
             reason = "routed" if cause is None else "failover"
-            self.emit(Switch(previous, route.name, reason, self.session.losses(route), cause))
+            losses = self.session.losses(self.routing.route)
+            self.emit(Switch(previous, model, reason, losses, cause))
 
     async def ask(self) -> Reply:
         """A reply, complete or cut off, as it now stands in the conversation."""
@@ -235,7 +241,7 @@ class Exchanges(Struct, kw_only=True):
         new = tuple(repair for repair in sent.repairs if repair not in self.session.reported)
         if new:
             self.session.reported.update(new)
-            self.emit(Repaired(new, self.routing.route.name))
+            self.emit(Repaired(new, self.model))
 
 
 def _without_halves(message: Message) -> Message:

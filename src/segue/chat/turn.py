@@ -298,10 +298,6 @@ class Turn:
                 await journal.append(UserSaid(message))
             return "cancelled"
         previous = journal.state.model
-        name = routing.route.name
-        if continued:
-            await journal.append(Switched(previous=previous, model=name, reason="failover"))
-        await journal.append(*([UserSaid(message, name)] if message is not None else self._resumption(name)))
         exchanges = Exchanges(
             session=session,
             routing=routing,
@@ -310,6 +306,10 @@ class Turn:
             bill=self._bill,
             checked=not continued,
         )
+        name = exchanges.model
+        if continued:
+            await journal.append(Switched(previous=previous, model=name, reason="failover"))
+        await journal.append(*([UserSaid(message, name)] if message is not None else self._resumption(name)))
         self._exchanges = exchanges
         exchanges.report_route(previous, cause)
         finish = await drive(take_turn(session.turn.budget.max_turns, done=self._number), self._perform)
@@ -355,7 +355,7 @@ class Turn:
 
     def _complete(self, exchanges: Exchanges) -> None:
         latest = exchanges.latest
-        self.emit(TurnComplete(self._number, exchanges.routing.route.name, latest.usage, latest.cost))
+        self.emit(TurnComplete(self._number, exchanges.model, latest.usage, latest.cost))
         spent = self._session.turn.budget.exceeded(self._bill)
         if spent and latest.message.calls:  # a turn that ends anyway needs no stopping
             self.emit(Warned(spent, OVER_BUDGET))
@@ -386,7 +386,7 @@ class Turn:
             finish=finish,
             usage=usage,
             cost=cost,
-            model=exchanges.routing.route.name,
+            model=exchanges.model,
             exchanges=self._number,
             error=error,
             incomplete=exchanges.unread > 0,
