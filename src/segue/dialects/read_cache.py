@@ -111,7 +111,8 @@ class _Read(Struct, frozen=True, gc=False):
 
     @property
     def aligned(self) -> bool:
-        """Whether each of them was decoded as one message."""
+        """Whether each of them was decoded as one message. It is if there are as many: no wire reads one as several and others
+        together."""
         return self.first + len(self.given) == len(self.messages)
 
     def is_unmarked(self, start: int, end: int) -> bool:

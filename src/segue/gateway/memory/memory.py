@@ -28,6 +28,8 @@ CACHE_BYTES: Final = 16 << 20
 
 _LOG = logging.getLogger("segue.gateway")
 _REPLY: Final = b"reply"
+_KEPT_IDS: Final = 1024
+_SHORT: Final = 256
 
 
 class Memory:
@@ -43,6 +45,7 @@ class Memory:
         self._cache: OrderedDict[bytes, tuple[RememberedReply, int]] = OrderedDict()
         self._cache_bytes = cache_bytes
         self._cached_bytes = 0
+        self._conversations: dict[tuple[str, str], str] = {}
 
     def call_key(self, caller: str, call_id: str) -> bytes:
         """The key of a reply by one of its calls, whose id is the one that the client got."""
@@ -59,8 +62,15 @@ class Memory:
 
     def conversation_id(self, caller: str, session: str) -> str:
         """The short id of a conversation, from what its client sends to tell sessions apart."""
-        digest = self._key.digest("conversation", caller, session)
-        return base64.b32encode(digest[:5]).decode().lower()
+        known = self._conversations.get((caller, session))
+        if known is None:
+            digest = self._key.digest("conversation", caller, session)
+            known = base64.b32encode(digest[:5]).decode().lower()
+            if len(self._conversations) >= _KEPT_IDS:
+                self._conversations.clear()
+            if len(session) <= _SHORT:
+                self._conversations[caller, session] = known
+        return known
 
     async def remember(
         self, caller: str, before: bytes, reply: RememberedReply, seen: ConversationInfo | None = None
