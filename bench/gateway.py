@@ -142,17 +142,24 @@ def _against_litellm(bench: Bench) -> None:
 def _paced(bench: Bench) -> None:
     """Many streams that stay open. The share of one core is measured while all of them run."""
     bench.mode(Mode(paced_chunks=round(PACED_SECONDS / PACE)))
-    for name, measured, path in (("bare", bench.bare, CHAT), ("gateway", bench.gateway, MESSAGES)):
-        bench.begin(Run(port=measured.port, path=path, kind="paced", clients=STREAMS, size=2))
+    for name, measured, path, model in (
+        ("bare", bench.bare, CHAT, MODEL),
+        ("translated", bench.gateway, MESSAGES, MODEL),
+        ("forwarded", bench.gateway, MESSAGES, NATIVE),
+    ):
+        bench.begin(Run(port=measured.port, path=path, kind="paced", clients=STREAMS, size=2, model=model))
         time.sleep(RAMP_SECONDS + 1.5)
-        cpu, wall = measured.cpu(), time.monotonic()
+        cpu, others, wall = measured.cpu(), bench.cpu_of_others(), time.monotonic()
         time.sleep(4.0)
-        share = (measured.cpu() - cpu) / (time.monotonic() - wall)
+        seconds = time.monotonic() - wall
+        share, share_of_others = (measured.cpu() - cpu) / seconds, (bench.cpu_of_others() - others) / seconds
         memory = measured.memory()
         figures = bench.end()
         lags, first = sorted(figures.latencies), sorted(figures.first_bytes)
         title = f"{STREAMS} streams of {1 / PACE:g} chunks/s, {name}"
-        _print(title, 100 * share, "% of a core", 80 if name == "gateway" else None)
+        _print(title, 100 * share, "% of a core", None if name == "bare" else 80)
+        _print("  provider and clients", 100 * share_of_others, "% of a core")
+        _print("  refused", figures.refused, "streams")
         _print("  a chunk on its way, p50", 1000 * lags[len(lags) // 2], "ms")
         _print("  a chunk on its way, p99", 1000 * lags[len(lags) * 99 // 100], "ms")
         _print("  first byte, p99", 1000 * first[len(first) * 99 // 100], "ms")

@@ -77,6 +77,10 @@ class Bench:
         self.begin(run)
         return self.end()
 
+    def cpu_of_others(self) -> float:
+        """CPU seconds of the provider and the clients together: near a core they, and not the gateway, are the limit."""
+        return sum(Measured(process, 0).cpu() for process in (self._upstream, self._load))
+
     def last_lines(self) -> str:
         """Of the gateway's log."""
         return (self._folder / "gateway" / "access.log").read_text()[-1_000:]
