@@ -35,6 +35,8 @@ def test_the_default_model_is_kept_and_shown(cloud: Cloud, asked: Here) -> None:
     assert asked("models", "default").out == "anthropic/claude-opus-5-5\n"
     asked("hi")
     assert cloud.bodies()[-1]["model"] == "claude-opus-5-5"
+    assert asked("models", "default", "anthropic/claude-opus-4-1").code == Exit.OK
+    assert asked("models", "default").out == "anthropic/claude-opus-4-1\n"
     assert asked("models", "default", "nobody/x").code == Exit.USAGE
 
 

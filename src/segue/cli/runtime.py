@@ -83,8 +83,8 @@ class Runtime:
         enabled = [] if without_tools else config.tools.enabled
         self._source = ToolSource(self.directory, self.workspace, config.tools.timeout, self.model)
         self.tools: tuple[Tool, ...] = self._source.load([*enabled, *self._tool_names])
-        self.mcp, untrusted = open_servers(config.mcp, self.directory, bare=arguments.bare)
-        self.mcp = None if without_tools else self.mcp
+        servers, untrusted = open_servers(config.mcp, self.directory, bare=arguments.bare)
+        self.mcp = None if without_tools else servers
         self._untrusted = (
             [f"{untrusted} is not trusted, so its servers are not used. To use them: segue trust"]
             if untrusted

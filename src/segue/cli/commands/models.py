@@ -146,7 +146,9 @@ def _default(name: str, config: Config, providers: KnownProviders) -> int:
     if not name:
         sys.stdout.write(sanitised(config.model or "none: the first that can be used") + "\n")
         return Exit.OK
-    full = full_name(name, config, providers.list(), lambda: configured_providers(config, providers))
+    full = name
+    if "/" not in name:
+        full = full_name(name, config, providers.list(), lambda: configured_providers(config, providers))
     for route in resolve_model(full, config).routes:
         require_provider(route.provider, providers)
     print_status(f"{full} is used without -m from now on: {write_setting(('model',), full)}")
