@@ -45,7 +45,9 @@ def test_only_the_text_of_a_repeated_chunk_is_read() -> None:
     assert read(repeated, chunk('b "c" \n✓')) == [TextDelta(3, 'b "c" \n✓')]
     assert read(repeated, chunk("")) == []
     assert read(repeated, chunk("b", stop=True)) is None
-    assert read(repeated, chunk("b") + chunk("c")) is None
+    assert read(repeated, chunk("b") + chunk("") + chunk("c")) == [TextDelta(3, "b"), TextDelta(3, "c")]
+    assert read(repeated, chunk("b") + chunk("c", stop=True) + chunk("d")) is None
+    assert read(repeated, chunk("b") + b"data: [DONE]\n\n" + chunk("d")) is None
     assert read(repeated, chunk("b")[:-1]) is None
     repeated.forget()
     assert read(repeated, chunk("b")) is None
@@ -109,7 +111,13 @@ def test_a_stream_chunk_by_chunk_is_the_reply_that_it_is_in_one_piece(
     ]
     encoder = dialect.new_encoder("m")
     portions = [portion for event in many if (portion := encoder.feed(event))] + [encoder.close()]
-    one, each = dialect.new_decoder(), dialect.new_decoder()
+    one = dialect.new_decoder()
     whole = one.feed(b"".join(portions)) + one.close()
-    pieces = [event for portion in portions for event in each.feed(portion)] + each.close()
-    assert fold(pieces, dialect.rules.target) == fold(whole, dialect.rules.target)
+    for together in (1, 2, 3):
+        some = dialect.new_decoder()
+        pieces = [
+            event
+            for start in range(0, len(portions), together)
+            for event in some.feed(b"".join(portions[start : start + together]))
+        ] + some.close()
+        assert fold(pieces, dialect.rules.target) == fold(whole, dialect.rules.target)

@@ -53,10 +53,22 @@ class RepeatedChunkDecoder(ABC):
             try:
                 more = _decode_text(text)
             except _UNREADABLE:
-                pass
+                events = self._several(text)
+                if events is not None:
+                    return events
             else:
                 return [self._kind(self._index, more)] if more else []
         return self._feed(portion)
+
+    def _several(self, texts: bytes) -> list[Event] | None:
+        """Repeated chunks that arrived together, from the first one's text to the last one's; None if they are anything else."""
+        if self._around < 0:
+            return None
+        try:
+            more = [_decode_text(text) for text in texts.split(self._tail + self._head)]
+        except _UNREADABLE:
+            return None
+        return [self._kind(self._index, text) for text in more if text]
 
     @abstractmethod
     def _feed(self, portion: bytes) -> list[Event]:

@@ -76,7 +76,8 @@ class ReplyDecoder(RepeatedChunkDecoder):
         try:
             more = _decode_text(text)
         except _UNREADABLE:
-            return self._feed(portion)
+            events = self._several(text)
+            return self._feed(portion) if events is None else events
         return [self._kind(self._index, more)] if more else []
 
     def _feed(self, portion: bytes) -> list[Event]:

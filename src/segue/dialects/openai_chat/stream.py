@@ -45,9 +45,13 @@ class ReplyDecoder(RepeatedChunkDecoder):
         frames = self._frames.feed(data)
         if self._unframed is not None:
             self._unframed = None if frames else self._unframed + data[: _HEAD - len(self._unframed)]
+        known = 0
         for frame in frames:
+            known = len(events)
             if frame.event or not self._read_fast(frame.data, events):
                 self._read_frame(frame, events)
+        if frames and self._frames.fresh and self._reader.sorted:
+            self._learn(b"data: %b\n\n" % frames[-1].data, events[known:])
         return events
 
     def close(self) -> list[Event]:
