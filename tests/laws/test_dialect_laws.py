@@ -238,6 +238,7 @@ def test_any_status_and_any_bytes_are_an_error_with_a_remedy(
 @given(status=st.sampled_from((400, 401, 402, 403, 404, 408, 413, 429, 500, 503, 529)), body=bodies)
 @example(status=400, body=b"USAGE\tLIMIT")
 @example(status=503, body=b"Prompt is too long")
+@example(status=403, body=b'{"code":400}')
 def test_an_error_told_to_a_client_keeps_its_remedy(status: int, body: bytes) -> None:
     for name, dialect in DIALECTS.items():
         note(name)

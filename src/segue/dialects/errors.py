@@ -79,6 +79,11 @@ class FailedResponse(Struct, frozen=True):
             return self
         return structs.replace(self, status=status)
 
+    def judged_by(self, status: int) -> FailedResponse:
+        """The same with the status that the error itself names, if it names one: whoever reads it judges by this one."""
+        redirected = self.status is not None and 300 <= self.status < 400
+        return structs.replace(self, status=status) if status and not redirected else self
+
     def words(self, message: Any) -> str:
         """The message of an error, or the start of the body where it has none: both are judged alike."""
         if isinstance(message, str) and message:

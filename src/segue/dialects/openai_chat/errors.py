@@ -153,8 +153,9 @@ def error_in_reply(variant: Variant, error: Any) -> ProviderError:
 def _error_from(variant: Variant, fields: _ErrorFields, response: FailedResponse) -> ProviderError:
     message = fields.message = response.words(fields.message)
     wait = wait_in(message)
+    response = response.judged_by(fields.status)
     return response.error(
-        _classify(variant, fields, fields.status or response.status),
+        _classify(variant, fields, response.status),
         message,
         code=TOOLS_UNSUPPORTED if _NO_TOOLS.search(message) else fields.code,
         path=fields.param,
