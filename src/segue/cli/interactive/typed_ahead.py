@@ -31,13 +31,20 @@ class PaintedGate:
     """Open from a moment after an application was painted: before, its keys do not count."""
 
     def __init__(self) -> None:
-        self._painted_at = float("inf")
+        self._is_painted = False
+        self._is_open = False
 
     def watch(self, application: Application[str]) -> None:
         application.after_render += self._painted
 
     def is_open(self) -> bool:
-        return asyncio.get_running_loop().time() - self._painted_at >= FRESH_SECONDS
+        return self._is_open
 
     def _painted(self, _application: Application[str]) -> None:
-        self._painted_at = min(self._painted_at, asyncio.get_running_loop().time())
+        if not self._is_painted:
+            self._is_painted = True
+            # A timer, not the clock: a loop that is late reads what was typed before it runs its timers.
+            asyncio.get_running_loop().call_later(FRESH_SECONDS, self._open)
+
+    def _open(self) -> None:
+        self._is_open = True
