@@ -74,7 +74,10 @@ def answers(
 
 
 def could_be_home_made(wire: str, events: list[Event]) -> bool:
-    """Whether the wire's own provider replies so: it thinks before it calls, if it must, and ends with its calls, if it must."""
+    """Whether the wire's own provider replies so: it thinks before it calls, if it must, and ends with its calls, if it must.
+
+    Nor is it asked to take back a blank text that it refuses: what it sent itself reaches its client as it is.
+    """
     calls = {event.index for event in events if isinstance(event, CallStarted)}
     thinks = any(isinstance(event, ReasoningDelta) and event.text for event in events)
     first = [
@@ -85,7 +88,12 @@ def could_be_home_made(wire: str, events: list[Event]) -> bool:
     blocks = [index in calls for index in dict.fromkeys(first)]
     rules = DIALECTS[wire].rules
     in_order = not rules.calls_last or blocks == sorted(blocks)
-    return in_order and (thinks or not calls or rules.reasoning.required == "none")
+    texts: dict[int, str] = {}
+    for event in events:
+        if isinstance(event, TextDelta):
+            texts[event.index] = texts.get(event.index, "") + event.text
+    taken_back = rules.blank_text or not any(text.isspace() for text in texts.values())
+    return in_order and taken_back and (thinks or not calls or rules.reasoning.required == "none")
 
 
 @pytest.mark.parametrize("client", WIRES)
