@@ -81,8 +81,7 @@ class FailedResponse(Struct, frozen=True):
 
     def judged_by(self, status: int) -> FailedResponse:
         """The same with the status that the error itself names, if it names one: whoever reads it judges by this one."""
-        redirected = self.status is not None and 300 <= self.status < 400
-        return structs.replace(self, status=status) if status and not redirected else self
+        return structs.replace(self, status=status) if status and not self._is_redirect else self
 
     def words(self, message: Any) -> str:
         """The message of an error, or the start of the body where it has none: both are judged alike."""
@@ -101,7 +100,7 @@ class FailedResponse(Struct, frozen=True):
         retry_after: float | None = None,
     ) -> ProviderError:
         """The error as we raise it, without secrets. What is given here comes from the body."""
-        if self.status is not None and 300 <= self.status < 400:
+        if self._is_redirect:
             return self._redirect()
         return kind(
             redact_text(message[:MAX_MESSAGE]) or excerpt(self.body, self.status),
@@ -112,6 +111,10 @@ class FailedResponse(Struct, frozen=True):
             retry_after=retry_after if self.retry_after is None else self.retry_after,
             body=redacted_body(self.body),
         )
+
+    @property
+    def _is_redirect(self) -> bool:
+        return self.status is not None and 300 <= self.status < 400
 
     def _redirect(self) -> ProviderError:
         """Whatever the body of a redirect is about, the address is what has to be changed."""

@@ -234,7 +234,7 @@ def test_what_is_kept_at_hand_is_bounded() -> None:
         for number in range(20):
             reply = RememberedReply(model(Text("x" * 1000)), "a/b", {f"call_{number}": "c0"})
             await held.remember("me", b"%d" % number, reply)
-        keys = [held.call_key("me", f"call_{number}") for number in range(20)]
+        keys = held.call_keys("me", [f"call_{number}" for number in range(20)])
         assert set(await held.recall(keys)) == {keys[19]}
 
     asyncio.run(story())
@@ -285,7 +285,7 @@ def test_a_result_is_known_by_a_long_id_since_clients_shorten_old_results() -> N
 def test_many_call_keys_are_those_of_each_call() -> None:
     held = Memory(VolatileStore(), KEY)
     ids = ["call_1", "", "é", "\ud800"]
-    assert held.call_keys("me", ids) == [held.call_key("me", one) for one in ids]
+    assert held.call_keys("me", ids) == [KEY.digest("call", "me", one) for one in ids]
 
 
 def _digest(file: Path) -> bytes:

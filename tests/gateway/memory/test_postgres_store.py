@@ -133,7 +133,7 @@ def test_a_database_that_is_away_costs_seals_and_little_time(caplog: pytest.LogC
         started = time.monotonic()
         for _ in range(20):
             await memory.remember("me", b"", REPLY)
-            assert await memory.recall([memory.call_key("me", "c")]) == {}
+            assert await memory.recall(memory.call_keys("me", ["c"])) == {}
             assert await memory.switched("c") == ""
         assert time.monotonic() - started < 5
         with pytest.raises(StoreUnreachableError):

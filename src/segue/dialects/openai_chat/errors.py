@@ -147,7 +147,7 @@ def decode_error(variant: Variant, status: int, headers: Mapping[str, str], body
 def error_in_reply(variant: Variant, error: Any) -> ProviderError:
     """An error that came where an answer was expected, after status 200 (CHAT-64, ORT-01)."""
     fields = _read({"error": error} if not isinstance(error, Mapping) or "error" not in error else error)
-    return _error_from(variant, fields, FailedResponse(fields.status or None))
+    return _error_from(variant, fields, FailedResponse())
 
 
 def _error_from(variant: Variant, fields: _ErrorFields, response: FailedResponse) -> ProviderError:

@@ -47,12 +47,8 @@ class Memory:
         self._cached_bytes = 0
         self._conversations: dict[tuple[str, str], str] = {}
 
-    def call_key(self, caller: str, call_id: str) -> bytes:
-        """The key of a reply by one of its calls, whose id is the one that the client got."""
-        return self._key.digest("call", caller, call_id)
-
     def call_keys(self, caller: str, call_ids: Sequence[str]) -> list[bytes]:
-        """The same for many calls: a history holds hundreds."""
+        """The keys of replies by their calls, whose ids are those that the client got. A history holds hundreds."""
         return self._key.digests(("call", caller), call_ids)
 
     def place_key(self, caller: str, before: bytes, message: Message) -> bytes:
