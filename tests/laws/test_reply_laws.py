@@ -45,7 +45,7 @@ from strategies.histories import conversations
 from strategies.provider_replies import SEAL, THOUGHT, provider_replies
 from strategies.replies import cuts, in_portions
 
-EXAMPLES = max(2, settings().max_examples // 10)
+EXAMPLES = max(2, settings().max_examples // 3)
 makers = st.sampled_from(WIRES)
 UNSEALED = ("ANT-55", "RESP-45")
 
