@@ -7,9 +7,9 @@ from msgspec import structs
 
 from laws.legality import complaints
 from segue.conversation.blocks import Origin, Reasoning, Seal, Text, ToolCall
-from segue.conversation.message import model, user
+from segue.conversation.message import Message, model, user
 from segue.transcript.policy import Policy
-from segue.transcript.reasoning import Makers, is_by_provider, is_by_target, keep_last_only, opens, strip
+from segue.transcript.reasoning import Makers, all_but_last, is_by_provider, is_by_target, opens, strip
 from segue.transcript.rules import ReasoningRules, Rules
 from segue.transcript.steps import ModelStep, Step, UserStep
 from transcript.readers import every_target, kinds_of, said
@@ -163,6 +163,8 @@ def test_a_filler_is_not_the_last_thought() -> None:
         ModelStep((Reasoning("2"), Text("b"))),
         ModelStep((Reasoning(" "), Text("c"))),
     ]
-    assert keep_last_only(steps, rules) == [0]
+    assert all_but_last(steps, rules) == [0]
+    messages = [Message("model", step.blocks) for step in steps]  # type: ignore[arg-type]
+    assert strip(steps, [0], rules, messages, -1) == [(0, ())]
     assert steps[0] == ModelStep((Text("a"),))
-    assert strip(steps, [0, 1, 2], rules) == [2]
+    assert strip(steps, [0, 1, 2], rules, messages, 0) == [(2, ())]

@@ -139,8 +139,8 @@ def test_a_ledger_that_fills_up_on_the_way_changes_no_more_than_a_fresh_render_w
             if isinstance(block, ToolResult):
                 ledger.settle(block)
         if not message.calls:
-            continued = render(conversation, ledger, rules, previous=previous)
-            assert continued.steps == render(conversation, ledger, rules).steps
+            continued, fresh = (render(conversation, ledger, rules, previous=one) for one in (previous, None))
+            assert (continued.steps, continued.repairs) == (fresh.steps, fresh.repairs)
             previous = continued
     assert completions_of(render(conversation, ledger, rules)) == told.outputs
     assert dict(ledger) == dict(known)
@@ -338,6 +338,33 @@ def test_a_render_that_continues_another_follows_its_own_policy(policy: Policy) 
     continued = render(longer, None, rules, policy, previous=previous)
     assert (continued.steps, continued.names) == (fresh.steps, fresh.names)
     assert (other.steps, other.names) != (fresh.steps, fresh.names)
+
+
+@requirement("REQ-915-010", "REQ-915-040")
+def test_a_render_that_continues_another_reports_again_which_thoughts_it_does_not_send() -> None:
+    """Who forwards a request unless something is repaired would forward a thought that is refused."""
+    rules = TARGETS["anthropic"]
+    rules = structs.replace(rules, reasoning=structs.replace(rules.reasoning, bound=True))
+    thinking = model(Reasoning("t", Seal(rules.target, "seal")), ToolCall("c0", "read"), origin=rules.target)
+    conversation = Conversation(
+        (
+            user("a"),
+            model(ToolCall("c0", "read")),
+            tool(ToolResult("c0", "read", "x")),
+            user("b"),
+            thinking,
+            tool(ToolResult("c0", "read", "y")),
+            user("c"),
+            model("d", origin=rules.target),
+        )
+    )
+    transcript = render(conversation, None, rules)
+    for words in ("e", "f", "g"):
+        conversation = conversation.append(user(words), model("h", origin=rules.target))
+        transcript = render(conversation, None, rules, previous=transcript)
+        assert transcript.repairs == render(conversation, None, rules).repairs
+        dropped = [repair for repair in transcript.repairs if repair.kind == "reasoning_dropped"]
+        assert [(repair.path, repair.call_ids) for repair in dropped] == [("messages[4]", ("c0",))]
 
 
 def test_replies_of_different_models_are_not_one_reply() -> None:

@@ -17,7 +17,7 @@ from segue.transcript.completion import completion_of
 from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from, repair_of
 from segue.transcript.own_fields import folded, may_end, report_losses, stays_in_place, travels
 from segue.transcript.projection import IdProjection, offer_names
-from segue.transcript.reasoning import Makers
+from segue.transcript.reasoning import Dropped, Makers
 from segue.transcript.shown_blocks import fit_block
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Step, StepBlock, UserStep
 from segue.transcript.value_text import arguments_of
@@ -62,6 +62,8 @@ class Composer:
         self.has_thoughts = False
         self.torn = -1
         """The last step that lost thoughts of its own, which later ones of the target are bound to."""
+        self.unbound: list[Dropped] = []
+        """Thoughts that were dropped because their seal was made under another prefix."""
         self.reidentified = False
         """Whether some call was given an id that the target does not know it by."""
         self.untouched: int | None = None
@@ -82,7 +84,7 @@ class Composer:
         twin.notes = []
         twin.repairs = self.repairs.copy()
         twin.has_thoughts, twin.untouched = self.has_thoughts, self.untouched
-        twin.torn, twin.reidentified = self.torn, self.reidentified
+        twin.torn, twin.reidentified, twin.unbound = self.torn, self.reidentified, self.unbound.copy()
         twin.ids = self.ids.fork()
         twin.names = self.names.fork()
         twin.calls = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -21,6 +21,7 @@ from segue.transcript.steps import AnsweredCall, ModelStep, Step, StepBlock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segue.conversation.message import Message
     from segue.transcript.policy import Policy
     from segue.transcript.repairs import Kind
     from segue.transcript.rules import ReasoningRules, Rules
@@ -128,8 +129,8 @@ def thinks(step: Step) -> bool:
     return type(step) is ModelStep and any(type(block) is Reasoning for block in step.blocks)
 
 
-def keep_last_only(steps: list[Step], rules: ReasoningRules) -> list[int]:
-    """Strip every step's thoughts but the last one's; the indexes of those that lost some."""
+def all_but_last(steps: list[Step], rules: ReasoningRules) -> list[int]:
+    """The indexes of the steps with thoughts, without the last one's."""
     filler = Reasoning(rules.filler)
     thinking = [
         index
@@ -137,21 +138,42 @@ def keep_last_only(steps: list[Step], rules: ReasoningRules) -> list[int]:
         if type(step) is ModelStep
         and any(type(block) is Reasoning and block != filler for block in step.blocks)
     ]
-    return strip(steps, thinking[:-1], rules)
+    return thinking[:-1]
 
 
-def strip(steps: list[Step], indexes: Sequence[int], rules: ReasoningRules) -> list[int]:
-    """Take the reasoning out of these steps; where the target insists on some, its filler stays."""
-    stripped = []
+class Dropped(NamedTuple):
+    """Reasoning that was taken out of a step: the message it stood in, and the calls beside it."""
+
+    message: int
+    calls: tuple[AnsweredCall, ...]
+
+
+def strip(
+    steps: list[Step], indexes: Sequence[int], rules: ReasoningRules, messages: Sequence[Message], after: int
+) -> list[Dropped]:
+    """Take the reasoning out of these steps; where the target insists on some, its filler stays.
+
+    It is looked for in the messages behind `after`.
+    """
+    dropped = []
     for index in indexes:
         step = steps[index]
         if type(step) is ModelStep and thinks(step):
             bare = without_reasoning(step)
+            after = _message_of(next(b for b in step.blocks if type(b) is Reasoning), messages, after)
+            dropped.append(Dropped(after, bare.calls))
             if rules.required == "all" or (rules.required == "calls" and bare.calls):
                 bare = ModelStep((Reasoning(rules.filler), *bare.blocks))
             steps[index] = bare
-            stripped.append(index)
-    return stripped
+    return dropped
+
+
+def _message_of(thought: Reasoning, messages: Sequence[Message], after: int) -> int:
+    """A step holds the very block of its message, unless it was made anew: then it stood somewhere behind `after`."""
+    for index in range(after + 1, len(messages)):
+        if any(block is thought for block in messages[index].blocks):
+            return index
+    return max(after, 0)
 
 
 class Prefix:

@@ -23,7 +23,7 @@ from segue.transcript.fast_exchanges import compose_exchanges
 from segue.transcript.fast_render import compose_exchange, compose_message
 from segue.transcript.pairing import DraftBuilder
 from segue.transcript.policy import DEFAULT, Policy
-from segue.transcript.reasoning import Prefix, keep_last_only, strip, thinks
+from segue.transcript.reasoning import Dropped, Prefix, all_but_last, strip, thinks
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import ModelStep, Transcript, UserStep
 from segue.transcript.text_tools.history import PAIRING_ONLY, write_history
@@ -265,8 +265,9 @@ def _finish(
     rules = composer.rules
     composer.finish()
     if composer.policy.strip_reasoning == "all_but_last":
-        stripped = keep_last_only(composer.steps, rules.reasoning)
-        _note_stripped(composer, stripped, "the policy keeps the last reasoning only")
+        indexes = all_but_last(composer.steps, rules.reasoning)
+        dropped = strip(composer.steps, indexes, rules.reasoning, conversation.messages, -1)
+        _note_dropped(composer, dropped, "the policy keeps the last reasoning only")
     if rules.reasoning.bound:
         prefix = (
             prefix.fork()
@@ -276,7 +277,7 @@ def _finish(
         if resume is not None:
             resume.prefix = prefix.fork()
         if composer.has_thoughts:
-            _bind(composer, prefix, resume)
+            _bind(composer, conversation.messages, prefix, resume)
     system = _place_system(conversation, composer)
     composer.flush()
     return Transcript(
@@ -290,14 +291,11 @@ def _finish(
     )
 
 
-def _note_stripped(composer: Composer, indexes: list[int], decision: str) -> None:
-    for index in indexes:
-        step = composer.steps[index]
-        calls = step.calls if type(step) is ModelStep else ()
-        composer.notes.append(Note("reasoning_dropped", composer.current, decision=decision, calls=calls))
+def _note_dropped(composer: Composer, dropped: list[Dropped], decision: str) -> None:
+    composer.notes += [Note("reasoning_dropped", at, decision=decision, calls=calls) for at, calls in dropped]
 
 
-def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
+def _bind(composer: Composer, messages: tuple[Message, ...], prefix: Prefix, resume: _Resume | None) -> None:
     """Drop thoughts whose seal was made under another prefix, and all before them."""
     steps = composer.steps
     untouched = len(steps) if composer.untouched is None else composer.untouched
@@ -309,16 +307,21 @@ def _bind(composer: Composer, prefix: Prefix, resume: _Resume | None) -> None:
         if thinks(steps[index]) and prefix.breaks(steps[index], touched=index >= untouched):
             broken = index
         prefix.add(steps[index])
-    if broken < 0:
-        return
-    if any(thinks(step) for step in steps[:first]):
-        raise _ReachesBack
+    if broken >= 0:
+        if any(thinks(step) for step in steps[:first]):
+            raise _ReachesBack
+        _unbind(composer, messages, broken + 1)
+        if resume is not None:
+            _unbind(resume.composer, messages, broken + 1)
+    _note_dropped(composer, composer.unbound, "its seal was made under another prefix")
+
+
+def _unbind(composer: Composer, messages: tuple[Message, ...], end: int) -> None:
+    """Drop the thoughts of all steps before `end`, and keep which: a render that continues from here reports them too."""
     # A step that lost its thoughts and held nothing else was not sent: it is torn, and not there.
-    stripped = strip(steps, range(min(broken + 1, len(steps))), composer.rules.reasoning)
-    _note_stripped(composer, stripped, "its seal was made under another prefix")
-    if resume is not None:
-        before = resume.composer.steps
-        strip(before, range(min(broken + 1, len(before))), composer.rules.reasoning)
+    indexes = range(min(end, len(composer.steps)))
+    after = composer.unbound[-1].message if composer.unbound else -1
+    composer.unbound += strip(composer.steps, indexes, composer.rules.reasoning, messages, after)
 
 
 def _place_system(conversation: Conversation, composer: Composer) -> str:
