@@ -62,6 +62,10 @@ class SegueError(Exception):
     default_code: ClassVar[str] = "error"
     answer: Any = None
     """Raised by a chat: the `Answer` of the turn that failed, with what came before; None otherwise."""
+    provider: str = ""
+    """The name of the provider that was asked; empty if none was."""
+    address: str = ""
+    """Where it was asked, as the message may name it: for whoever runs segue, not for the clients of a gateway."""
 
     def __init__(self, message: str, *, code: str = "", path: str = "", hint: str = "") -> None:
         super().__init__(message)

@@ -7,12 +7,10 @@ under `/segue/` are for operators.
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from functools import partial
 from secrets import token_hex
 from time import monotonic, time
-from traceback import format_tb
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from msgspec import structs
@@ -64,7 +62,6 @@ Control: TypeAlias = "Callable[[WebRequest, Account], Awaitable[WebResponse | No
 
 OPERATORS: Final = "/segue/"
 EXPLAIN: Final = "/segue/v1/explain"
-_LOG: Final = logging.getLogger("segue.gateway")
 
 
 @final
@@ -127,14 +124,12 @@ class Gateway:
         except ClientGoneError:
             report.client_gone = True
         except Exception as error:
-            # Only where it happened: the text of an error could hold content or a key.
-            places = "".join(format_tb(error.__traceback__))
-            _LOG.error("Request %s failed with %s:\n%s", report.request_id, type(error).__name__, places)
-            report.error = "unexpected"
+            defect = unexpected(error, report.request_id)
+            report.error = defect.code
             if not writer.started:
                 dialect = self._doors.wire_of(report.method, report.path, {})
                 with suppress(Exception):
-                    await writer.whole(error_response(unexpected(error), dialect))
+                    await writer.whole(error_response(defect, dialect))
         finally:
             self.running -= 1
             report.status, report.reply_bytes = writer.status, writer.sent

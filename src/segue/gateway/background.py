@@ -15,7 +15,7 @@ import msgspec
 
 from segue.errors import InvalidRequestError, OverloadError, SegueError
 from segue.gateway.archive import StoredReply, not_found
-from segue.gateway.client_errors import unexpected
+from segue.gateway.client_errors import for_client, unexpected
 from segue.gateway.web import JSON_TYPE, ResponseWriter, WebResponse
 
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ class BackgroundReplies:
             seconds = self._limits.reply_timeout
             job.events.fail(OverloadError(f"The reply took longer than {seconds:g} s.", code="reply_timeout"))
         except SegueError as error:
-            job.events.fail(error)
+            job.events.fail(for_client(error))
         except Exception as error:
-            job.events.fail(unexpected(error))
+            job.events.fail(unexpected(error, job.id))
         finally:
             watch.cancel()
             job.events.fail(OverloadError("The reply broke off."))  # no effect if it has an end

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from typing import TYPE_CHECKING
+import re
+from copy import copy
+from traceback import format_tb
+from typing import TYPE_CHECKING, Final
 
 from segue.errors import (
     ContextLengthError,
     CredentialsError,
     InvalidRequestError,
     OverloadError,
+    ProtocolError,
     ProviderError,
     QuotaError,
     RateLimitError,
@@ -17,19 +22,21 @@ from segue.errors import (
     RouteError,
     RouteTooSmallError,
     SegueError,
+    TransportError,
     retry_after_of,
 )
 from segue.gateway.web import JSON_TYPE, WebResponse
-from segue.redaction import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from segue.dialects.dialect import Dialect
     from segue.gateway.accounts.account import Account
     from segue.gateway.accounts.admission import Refusal
     from segue.gateway.web import ResponseWriter
     from segue.transcript.repairs import Repair
+
+_LOG: Final = logging.getLogger("segue.gateway")
 
 
 def error_response(error: SegueError, dialect: Dialect) -> WebResponse:
@@ -40,7 +47,8 @@ def error_response(error: SegueError, dialect: Dialect) -> WebResponse:
 
 
 def for_client(error: SegueError) -> SegueError:
-    """The error that a wire has a word for. A client knows no routes, and our keys are not its keys."""
+    """The error that a wire has a word for. A client knows no routes and no addresses, and our keys are not its keys."""
+    error = _plain(error)
     match error:
         case RouteTooSmallError():
             return ContextLengthError(error.message, code="context_length_exceeded", hint=error.hint)
@@ -61,6 +69,43 @@ def for_client(error: SegueError) -> SegueError:
             )
         case _:
             return error
+
+
+_PLAIN: Final[Mapping[str, str]] = {
+    "unexpected": "Something unexpected happened while {} was asked.",
+    "redirect": "{} answered with a redirect, and redirects are not followed.",
+}
+"""By code: what our own texts say in more detail than a client may know."""
+
+
+def _plain(error: SegueError) -> SegueError:
+    """The error with the provider's name where its address was. Who failed is named where only we can tell."""
+    message, hint = error.message, error.hint
+    for address, name in _addresses(error):
+        # Whatever follows the address is the path of the request, without the end of the sentence.
+        place = re.compile(re.escape(address) + r'(?:[^\s"]*[^\s".,:;])?')
+        message = place.sub(name, message)
+        hint = "" if address in hint else hint  # advice for whoever runs the gateway
+    if error.provider and error.code in _PLAIN:
+        message = _PLAIN[error.code].format(error.provider)
+    if error.provider not in message and isinstance(error, (TransportError, ProtocolError)):
+        message = f"{error.provider}: {message}"
+    if (message, hint) == (error.message, error.hint):
+        return error
+    shown = copy(error)
+    shown.message, shown.hint, shown.args = message, hint, (message,)
+    return shown
+
+
+def _addresses(error: BaseException | None) -> Iterator[tuple[str, str]]:
+    """Every address that the text of an error may hold, and whose it is."""
+    if not isinstance(error, SegueError):
+        return
+    if error.address:
+        yield error.address, error.provider
+    for _, failure in error.failures if isinstance(error, RouteError) else ():
+        yield from _addresses(failure)
+    yield from _addresses(error.__cause__)
 
 
 WOULD_LOSE = "would_lose"
@@ -117,16 +162,31 @@ def model_error(account: Account, asked: str) -> InvalidRequestError:
     )
 
 
-def unexpected(error: Exception) -> SegueError:
+def unexpected(error: Exception, request_id: str) -> SegueError:
     """Any exception as an error that can be sent."""
-    what = redact_text(f"{type(error).__name__}: {error}")[:300]
+    _log_defect(error, request_id)
     wrapped = SegueError(
-        f"Something unexpected happened in the gateway: {what}.",
+        "Something unexpected happened in the gateway.",
         code="unexpected",
-        hint="This is a defect; please report it.",
+        hint=f"This is a defect; please report it with what the gateway's log holds about the request {request_id}.",
     )
     wrapped.__cause__ = error
     return wrapped
+
+
+def log_failure(error: SegueError, route: str, request_id: str) -> None:
+    """What clients are not told of a provider that failed: the address, and what happened in the words of Python."""
+    if error.code == "unexpected" and error.__cause__ is not None:
+        _log_defect(error.__cause__, request_id)
+    elif isinstance(error, TransportError):
+        kind = type(error.__cause__).__name__ if error.__cause__ is not None else error.code
+        _LOG.warning("Request %s, %s: %s (%s)", request_id, route, error.message, kind)
+
+
+def _log_defect(error: BaseException, request_id: str) -> None:
+    """Where it happened: its text could hold content or a key."""
+    places = "".join(format_tb(error.__traceback__))
+    _LOG.error("Request %s failed with %s:\n%s", request_id, type(error).__name__, places)
 
 
 def counts_of(repairs: Sequence[Repair]) -> str:

@@ -17,7 +17,14 @@ from segue.conversation.events import Event, Failed, Finished, ReplyStarted, Usa
 from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import InvalidRequestError, ProtocolError, SegueError
 from segue.gateway.attempts import ForwardedAttempt
-from segue.gateway.client_errors import WOULD_LOSE, counts_of, error_response, for_client, strict_error
+from segue.gateway.client_errors import (
+    WOULD_LOSE,
+    counts_of,
+    error_response,
+    for_client,
+    log_failure,
+    strict_error,
+)
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.report import AttemptReport
@@ -159,7 +166,9 @@ class Exchange:
             raise
         finally:
             tried.seconds = monotonic() - self._started
-        tried.error = error.code if error is not None else ""
+        if error is not None:
+            tried.error = error.code
+            log_failure(error, route.name, self._report.request_id)
         return error
 
     async def _sent(self, route: Route, routing: Routing, turn: ClientTurn) -> SegueError | None:
@@ -177,6 +186,7 @@ class Exchange:
             routing.answered(reply.usage, self._first_content, seconds=monotonic() - self._started)
             await self._finish(attempt, reply)
             return None
+        error.provider = error.provider or route.provider
         if self._committed:
             await self._break_off(attempt, error)
         return error

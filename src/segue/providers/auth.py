@@ -185,8 +185,9 @@ def _from_command(name: str, command: str) -> FoundKey:
             shlex.split(command), capture_output=True, timeout=COMMAND_SECONDS, check=False
         )
     except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is not written as in a shell"
         raise CredentialsError(
-            f"The key_command of {name} cannot be run: {type(error).__name__}.",
+            f"The key_command of {name} cannot be run: {why}.",
             code="key_command_failed",
             path=place,
             hint="Check that the program exists and is written as in a shell.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, final
+from typing import Any, TypeVar, final
 from urllib.parse import urlencode
 
 import msgspec
@@ -15,7 +15,16 @@ from segue.dialects.dialect import Dialect
 from segue.errors import ProtocolError, ProviderError, SegueError
 from segue.redaction import redact_values
 from segue.transports.reply_meter import MeteredResponse
-from segue.transports.transport import ReplyLimits, Timeouts, Transport, WireRequest, WireResponse
+from segue.transports.transport import (
+    ReplyLimits,
+    Timeouts,
+    Transport,
+    WireRequest,
+    WireResponse,
+    shown_address,
+)
+
+E = TypeVar("E", bound=SegueError)
 
 
 async def _ready() -> None:
@@ -61,15 +70,21 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             body=body,
             timeouts=timeouts or self.timeouts,
         )
-        async with self.transport(request) as response:
-            answer = MeteredResponse(response, request, self.limits)
-            if not 200 <= answer.status < 300:
-                error = self.dialect.decode_error(answer.status, answer.headers, await answer.read_error())
-                if error.retry_after is None:
-                    error.retry_after = _seconds_until(answer.headers.get("retry-after", ""))
-                self.redact(error)
-                raise error
-            yield answer
+        try:
+            async with self.transport(request) as response:
+                answer = MeteredResponse(response, request, self.limits)
+                if not 200 <= answer.status < 300:
+                    error = self.dialect.decode_error(
+                        answer.status, answer.headers, await answer.read_error()
+                    )
+                    if error.retry_after is None:
+                        error.retry_after = _seconds_until(answer.headers.get("retry-after", ""))
+                    self.redact(error)
+                    raise error
+                yield answer
+        except SegueError as failure:  # also what goes wrong while the answer is read
+            self.named(failure)
+            raise
 
     async def json(
         self, method: str, path: str, body: object = None, *, timeouts: Timeouts | None = None
@@ -81,10 +96,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         try:
             return msgspec.json.decode(received or b"null")
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise ProtocolError(
-                f"{self.provider} answered {method} {path} with something that is not JSON: {error}.",
-                code="not_json",
-                hint=f"Check that {self.base_url} is the address of its API.",
+            raise self.named(
+                ProtocolError(
+                    f"{self.provider} answered {method} {path} with something that is not JSON: {error}.",
+                    code="not_json",
+                    hint=f"Check that {shown_address(self.base_url)} is the address of its API.",
+                )
             ) from error
 
     def url(self, path: str) -> str:
@@ -92,6 +109,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         query = urlencode(self.query)
         joint = "&" if "?" in path else "?"
         return f"{self.base_url}{path}{joint + query if query else ''}"
+
+    def named(self, error: E) -> E:
+        """The error, which now knows who was asked, and where."""
+        error.provider, error.address = self.provider, shown_address(self.base_url)
+        return error
 
     def redact(self, error: SegueError) -> None:
         """Take the key out of an error: some servers repeat what they were sent."""

@@ -42,6 +42,7 @@ from segue.providers.reply_events import (
 from segue.providers.request_writer import RequestWriter
 from segue.providers.services import new_fitting, services_of
 from segue.redaction import redact_text
+from segue.transports.transport import shown_address
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -227,7 +228,7 @@ class Provider(ProviderAdapter):
             raise ProtocolError(
                 "No response body",
                 code="empty_body",
-                hint=f"Check that {endpoint.base_url} is the right address.",
+                hint=f"Check that {shown_address(endpoint.base_url)} is the right address.",
             )
         for batch in in_batches(with_own_names(decoder.close(), written.tool_names)):
             yield completed(batch, answer.headers, len(decoder.unread))
@@ -304,8 +305,9 @@ class Provider(ProviderAdapter):
             self._learned.refuse_tools(model)
 
     def _redacted_end(self, last: StreamEvent) -> StreamEvent:
-        """The end of a stream, without any key in it. A key that was refused is looked for again next time."""
+        """The end of a stream; an error in it names the provider, and no key. A key that was refused is looked for again next time."""
         if isinstance(last, Failed):
+            self.endpoint.named(last.error)
             if self._key is None or self._key.known:
                 self.endpoint.redact(last.error)
             if isinstance(last.error, CredentialsError) and self._key is not None:

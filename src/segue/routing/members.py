@@ -148,9 +148,11 @@ class Member:
     def _resting(self, seconds: float) -> RouteBusyError:
         cause = self._rests_because or self.counters.last_error
         why = f": {cause.message}" if cause is not None else "."
-        return RouteBusyError(
+        resting = RouteBusyError(
             f"It is left alone for {seconds:.0f} s after it failed{why}", code="resting", retry_after=seconds
         )
+        resting.__cause__ = cause
+        return resting
 
     def skipped(self, reason: SkipReason) -> Skipped:
         return Skipped(self.name, reason.error.message, self.known, reason.error.code)

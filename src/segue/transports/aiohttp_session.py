@@ -198,10 +198,26 @@ def _broken(place: str, error: Exception) -> TransportError:
 
 
 def _reason(error: Exception) -> str:
-    """Why, in the words of the system: aiohttp's own texts hold the whole address, in which there may be a secret."""
+    """Why, in the words of the system or ours: aiohttp's texts hold the whole address, in which there may be a secret."""
     cause = getattr(error, "os_error", None) or error
     number = getattr(cause, "errno", None)
     if isinstance(number, int) and number > 0:
         return os.strerror(number)
-    reason = getattr(cause, "strerror", None) or type(cause).__name__
-    return str(reason).rstrip(".")
+    reason = getattr(cause, "strerror", None)
+    return str(reason).rstrip(".") if reason else _in_words(cause)
+
+
+def _in_words(cause: Exception) -> str:
+    match cause:
+        case aiohttp.ClientPayloadError():
+            return "the answer is not complete"
+        case aiohttp.ServerDisconnectedError():
+            return "the server closed it without an answer"
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ServerFingerprintMismatch():
+            return "the server's certificate is not trusted"
+        case aiohttp.ClientHttpProxyError():
+            return f"the proxy answered with status {cause.status}"
+        case aiohttp.ClientResponseError():
+            return "the answer is not HTTP"
+        case _:
+            return "the connection failed"

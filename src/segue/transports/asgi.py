@@ -7,6 +7,7 @@ it is notified as by a server.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
@@ -29,6 +30,7 @@ AHEAD: Final = 8
 """How many portions the application may be ahead of its reader."""
 GRACE_SECONDS: Final = 1.0
 """Seconds that it may continue after a hang-up."""
+_LOG: Final = logging.getLogger(__name__)
 
 
 @final
@@ -70,8 +72,9 @@ class _Exchange:
         try:
             await application(_scope(self._request), self._receive, self._send)
             end: AsgiMessage = {"type": "end"}
-        except Exception as error:  # a server would log it and close the connection
-            end = {"type": "end", "why": type(error).__name__}
+        except Exception as error:  # a server would close the connection
+            _LOG.warning("The application failed with %s at %s", type(error).__name__, self._request.place)
+            end = {"type": "end", "why": "the application failed"}
         with suppress(ConnectionError):
             await self._send(end)
 

@@ -55,13 +55,17 @@ class WireRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """The address as it may be shown: without its query, and without a name and password in it."""
-        scheme, separator, rest = self.url.partition("?")[0].partition("://")
-        host, slash, path = rest.partition("/")
-        return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
+        return shown_address(self.url)
 
     def __repr__(self) -> str:
         return f"WireRequest({self.method} {self.place}, {len(self.body)} bytes)"
+
+
+def shown_address(url: str) -> str:
+    """The address as it may be shown: without its query, and without a name and password in it."""
+    scheme, separator, rest = url.partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
 
 
 class WireResponse(Protocol):

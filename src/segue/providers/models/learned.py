@@ -16,6 +16,7 @@ from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import InvalidRequestError, SegueError, UsageError, while_doing
 from segue.providers.endpoint import Endpoint
 from segue.providers.services import services_of
+from segue.transports.transport import shown_address
 
 if TYPE_CHECKING:
     from segue.providers.capabilities import ModelInfo
@@ -64,10 +65,12 @@ class LearnedCards(Struct):
         with while_doing(f"No model is named, and {name} does not list its models"):
             listed = await list_models(self.endpoint)
         if not listed:
-            raise UsageError(
-                f"No model is named, and {name} at {self.endpoint.base_url} has none.",
-                code="no_model",
-                hint=f"Start it with a model, or name one: {name}/MODEL, or providers.{name}.model.",
+            raise self.endpoint.named(
+                UsageError(
+                    f"No model is named, and {name} at {shown_address(self.endpoint.base_url)} has none.",
+                    code="no_model",
+                    hint=f"Start it with a model, or name one: {name}/MODEL, or providers.{name}.model.",
+                )
             )
         self.first = next((info.id for info in listed if info.type == "chat"), listed[0].id)
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from segue.errors import ProtocolError
+from segue.transports.transport import shown_address
 
 if TYPE_CHECKING:
     from segue.providers.endpoint import Endpoint
@@ -29,10 +30,12 @@ async def request_json(endpoint: Endpoint, method: str, path: str, kind: type[T]
 
 def unreadable(endpoint: Endpoint, what: str, why: str) -> ProtocolError:
     """The error for a response that the API does not document."""
-    return ProtocolError(
-        f"{endpoint.provider} answered {what} with something that is not in its API: {why}.",
-        code="unexpected_answer",
-        hint=f"Check that {endpoint.base_url} is the address of its API.",
+    return endpoint.named(
+        ProtocolError(
+            f"{endpoint.provider} answered {what} with something that is not in its API: {why}.",
+            code="unexpected_answer",
+            hint=f"Check that {shown_address(endpoint.base_url)} is the address of its API.",
+        )
     )
 
 
