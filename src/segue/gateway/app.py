@@ -31,7 +31,6 @@ from segue.gateway.members import Members
 from segue.gateway.names import ModelNames
 from segue.gateway.report import RequestReport
 from segue.gateway.services import ClientServices
-from segue.gateway.turns import read_fields, streams
 from segue.gateway.web import (
     ClientGoneError,
     ResponseWriter,
@@ -284,7 +283,7 @@ class Gateway:
             return
         run = partial(self._answer_later, turn, account, structs.replace(report, tries=[]))
         begun = await self._services.background.start(turn, stored.background, run)
-        if streams(door, read_fields(request.body)):
+        if turn.prepared.followed:
             await self._services.background.follow_new(turn, writer)
         else:
             await writer.whole(begun)

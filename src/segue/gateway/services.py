@@ -20,7 +20,7 @@ from segue.gateway.client_requests import RequestReader
 from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
 from segue.gateway.model_lists import ProviderModels
-from segue.gateway.turns import PreparedRequest, model_of, read_fields, read_turn
+from segue.gateway.turns import PreparedRequest, model_of, read_fields, read_turn, streams
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.providers.token_estimates import estimate_request, family_of
 from segue.routing.route import provider_of
@@ -72,9 +72,12 @@ class ClientServices:
             fields, kept=stored.keeps(fields), asks_for_compaction=stored.asks_for_compaction(fields)
         )
         if stored.background.asked(fields):
+            followed = streams(door, fields)
             fields = stored.background.foreground(fields)
             reply_id = stored.background.name(token_hex(24))
-            prepared = structs.replace(prepared, fields=fields, changed=True, reply_id=reply_id)
+            prepared = structs.replace(
+                prepared, fields=fields, changed=True, reply_id=reply_id, followed=followed
+            )
         if previous := stored.previous(fields):
             found = await self._archive.find(caller, previous)
             if found is None:

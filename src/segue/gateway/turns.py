@@ -46,6 +46,8 @@ class PreparedRequest(Struct, frozen=True):
     """Whether the client may ask for the reply by its id."""
     reply_id: str = ""
     """The id of a reply that is made in the background; empty if its client waits for it."""
+    followed: bool = False
+    """Whether the client reads such a reply while it is made."""
     asks_for_compaction: bool = False
     """Whether the client wants a compacted conversation instead of a reply."""
     at: str = ""
