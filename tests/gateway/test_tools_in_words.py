@@ -44,3 +44,73 @@ def test_a_tool_turn_with_a_model_that_knows_no_tools(wire: str, model: str, *, 
         assert left.status == 200, left.body
 
     asyncio.run(main())
+
+
+class CarelessModel:
+    """Writes its action wrongly a few times, then calls as it should, then answers."""
+
+    def __init__(self, mistakes: int) -> None:
+        self.mistakes = mistakes
+
+    def reply(self, prompt: Prompt) -> Reply:
+        if prompt.tools:
+            return Reply(pieces=(Say("You are welcome."),))
+        if "Observation:" in prompt.text:
+            return Reply(pieces=(Say("Thought: I know it.\nFinal Answer: It is rain."),))
+        if self.mistakes:
+            self.mistakes -= 1
+            words = "I fumble.\nThought: I am careless.\nAction: weather\nAction Input: {city: Rome"
+            return Reply(pieces=(Say(words),))
+        return Reply(pieces=(Say(CALL),))
+
+    def reset(self) -> None:
+        """Nothing is remembered."""
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("wire", AGENTS)
+def test_an_action_that_cannot_be_read_is_asked_for_again_and_never_shown(wire: str, *, stream: bool) -> None:
+    async def main() -> None:
+        world = GatewayWorld(responder=CarelessModel(2))
+        agent = AGENTS[wire](world, "ollama/gemma3:4b", stream=stream)
+        assert await agent.turn("Please look.") == "It is rain."
+        assert len(agent.replies) == 2
+        shown = b"".join(reply.body for reply in agent.replies)
+        for word in (b"fumble", b"careless", b"Error: Action Input"):
+            assert word not in shown
+        served = [entry for entry in world.asked("ollama/gemma3:4b") if entry.verdict == "accepted"]
+        assert len(served) == 4
+        assert "must be valid JSON" in str(served[1].body)
+        assert "must be valid JSON" not in str(served[3].body), "the client's history has no corrections"
+        once, corrected = (served[at].body["messages"] for at in (0, 2))
+        assert corrected[: len(once)] == once, "the prefix stays"
+        # What the mistakes cost is part of what the reply cost.
+        first, second = world.reports[0].usage, world.reports[1].usage
+        assert first.input_tokens is not None
+        assert second.input_tokens is not None
+        assert first.input_tokens > 2 * second.input_tokens
+        agent.add_user("Thank you.")
+        left = await agent.at_home()
+        assert left.status == 200, left.body
+
+    asyncio.run(main())
+
+
+def test_a_model_that_never_writes_its_action_properly_is_not_asked_for_ever() -> None:
+    async def main() -> None:
+        world = GatewayWorld(responder=CarelessModel(100))
+        agent = AGENTS["openai_chat"](world, "ollama/gemma3:4b", stream=True)
+        assert "Action Input: {city: Rome" in await agent.turn("Please look.")
+        assert len([entry for entry in world.emulator.log if entry.verdict == "accepted"]) == 4
+
+    asyncio.run(main())
+
+
+def test_a_final_answer_is_streamed_while_it_is_written() -> None:
+    async def main() -> None:
+        world = GatewayWorld(responder=WordyModel())
+        agent = AGENTS["openai_chat"](world, "ollama/gemma3:4b", stream=True)
+        await agent.turn("Please look.")
+        assert agent.replies[-1].body.count(b'"content":"') > 1
+
+    asyncio.run(main())

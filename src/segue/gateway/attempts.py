@@ -15,23 +15,22 @@ from segue.conversation.events import Event, Failed, Finished, Reply, UsageRepor
 from segue.dialects.reply_translation import ReplyTranslation
 from segue.errors import ProtocolError, SegueError
 from segue.gateway.model_field import ModelField, renamed
+from segue.gateway.text_tool_replies import portions_of, text_tool_portions
 from segue.gateway.usage_estimates import mark_of, missing_usage
 from segue.providers.adapter import RequestSent
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.repairs import Repair
 from segue.transcript.respond import Responder
 from segue.transcript.text_tools.react import REACT
-from segue.transcript.text_tools.react_scanner import ReActScanner
-from segue.transcript.text_tools.reader import TextToolReader
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from segue.conversation.blocks import Reasoning
     from segue.conversation.usage import Usage
     from segue.dialects.dialect import ReplyEncoder
     from segue.gateway.turns import ClientTurn
-    from segue.providers.adapter import ChatRequest, ProviderAdapter, StreamEvent
+    from segue.providers.adapter import ChatRequest, ProviderAdapter
     from segue.providers.capabilities import Forward
     from segue.transcript.respond import Visibility
 
@@ -118,9 +117,8 @@ class TranslatedAttempt:
         self._encoder: ReplyEncoder = turn.dialect.new_encoder(turn.asked)
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
-        arriving = _portions(self._provider, self._request)
-        if self._request.policy.text_form is REACT:
-            arriving = _calls_in_words(arriving)
+        in_words = self._request.policy.text_form is REACT
+        arriving = (text_tool_portions if in_words else portions_of)(self._provider, self._request)
         async with aclosing(arriving) as portions:
             async for portion in portions:
                 first = portion[0]
@@ -156,6 +154,8 @@ class TranslatedAttempt:
     def _begin(self, sent: RequestSent) -> None:
         turn = self._turn
         self.origin, self.made_under = sent.origin, sent.made_under
+        if self._translation is not None:
+            return  # the model was asked again, and the client has got nothing yet
         described = self._request.policy.text_form is not None
         self.repairs = (*turn.repairs, *sent.repairs, *([_IN_WORDS] if described else ()))
         asked = ClientRequest(
@@ -260,40 +260,6 @@ class ForwardedAttempt:
     def keep_ids(self, reply: Reply) -> None:
         """The provider's own ids are the client's too."""
         self._ids = {call.native_id: call.id for call in reply.message.calls if call.native_id}
-
-
-def _portions(provider: ProviderAdapter, request: ChatRequest) -> AsyncGenerator[list[StreamEvent], None]:
-    """The provider's events, in the portions in which they arrived if it can give them so."""
-    portions = provider.capabilities.portions
-    return portions(request) if portions is not None else _one_by_one(provider.chat_stream(request))
-
-
-async def _calls_in_words(
-    portions: AsyncGenerator[list[StreamEvent], None],
-) -> AsyncGenerator[list[StreamEvent], None]:
-    """The same with calls where the model wrote them in words. What ends a reply comes alone here, too."""
-    reader = TextToolReader(ReActScanner())
-    async with aclosing(portions):
-        async for portion in portions:
-            read: list[StreamEvent] = []
-            for event in portion:
-                read += [event] if type(event) is RequestSent else reader.feed(event)
-            for part in _ends_apart(read):
-                yield part
-    for part in _ends_apart([*reader.close()]):
-        yield part
-
-
-def _ends_apart(events: list[StreamEvent]) -> list[list[StreamEvent]]:
-    if not events or type(events[-1]) not in (Finished, Failed):
-        return [events] if events else []
-    return [part for part in (events[:-1], events[-1:]) if part]
-
-
-async def _one_by_one(stream: AsyncIterator[StreamEvent]) -> AsyncGenerator[list[StreamEvent], None]:
-    async with aclosing(stream):  # type: ignore[type-var]  # providers give generators
-        async for event in stream:
-            yield [event]
 
 
 def forwarded_headers(turn: ClientTurn) -> dict[str, str]:

@@ -47,6 +47,11 @@ class TextToolReader:
         """What was understood; complete once the reply is over."""
         return self._scanner.parsed(cut_off=self._cut_off)
 
+    @property
+    def answers(self) -> bool:
+        """Whether the final answer has begun."""
+        return "answer" in self._indices
+
     def feed(self, event: Event) -> list[Event]:
         if self._over:
             return [] if isinstance(event, (Finished, Failed)) else [event]
