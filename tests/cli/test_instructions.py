@@ -100,13 +100,13 @@ def test_the_user_may_name_files_elsewhere(tmp_path: Path) -> None:
     project.mkdir()
     rules.write_text("Be brief.")
     for name in (str(rules), "../rules.md"):
-        found = find_instructions(project, [name], trusted=False)
+        found = find_instructions([project], [name], trusted=False)
         assert "Be brief." in system_prompt("", found)
 
 
 def test_a_long_file_is_cut(tmp_path: Path) -> None:
     (tmp_path / OURS).write_text("x" * (MOST_BYTES + 1))
-    text = system_prompt("", find_instructions(tmp_path, [OURS], trusted=False))
+    text = system_prompt("", find_instructions([tmp_path], [OURS], trusted=False))
     assert text.count("x" * MOST_BYTES) == 1
     assert "is cut here" in text
 
@@ -114,7 +114,7 @@ def test_a_long_file_is_cut(tmp_path: Path) -> None:
 def test_what_is_no_file_is_no_instruction(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / OURS)
     for trusted in (False, True):
-        found = find_instructions(tmp_path, [OURS], trusted=trusted)
+        found = find_instructions([tmp_path], [OURS], trusted=trusted)
         assert found.files == ()
         (refusal,) = found.refusals
         assert refusal.startswith(f"{tmp_path / OURS} is not read")
@@ -127,11 +127,11 @@ def test_a_link_that_takes_the_place_of_a_folder_is_not_followed(tmp_path: Path)
     project = tmp_path / "project"
     project.mkdir()
     (project / "docs").symlink_to("../elsewhere")
-    found = find_instructions(project, ["docs/rules.md"], trusted=False)
+    found = find_instructions([project], ["docs/rules.md"], trusted=False)
     assert found.files == ()
     (refusal,) = found.refusals
     assert refusal.startswith(f"{project / 'docs/rules.md'} is not read")
-    assert SECRET in system_prompt("", find_instructions(project, ["docs/rules.md"], trusted=True))
+    assert SECRET in system_prompt("", find_instructions([project], ["docs/rules.md"], trusted=True))
 
 
 def test_scripts_read_which_files_are_used_and_what_is_ignored(cloud: Cloud, asked: Here) -> None:

@@ -175,13 +175,13 @@ def test_nothing_is_imported_from_the_current_folder(home: Home) -> None:
 
 
 def test_a_trusted_file_of_servers_is_used_as_it_was_checked(tmp_path: Path, home: Home, segue: Here) -> None:
-    from segue.cli.mcp_file import open_servers
+    from segue.cli.mcp_servers import open_servers
     from segue.config.schema import McpSettings
 
     file = home.project / ".mcp.json"
     file.write_text(json.dumps({"mcpServers": {"time": {"command": sys.executable}}}))
-    assert open_servers(McpSettings(), home.project, bare=False)[0] is None
+    assert open_servers(McpSettings(), file)[0] is None
     segue("trust")
-    assert open_servers(McpSettings(), home.project, bare=False)[0] is not None
+    assert open_servers(McpSettings(), file)[0] is not None
     file.write_text(json.dumps({"mcpServers": {"time": {"command": "evil"}}}))
-    assert open_servers(McpSettings(), home.project, bare=False)[0] is None
+    assert open_servers(McpSettings(), file)[0] is None

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
-from segue.config.paths import project_directories
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,18 +46,17 @@ def system_prompt(own: str, instructions: Instructions, *, append: str = "") -> 
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
-def find_instructions(directory: Path, names: Sequence[str], *, trusted: bool) -> Instructions:
-    """From the root of the project down to this directory, so that the nearest file comes last. `names` are the user's
-    own, or those of a project that is trusted."""
-    folders = project_directories(directory)[::-1]
-    found = {folder / name: name for folder in folders for name in names}
+def find_instructions(folders: Sequence[Path], names: Sequence[str], *, trusted: bool) -> Instructions:
+    """`folders`: of the project, the nearest first; its file comes last. `names` are the user's own, or those of a
+    project that is trusted."""
+    found = {folder / name: name for folder in reversed(folders) for name in names}
     read: list[InstructionFile] = []
     refusals: list[str] = []
     for path, name in found.items():
         if not lexists(path):
             continue
         anywhere = trusted or Path(name).is_absolute()
-        data = _read_anywhere(path) if anywhere else _read_plain(path, folders[0])
+        data = _read_anywhere(path) if anywhere else _read_plain(path, folders[-1])
         if data is not None:
             read.append(InstructionFile(path, _text(path.name, data)))
         else:

@@ -18,13 +18,13 @@ from segue.cli.bare_names import completions, full_name
 from segue.cli.commands.sessions import find_session
 from segue.cli.display.status_lines import switch_line
 from segue.cli.instructions import find_instructions, system_prompt
-from segue.cli.mcp_file import open_servers
 from segue.cli.model_discovery import DiscoveredModel, default_model_of, discover_model
 from segue.cli.model_options import given_options
 from segue.cli.tool_loader import NONE, ToolSource
 from segue.cli.tool_memory import allowed_call, approve_given, pattern_of, restore, whole_name
 from segue.config.layers import load_settings
 from segue.config.model_names import ModelChoice, resolve_model, with_options
+from segue.config.paths import project_file
 from segue.config.resources import (
     configured_providers,
     open_providers,
@@ -32,7 +32,7 @@ from segue.config.resources import (
     open_store,
     require_provider,
 )
-from segue.config.trust import approve_copy
+from segue.config.trust import MCP_FILE, approve_copy
 from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import SegueError, TranscriptError, UsageError
 from segue.routing.route import Route, facts_from
@@ -83,13 +83,18 @@ class Runtime:
         enabled = [] if without_tools else config.tools.enabled
         self._source = ToolSource(self.directory, self.workspace, config.tools.timeout, self.model)
         self.tools: tuple[Tool, ...] = self._source.load([*enabled, *self._tool_names])
-        servers, untrusted = open_servers(config.mcp, self.directory, bare=arguments.bare)
-        self.mcp = None if without_tools else servers
-        self._untrusted = (
-            [f"{untrusted} is not trusted, so its servers are not used. To use them: segue trust"]
-            if untrusted
-            else []
-        )
+        self.mcp: McpServers | None = None
+        self._untrusted: list[str] = []
+        servers_file = project_file(settings.folders, (MCP_FILE,)) if config.mcp.project_file else None
+        if config.mcp.servers or servers_file is not None:
+            from segue.cli.mcp_servers import open_servers  # noqa: PLC0415 - most chats have none
+
+            servers, untrusted = open_servers(config.mcp, servers_file)
+            self.mcp = None if without_tools else servers
+            if untrusted is not None:
+                self._untrusted.append(
+                    f"{untrusted} is not trusted, so its servers are not used. To use them: segue trust"
+                )
         self.approval = self._approval(arguments)
         for tool in self._source.own(self._tool_names):
             self.approval.allow_tool(tool.name)
@@ -98,9 +103,7 @@ class Runtime:
         self.options = self.given.over(NO_OPTIONS if config.effort is None else Options(effort=config.effort))
         self.budget = Budget(max_turns=arguments.max_turns or config.limits.max_turns)
         instructions = find_instructions(
-            self.directory,
-            () if arguments.bare else config.ui.instructions,
-            trusted=settings.trusts_project,
+            settings.folders, config.ui.instructions, trusted=settings.trusts_project
         )
         self.instructions = [str(file.path) for file in instructions.files]
         """Files of the project that are part of the system prompt."""

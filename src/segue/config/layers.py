@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 import msgspec
 from msgspec import Struct
 
-from segue.config.paths import project_file, user_file
+from segue.config.paths import project_directories, project_file, user_file
 from segue.config.schema import Config
 from segue.config.toml_lines import line_of, lines_of
 from segue.config.trust import is_trusted, judged_settings
-from segue.config.validation import ConfigFault, config_faults, suggestion
+from segue.config.validation import NOT_BY_TYPE, ConfigFault, config_faults, suggestion
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class Layer(Struct, frozen=True):
     name: str
     """For people: a file, the environment, or --set."""
     table: dict[str, Any]
-    lines: dict[Path, int] = {}
+    text: str = ""
+    """Of a file: its lines are counted when one is named."""
     project: bool = False
     trusted: bool = True
     """Of a project: the user trusts the file as it was read."""
@@ -55,7 +56,7 @@ class Layer(Struct, frozen=True):
     """Path → variable or flag, where there are no lines."""
 
     def place(self, path: Path) -> str:
-        line = line_of(path, self.lines)
+        line = line_of(path, lines_of(self.text))
         near = next((self.places[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.places), "")
         return f"{self.name}:{line}" if line else near or self.name
 
@@ -71,6 +72,8 @@ class Settings(Struct, frozen=True):
     """What a project that is not trusted has set in vain, one line for each file."""
     trusts_project: bool = False
     """There is a project file, and the user trusts it."""
+    folders: tuple[File, ...] = ()
+    """Of the project, the nearest first; none where no files are read."""
 
     def origin(self, path: Path) -> str:
         """Where a value comes from; `default` if nobody set it."""
@@ -93,8 +96,8 @@ def load_settings(
 ) -> Settings:
     """Read all places. Raises one UsageError `config` that names every fault. `bare` reads no files."""
     environment = os.environ if environment is None else environment
-    files = [] if bare else list(_files(directory or File.cwd()))
-    layers = (*files, _from_environment(environment), _from_flags(sets))
+    folders = () if bare else tuple(project_directories(directory or File.cwd()))
+    layers = (*_files(folders), _from_environment(environment), *([_from_flags(sets)] if sets else ()))
     trusts_project = any(layer.project and layer.trusted for layer in layers)
     layers = tuple(layer for layer in layers if layer.table)
     faults = [f"{layer.place(fault.path)}: {fault}" for layer in layers for fault in _layer_faults(layer)]
@@ -106,9 +109,9 @@ def load_settings(
     layers = tuple(layer if layer.trusted else _before_trust(layer) for layer in layers)
     merged: dict[str, Any] = {}
     for layer in layers:
-        merged = merge(merged, layer.table)
+        merged = merge(merged, layer.table) if merged else layer.table
     held = tuple(layer for layer in layers if layer.table)
-    return Settings(msgspec.convert(merged, Config), held, ignored, trusts_project)
+    return Settings(msgspec.convert(merged, Config), held, ignored, trusts_project, folders)
 
 
 def config_error(faults: Sequence[str]) -> UsageError:
@@ -151,7 +154,13 @@ def get(table: Mapping[str, Any], path: Path) -> Any:
 
 
 def _layer_faults(layer: Layer) -> Iterator[ConfigFault]:
-    yield from config_faults(layer.table)
+    try:
+        msgspec.convert(layer.table, Config)
+        fits = layer.table.keys().isdisjoint(NOT_BY_TYPE)
+    except msgspec.ValidationError:
+        fits = False
+    if not fits:  # only now: why not, all of it
+        yield from config_faults(layer.table)
     if not layer.trusted:
         for path, verdict in judged_settings(layer.table):
             if verdict == "refused":
@@ -175,7 +184,7 @@ def _ignored_line(layer: Layer) -> str:
     """Of a project that is not trusted; empty if nothing of it is ignored."""
     paths = [path for path, verdict in judged_settings(layer.table) if verdict == "ignored"]
     named = [path for known in paths for path in _named(known, get(layer.table, known))]
-    shown = [f"{'.'.join(path)} (line {line_of(path, layer.lines)})" for path in named[:_MOST_NAMED]]
+    shown = [f"{'.'.join(path)} (line {line_of(path, lines_of(layer.text))})" for path in named[:_MOST_NAMED]]
     more = [f"and {len(named) - len(shown)} more"] if len(named) > len(shown) else []
     return (
         f"{layer.name}: the file is not trusted, so this part of it is ignored: {', '.join([*shown, *more])}. "
@@ -208,8 +217,10 @@ def _provider_faults(layers: tuple[Layer, ...]) -> Iterator[str]:
             yield f"{place}: {problem.field}: {problem.message} {problem.hint}".rstrip()
 
 
-def _files(directory: File) -> Iterator[Layer]:
-    user, project = user_file(), project_file(directory)
+def _files(folders: Sequence[File]) -> Iterator[Layer]:
+    if not folders:
+        return
+    user, project = user_file(), project_file(folders)
     if user.is_file():
         yield _from_file(user)
     elif "SEGUE_CONFIG" in os.environ:
@@ -232,7 +243,7 @@ def _from_file(file: File, *, project: bool = False) -> Layer:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise config_error([f"{file}: not TOML: {error}"]) from error
     trusted = not project or is_trusted(file, data)
-    return Layer(str(file), table, lines_of(text), project=project, trusted=trusted)
+    return Layer(str(file), table, text, project=project, trusted=trusted)
 
 
 def _from_environment(environment: Mapping[str, str]) -> Layer:

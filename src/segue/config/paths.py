@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 PROJECT_FILES = ("segue.toml", ".segue/config.toml")
 TEMPLATES = ".segue/templates"
@@ -19,13 +23,9 @@ def user_file() -> Path:
     return Path(given).expanduser() if given else _directory("config") / "config.toml"
 
 
-def project_file(start: Path) -> Path | None:
-    """The nearest project file, looked for upwards until the root of the git work tree."""
-    for directory in project_directories(start):
-        for name in PROJECT_FILES:
-            if (directory / name).is_file():
-                return directory / name
-    return None
+def project_file(folders: Iterable[Path], names: Sequence[str] = PROJECT_FILES) -> Path | None:
+    """The nearest file of a project that has one of these names."""
+    return next((folder / name for folder in folders for name in names if (folder / name).is_file()), None)
 
 
 def project_directories(start: Path) -> list[Path]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Final, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -14,7 +18,8 @@ _KEY: Final = re.compile(
 _WORD: Final = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
-def lines_of(text: str) -> dict[Path, int]:
+@lru_cache(maxsize=4)
+def lines_of(text: str) -> Mapping[Path, int]:
     """Path of each key and table → its line, counted from 1. Keys inside inline tables have the line of the table."""
     found: dict[Path, int] = {}
     table: Path = ()
@@ -41,7 +46,7 @@ def tables_of(text: str) -> dict[Path, tuple[int, int]]:
     return found
 
 
-def line_of(path: Path, lines: dict[Path, int]) -> int | None:
+def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
     """The line of a key, or of the nearest table around it."""
     for length in range(len(path), 0, -1):
         if path[:length] in lines:

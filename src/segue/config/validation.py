@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from msgspec import Struct, inspect
 
@@ -27,6 +27,10 @@ _KINDS: dict[type, str] = {
     inspect.DictType: "a table",
     inspect.StructType: "a table",
 }
+
+
+NOT_BY_TYPE: Final = frozenset({"profiles", "gateway", "store"})
+"""Settings that can be wrong although each value has its type."""
 
 
 @final

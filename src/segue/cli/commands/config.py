@@ -49,9 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _path() -> int:
-    from segue.config.paths import PROJECT_FILES, project_file, user_file  # noqa: PLC0415
+    from segue.config.paths import PROJECT_FILES, project_directories, project_file, user_file  # noqa: PLC0415
 
-    user, project = user_file(), project_file(File.cwd())
+    user, project = user_file(), project_file(project_directories(File.cwd()))
     shown = (
         f"{project}"
         if project

@@ -7,36 +7,26 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.config.paths import mcp_lists_directory, project_directories
-from segue.config.trust import MCP_FILE, is_trusted
+from segue.config.paths import mcp_lists_directory
+from segue.config.trust import is_trusted
+from segue.tools.mcp.config import read_servers
+from segue.tools.mcp.servers import McpServers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from segue.config.schema import McpSettings
-    from segue.tools.mcp.servers import McpServers
 
 
-def mcp_file(directory: Path) -> Path | None:
-    """The nearest one, up to the root of the git work tree."""
-    return next((at / MCP_FILE for at in project_directories(directory) if (at / MCP_FILE).is_file()), None)
-
-
-def open_servers(
-    settings: McpSettings, directory: Path, *, bare: bool
-) -> tuple[McpServers | None, Path | None]:
-    """All servers that may be used, or None if there are none; and a file that is not read, because the user has not
-    trusted it. A server starts when its tools are requested, or if their list is kept when one of them is called."""
-    file = mcp_file(directory) if settings.project_file and not bare else None
+def open_servers(settings: McpSettings, file: Path | None) -> tuple[McpServers | None, Path | None]:
+    """All servers that may be used, or None if there are none; and the project's file if it is not read, because the user
+    has not trusted it. A server starts when its tools are requested, or if their list is kept when one of them is called."""
     data = None if file is None else file.read_bytes()
     untrusted = None
     if file is not None and not is_trusted(file, data):
         file, untrusted = None, file
     if not settings.servers and file is None:
         return None, untrusted
-    from segue.tools.mcp.config import read_servers  # noqa: PLC0415 - only needed with servers
-    from segue.tools.mcp.servers import McpServers  # noqa: PLC0415
-
     own = {
         name: {"tool_timeout_sec": settings.timeout, **_written_fields(server)}
         for name, server in settings.servers.items()
