@@ -88,18 +88,21 @@ class _Job(NamedTuple):
         failure: BaseException | None = None
         try:
             result = self.do()
-        except BaseException as error:  # it is the caller's
+        except BaseException as error:  # it is raised again where the work is awaited
             failure = error
-        if not self.loop.is_closed():
+        with suppress(RuntimeError):  # the loop may be closed by now
             self.loop.call_soon_threadsafe(self._report, result, failure)
 
     def _report(self, result: object, failure: BaseException | None) -> None:
-        if self.done.cancelled():
+        if self.done.done():
             return
-        if failure is not None:
+        if failure is None:
+            self.done.set_result(result)
+        elif isinstance(failure, Exception) and not isinstance(failure, StopIteration):
             self.done.set_exception(failure)
         else:
-            self.done.set_result(result)
+            # A future takes no StopIteration, and an exit asked for in a thread must not end the loop.
+            self.done.set_exception(RuntimeError(f"{type(failure).__name__}: {failure}"))
 
 
 async def in_thread(work: Callable[[], _T], name: str = "segue-tool") -> _T:
@@ -109,29 +112,7 @@ async def in_thread(work: Callable[[], _T], name: str = "segue-tool") -> _T:
     up everything else.
     """
     loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[_T] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(value: _T | None, error: BaseException | None) -> None:
-        if outcome.done():
-            return
-        if error is None:
-            outcome.set_result(value)  # type: ignore[arg-type]  # no error: the value is the work's
-        elif isinstance(error, Exception) and not isinstance(error, StopIteration):
-            outcome.set_exception(error)
-        else:
-            # A future takes no StopIteration, and an exit asked for in a thread must not end the loop.
-            outcome.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
-
-    def run() -> None:
-        value: _T | None = None
-        error: BaseException | None = None
-        try:
-            value = context.run(work)
-        except BaseException as caught:  # it is raised again where the work is awaited
-            error = caught
-        with suppress(RuntimeError):  # the loop may be closed by now
-            loop.call_soon_threadsafe(settle, value, error)
-
-    Thread(target=run, name=name, daemon=True).start()
-    return await outcome
+    job = _Job(loop, loop.create_future(), partial(contextvars.copy_context().run, work))
+    Thread(target=job.perform, name=name, daemon=True).start()
+    result: _T = await job.done
+    return result

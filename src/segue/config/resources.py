@@ -14,12 +14,11 @@ from segue.errors import UsageError
 from segue.postgres.address import is_database_url
 from segue.providers.addresses import find_address
 from segue.providers.config import read_provider_config
-from segue.providers.registry import default_registry
+from segue.providers.registry import KnownProviders
 
 if TYPE_CHECKING:
     from segue.config.schema import Config, ProfileSettings
     from segue.providers.adapter import ProviderAdapter
-    from segue.providers.registry import KnownProviders
     from segue.routing.route import Route
     from segue.routing.router import Router
     from segue.sessions.stores.store import Store
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 def open_providers(config: Config) -> KnownProviders:
     """All providers, configured. No request is sent yet."""
     configs = {name: read_provider_config(name, table)[0] for name, table in config.providers.items()}
-    return default_registry(configs, key_file=keys_file())
+    return KnownProviders(configs, key_file=keys_file())
 
 
 def require_provider(name: str, providers: KnownProviders) -> ProviderAdapter:

@@ -8,13 +8,17 @@ from base64 import b64encode
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from segue.dialects.registry import proper_name
 from segue.errors import UsageError
+
+if TYPE_CHECKING:
+    from segue.providers.config import ProviderConfig
 
 AuthStyle: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "api-key"]
 """The header that carries the key."""
@@ -23,6 +27,8 @@ _NO_HOST = re.compile(r"[\s\x00-\x1f<>\"{}|\\^`,;()]")
 """No name of a server has one of these."""
 _VERSION = re.compile(r"/v\d+[a-z0-9]*$")
 _USUAL_PATH = "openai_chat"
+_OWN = "openai-compatible"
+"""Like which an unknown provider is taken to be that has a base URL and names no dialect."""
 
 
 @final
@@ -97,6 +103,43 @@ def find_address(name: str) -> Address | None:
     """The address of a provider, by its name or by another that people type."""
     known = addresses().providers
     return known.get(name) or next((a for a in known.values() if name in a.aliases), None)
+
+
+def address_of(name: str, config: ProviderConfig) -> Address | None:
+    """The address of a provider with its configuration applied; an unknown provider needs a base URL."""
+    known = find_address(name)
+    if known is None:
+        if not config.base_url:
+            return None
+        like = next((a for a in map(find_address, (_like(config.dialect), _OWN)) if a is not None), None)
+        if like is None:
+            return None
+        known = structs.replace(
+            like, name=name, title=name, key_env=(_variable(name),), base_url_env=(), aliases=()
+        )
+    changed: dict[str, Any] = {}
+    if config.dialect:
+        try:
+            changed["dialects"] = (proper_name(config.dialect),)
+        except UsageError:
+            return known
+    if config.auth:
+        changed["auth"] = config.auth
+    if config.embedding_model:
+        changed["embedding_model"] = config.embedding_model
+    return structs.replace(known, **changed) if changed else known
+
+
+def _like(dialect: str) -> str:
+    """The provider whose headers (key, version) a server of this dialect shares."""
+    try:
+        return f"{proper_name(dialect)}-compatible" if dialect else ""
+    except UsageError:
+        return ""
+
+
+def _variable(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name).upper() + "_API_KEY"
 
 
 @final

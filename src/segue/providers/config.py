@@ -11,14 +11,12 @@ from msgspec import Struct, structs
 
 from segue.dialects.registry import proper_name
 from segue.errors import UsageError
-from segue.providers.addresses import Address, AuthStyle, complete_url, find_address
+from segue.providers.addresses import AuthStyle, address_of, complete_url
 from segue.providers.auth import Secret
 from segue.providers.capabilities import ConfigProblem
 from segue.redaction import remember_secret_variable
 from segue.transports.transport import ReplyLimits, Timeouts
 
-_OWN: Final = "openai-compatible"
-"""The dialect of an unknown provider that has a base URL and names no dialect."""
 IN_PROCESS: Final[Mapping[str, tuple[str, ...]]] = {
     "embedded": ("model", "threads", "context"),
     "scripted": (),
@@ -68,11 +66,6 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 code="bad_key",
                 hint="Give a text or a Secret.",
             )
-
-    @property
-    def secret(self) -> Secret | None:
-        """The key itself, where it stands in the configuration."""
-        return self.api_key if isinstance(self.api_key, Secret) else None
 
     @property
     def set_fields(self) -> list[str]:
@@ -199,43 +192,6 @@ def _check_limits(name: str, config: ProviderConfig) -> list[ConfigProblem]:
         if value <= 0
     ]
     return short + small
-
-
-def address_of(name: str, config: ProviderConfig) -> Address | None:
-    """The address of a provider with its configuration applied; an unknown provider needs a base URL."""
-    known = find_address(name)
-    if known is None:
-        if not config.base_url:
-            return None
-        like = next((a for a in map(find_address, (_like(config.dialect), _OWN)) if a is not None), None)
-        if like is None:
-            return None
-        known = structs.replace(
-            like, name=name, title=name, key_env=(_variable(name),), base_url_env=(), aliases=()
-        )
-    changed: dict[str, Any] = {}
-    if config.dialect:
-        try:
-            changed["dialects"] = (proper_name(config.dialect),)
-        except UsageError:
-            return known
-    if config.auth:
-        changed["auth"] = config.auth
-    if config.embedding_model:
-        changed["embedding_model"] = config.embedding_model
-    return structs.replace(known, **changed) if changed else known
-
-
-def _like(dialect: str) -> str:
-    """The provider whose headers (key, version) a server of this dialect shares."""
-    try:
-        return f"{proper_name(dialect)}-compatible" if dialect else ""
-    except UsageError:
-        return ""
-
-
-def _variable(name: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in name).upper() + "_API_KEY"
 
 
 def _read(wanted: Any, value: Any) -> Any:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from segue.dialects.registry import DIALECTS
 from segue.errors import SegueError, UsageError
-from segue.providers.addresses import complete_url, split_url, url_in_environment
+from segue.providers.addresses import address_of, complete_url, split_url, url_in_environment
 from segue.providers.auth import Key, KeySources, Secret
 from segue.providers.capabilities import ConfigProblem
-from segue.providers.config import ProviderConfig, address_of, check_config
+from segue.providers.config import ProviderConfig, check_config
 from segue.providers.endpoint import Endpoint
 from segue.providers.provider import Provider
 from segue.transports.http import default_transport
@@ -94,10 +94,11 @@ def key_of(
     keyring: bool = True,
 ) -> Key:
     """Where the key of a provider is looked for."""
+    given = Secret(api_key) if api_key else config.api_key
     return Key(
         address,
         KeySources(
-            given=Secret(api_key) if api_key else config.secret,
+            given=given if isinstance(given, Secret) else None,
             variable=config.api_key_env,
             command=config.key_command,
             variables=address.key_env,

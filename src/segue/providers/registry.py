@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from segue.errors import SegueError, UsageError
 from segue.plugins import contributions
-from segue.providers.addresses import addresses, find_address
-from segue.providers.config import IN_PROCESS, ProviderConfig, address_of
+from segue.providers.addresses import address_of, addresses, find_address
+from segue.providers.config import IN_PROCESS, ProviderConfig
 from segue.providers.factory import base_url_of, connect, key_of
 from segue.providers.scripted import ScriptedProvider
 
@@ -131,11 +131,11 @@ class KnownProviders(ProviderRegistry):
     def __init__(
         self,
         configs: Mapping[str, ProviderConfig],
-        environ: Mapping[str, str],
-        transport: Transport | None,
-        key_file: Path | None,
+        environ: Mapping[str, str] = os.environ,
+        transport: Transport | None = None,
         *,
-        keyring: bool,
+        key_file: Path | None = None,
+        keyring: bool = True,
     ) -> None:
         super().__init__()
         self._configs = configs
@@ -236,7 +236,7 @@ def default_registry(
     keyring: bool = True,
 ) -> KnownProviders:
     """All providers that are known. None is made, and no key looked for, before it is used."""
-    return KnownProviders(configs or {}, environ, transport, key_file, keyring=keyring)
+    return KnownProviders(configs or {}, environ, transport, key_file=key_file, keyring=keyring)
 
 
 def _embedded(config: ProviderConfig) -> ProviderAdapter:

@@ -23,6 +23,8 @@ _MODULES: Final[Mapping[str, str]] = {
     "ollama": "ollama",
 }
 """Dialects that have a module of their own; all others use OpenAI's."""
+_LOADS_WITH_OPTIONS: Final = "ollama"
+"""Its servers load a model with the options of a request, and again when those change."""
 
 
 @lru_cache(maxsize=64)
@@ -37,7 +39,10 @@ def services_of(dialect: str) -> Services:
 
 
 def new_fitting(dialect: str) -> FitOptions | None:
-    """Fits options to requests, with a memory of its own; None where they are sent as they are, as on every wire without a
-    module of its own."""
-    make = services_of(dialect).new_fitting if dialect in _MODULES else None
-    return None if make is None else make()
+    """Fits options to requests, and remembers what it gave to a session: one per provider. None where they are sent as they
+    are."""
+    if dialect != _LOADS_WITH_OPTIONS:
+        return None
+    from segue.providers.services.ollama import Windows  # noqa: PLC0415 - of one wire
+
+    return Windows()

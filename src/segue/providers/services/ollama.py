@@ -44,7 +44,6 @@ def services(dialect: str) -> Services:
         running_models=running_models,
         embed=embed,
         embedding_limits=catalog().embeddings.get(dialect, EmbeddingLimits()),
-        new_fitting=Windows,
     )
 
 

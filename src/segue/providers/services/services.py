@@ -59,5 +59,3 @@ class Services(Struct, frozen=True, kw_only=True):
     embed: EmbedService | None = None
     embedding_limits: EmbeddingLimits = EmbeddingLimits()
     count_tokens: CountService | None = None
-    new_fitting: Callable[[], FitOptions] | None = None
-    """Makes the function that fits options to a request. It remembers what it gave to a session: one per provider."""
