@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from segue.cli.command_table import COMMANDS, CommandParser, HelpFormatter, add_set, near_miss
+from segue.cli.command_table import COMMANDS, SET, CommandParser, HelpFormatter, near_miss
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,170 +19,176 @@ DESCRIPTION = """Chat with any language model, and switch the model at any time.
 With a prompt, or with piped input: one answer on stdout; everything else goes to stderr."""
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
+    return int(text)
+
+
+def _amount(text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
+    if not 0 < amount < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+    return amount
+
+
+ARGUMENTS: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    "": {
+        "words": {"metavar": "PROMPT", "nargs": "*", "help": "what to ask; - reads it from stdin"},
+        "-p --prompt": {
+            "nargs": "?",
+            "const": "",
+            "metavar": "PROMPT",
+            "help": "what to ask; never starts an interactive chat",
+        },
+        "-a --attach": {
+            "dest": "attachments",
+            "action": "append",
+            "default": [],
+            "metavar": "FILE|URL|-",
+            "help": "attach an image, a PDF, a sound or a text; - is stdin. In a prompt: @FILE",
+        },
+        "-t --template": {"default": "", "metavar": "NAME", "help": "a prompt of your own: segue templates"},
+        "--var": {
+            "dest": "variables",
+            "action": "append",
+            "default": [],
+            "metavar": "NAME=VALUE",
+            "help": "a variable of the template",
+        },
+    },
+    "model": {
+        "-m --model": {"default": "", "help": "provider/model, an alias or a profile"},
+        "--provider": {"default": "", "help": "the provider, if -m names only a model"},
+        "--fallback": {
+            "default": "",
+            "metavar": "A,B",
+            "help": "models to use if the first one fails, also between the tool calls of a turn",
+        },
+        "--effort": {"choices": EFFORTS, "help": "reasoning effort"},
+        "--temperature": {"type": float, "metavar": "T", "help": "0: always the likeliest word"},
+        "--max-tokens": {"type": _count, "metavar": "N", "help": "limit of the length of a reply"},
+        "-o --option": {
+            "dest": "options",
+            "action": "append",
+            "default": [],
+            "metavar": "KEY=VALUE",
+            "help": "an option of the model: temperature, top_p, seed, … (docs/cli.md)",
+        },
+    },
+    "session": {
+        "-c --continue": {
+            "dest": "last",
+            "action": "store_true",
+            "help": "resume the last session of this directory",
+        },
+        "-r --resume": {
+            "nargs": "?",
+            "const": "",
+            "metavar": "ID",
+            "help": "resume this session (its id, the start of its id, or its title)",
+        },
+        "--fork": {"action": "store_true", "help": "with -c or -r: resume a copy of the session"},
+        "--take-over": {"action": "store_true", "help": "with -c or -r: even if another process has it open"},
+        "--no-session --ephemeral": {"action": "store_true", "help": "do not save the session"},
+        "-s --system": {"default": None, "metavar": "TEXT", "help": "the system prompt"},
+        "--append-system": {"default": "", "metavar": "TEXT", "help": "add this to the system prompt"},
+    },
+    "tools and limits": {
+        "-T --tool": {
+            "dest": "tools",
+            "action": "append",
+            "default": [],
+            "metavar": "NAME",
+            "help": "a built-in tool, file.py:function or agent:NAME; all: every built-in tool; agents; none: no tools",
+        },
+        "--allowed-tools": {"default": "", "metavar": "A,B", "help": "tools that run without approval"},
+        "--approval-mode": {
+            "choices": APPROVAL_MODES,
+            "help": "which calls need approval; without a terminal, a call that needs it is refused",
+        },
+        "-y --yolo": {"action": "store_true", "help": "--approval-mode yolo: approve every call"},
+        "--max-turns": {"type": _count, "metavar": "N", "help": "limit of requests to the model (exit 53)"},
+        "--max-cost": {"type": _amount, "metavar": "USD", "help": "limit of cost in dollars (exit 53)"},
+        "--timeout": {
+            "type": _amount,
+            "metavar": "SECONDS",
+            "help": "limit of time for the whole answer (exit 53)",
+        },
+        "--strict": {
+            "action": "store_true",
+            "help": "refuse a switch that hides something from the new model (exit 62)",
+        },
+    },
+    "input and output": {
+        "--output-format": {"choices": OUTPUT_FORMATS, "default": "", "help": "default: text"},
+        "--json": {"action": "store_true", "help": "--output-format json"},
+        "--input-format": {
+            "choices": INPUT_FORMATS,
+            "default": "text",
+            "help": "stream-json: one message per line on stdin",
+        },
+        "--include-partial-messages": {
+            "action": "store_true",
+            "help": "with stream-json: text as it arrives",
+        },
+        "--schema": {"default": "", "metavar": "FILE|JSON", "help": "JSON Schema that the answer must match"},
+        "--output-last-message": {"default": "", "metavar": "FILE", "help": "also write the answer to FILE"},
+        "--hide-reasoning": {"action": "store_true", "help": "do not show the model's reasoning"},
+        "--plain": {"action": "store_true", "help": "no colours, no Markdown, no repainting"},
+        "--raw-output": {"action": "store_true", "help": "keep terminal escape sequences in the answer"},
+        "-q --quiet": {"action": "store_true", "help": "only the answer and errors"},
+    },
+    "other": {
+        **SET,
+        "--bare": {"action": "store_true", "help": "read no config files, no AGENTS.md, no .mcp.json"},
+        "--debug": {
+            "action": "store_true",
+            "help": "show the traceback of an error, and the ids and repairs of a refused request",
+        },
+        "--version": {"action": "store_true", "help": "print the version and exit"},
+    },
+}
+"""By the group that `--help` shows them in: flags, and what `add_argument` takes besides."""
+
+_WIDTH = max(map(len, COMMANDS)) + 2
+EPILOG = "\n".join(
+    [
+        "commands:",
+        *(f"  {name:<{_WIDTH}}{purpose}" for name, (_, purpose) in COMMANDS.items()),
+        "",
+        "A command must be the first word: segue -- demo asks the model about demo.",
+        "Help for a command: segue COMMAND --help. Exit codes: docs/cli.md",
+    ]
+)
+
+
 def parser() -> argparse.ArgumentParser:
     made = CommandParser(
         prog="segue",
         usage="segue [OPTIONS] [PROMPT...]\n       segue COMMAND ...",
         description=DESCRIPTION,
-        epilog=_epilog(),
+        epilog=EPILOG,
         formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
-    made.add_argument("words", metavar="PROMPT", nargs="*", help="what to ask; - reads it from stdin")
-    made.add_argument(
-        "-p",
-        "--prompt",
-        nargs="?",
-        const="",
-        metavar="PROMPT",
-        help="what to ask; never starts an interactive chat",
-    )
-    made.add_argument(
-        "-a",
-        "--attach",
-        dest="attachments",
-        action="append",
-        default=[],
-        metavar="FILE|URL|-",
-        help="attach an image, a PDF, a sound or a text; - is stdin. In a prompt: @FILE",
-    )
-    made.add_argument(
-        "-t", "--template", default="", metavar="NAME", help="a prompt of your own: segue templates"
-    )
-    made.add_argument(
-        "--var",
-        dest="variables",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a variable of the template",
-    )
-    _add_model(made.add_argument_group("model"))
-    _add_session(made.add_argument_group("session"))
-    _add_tools(made.add_argument_group("tools and limits"))
-    _add_output(made.add_argument_group("input and output"))
-    other = made.add_argument_group("other")
-    add_set(other)
-    other.add_argument("--bare", action="store_true", help="read no config files, no AGENTS.md, no .mcp.json")
-    other.add_argument(
-        "--debug",
-        action="store_true",
-        help="show the traceback of an error, and the ids and repairs of a refused request",
-    )
-    other.add_argument("--version", action="store_true", help="print the version and exit")
+    for title, arguments in ARGUMENTS.items():
+        group = made.add_argument_group(title) if title else made
+        for flags, settings in arguments.items():
+            group.add_argument(*flags.split(), **settings)
     return made
-
-
-def _add_model(group: Any) -> None:
-    group.add_argument("-m", "--model", default="", help="provider/model, an alias or a profile")
-    group.add_argument("--provider", default="", help="the provider, if -m names only a model")
-    group.add_argument(
-        "--fallback",
-        default="",
-        metavar="A,B",
-        help="models to use if the first one fails, also between the tool calls of a turn",
-    )
-    group.add_argument("--effort", choices=EFFORTS, help="reasoning effort")
-    group.add_argument("--temperature", type=float, metavar="T", help="0: always the likeliest word")
-    group.add_argument("--max-tokens", type=_count, metavar="N", help="limit of the length of a reply")
-    group.add_argument(
-        "-o",
-        "--option",
-        dest="options",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option of the model: temperature, top_p, seed, … (docs/cli.md)",
-    )
-
-
-def _add_session(group: Any) -> None:
-    group.add_argument(
-        "-c",
-        "--continue",
-        dest="last",
-        action="store_true",
-        help="resume the last session of this directory",
-    )
-    group.add_argument(
-        "-r",
-        "--resume",
-        nargs="?",
-        const="",
-        metavar="ID",
-        help="resume this session (its id, the start of its id, or its title)",
-    )
-    group.add_argument("--fork", action="store_true", help="with -c or -r: resume a copy of the session")
-    group.add_argument(
-        "--take-over", action="store_true", help="with -c or -r: even if another process has it open"
-    )
-    group.add_argument("--no-session", "--ephemeral", action="store_true", help="do not save the session")
-    group.add_argument("-s", "--system", default=None, metavar="TEXT", help="the system prompt")
-    group.add_argument("--append-system", default="", metavar="TEXT", help="add this to the system prompt")
-
-
-def _add_tools(group: Any) -> None:
-    group.add_argument(
-        "-T",
-        "--tool",
-        dest="tools",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a built-in tool, file.py:function or agent:NAME; all: every built-in tool; agents; none: no tools",
-    )
-    group.add_argument("--allowed-tools", default="", metavar="A,B", help="tools that run without approval")
-    group.add_argument(
-        "--approval-mode",
-        choices=APPROVAL_MODES,
-        help="which calls need approval; without a terminal, a call that needs it is refused",
-    )
-    group.add_argument("-y", "--yolo", action="store_true", help="--approval-mode yolo: approve every call")
-    group.add_argument(
-        "--max-turns", type=_count, metavar="N", help="limit of requests to the model (exit 53)"
-    )
-    group.add_argument("--max-cost", type=_amount, metavar="USD", help="limit of cost in dollars (exit 53)")
-    group.add_argument(
-        "--timeout", type=_amount, metavar="SECONDS", help="limit of time for the whole answer (exit 53)"
-    )
-    group.add_argument(
-        "--strict",
-        action="store_true",
-        help="refuse a switch that hides something from the new model (exit 62)",
-    )
-
-
-def _add_output(group: Any) -> None:
-    group.add_argument("--output-format", choices=OUTPUT_FORMATS, default="", help="default: text")
-    group.add_argument("--json", action="store_true", help="--output-format json")
-    group.add_argument(
-        "--input-format",
-        choices=INPUT_FORMATS,
-        default="text",
-        help="stream-json: one message per line on stdin",
-    )
-    group.add_argument(
-        "--include-partial-messages", action="store_true", help="with stream-json: text as it arrives"
-    )
-    group.add_argument(
-        "--schema", default="", metavar="FILE|JSON", help="JSON Schema that the answer must match"
-    )
-    group.add_argument(
-        "--output-last-message", default="", metavar="FILE", help="also write the answer to FILE"
-    )
-    group.add_argument("--hide-reasoning", action="store_true", help="do not show the model's reasoning")
-    group.add_argument("--plain", action="store_true", help="no colours, no Markdown, no repainting")
-    group.add_argument(
-        "--raw-output", action="store_true", help="keep terminal escape sequences in the answer"
-    )
-    group.add_argument("-q", "--quiet", action="store_true", help="only the answer and errors")
 
 
 def parse(words: list[str]) -> argparse.Namespace:
     """Wrong words end the program with exit 2."""
     made = parser()
     arguments = made.parse_intermixed_args(words)
-    if "--" not in words and (advice := near_miss(words)):
+    # One word with a space in it is a prompt.
+    is_prompt = "--" in words or any(" " in word for word in words)
+    if not is_prompt and (advice := near_miss(words)):
         made.error(f'"{words[0]}" is not a command. {advice} As a prompt: segue -- {" ".join(words)}')
     if arguments.version:
         made.error("--version takes no other arguments")
@@ -204,33 +210,4 @@ def has_prompt(arguments: argparse.Namespace) -> bool:
     return (
         bool(arguments.words or arguments.prompt or arguments.attachments or arguments.template)
         or arguments.input_format == "stream-json"
-    )
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
-    return int(text)
-
-
-def _amount(text: str) -> float:
-    try:
-        amount = float(text)
-    except ValueError:
-        amount = -1.0
-    if not 0 < amount < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
-    return amount
-
-
-def _epilog() -> str:
-    width = max(map(len, COMMANDS)) + 2
-    return "\n".join(
-        [
-            "commands:",
-            *(f"  {name:<{width}}{purpose}" for name, (_, purpose) in COMMANDS.items()),
-            "",
-            "A command must be the first word: segue -- demo asks the model about demo.",
-            "Help for a command: segue COMMAND --help. Exit codes: docs/cli.md",
-        ]
     )

@@ -76,16 +76,21 @@ class CommandParser(argparse.ArgumentParser):
         return f". Did you mean {near[0]}?" if near and near[0] != words[-1] else ""
 
 
+SET: Final[dict[str, dict[str, Any]]] = {
+    "--set": {
+        "dest": "sets",
+        "action": "append",
+        "default": [],
+        "metavar": "KEY=VALUE",
+        "help": "change a setting for this run",
+    }
+}
+"""`--set KEY=VALUE`, which may be repeated."""
+
+
 def add_set(parser: Any) -> None:
-    """`--set KEY=VALUE`, which may be repeated."""
-    parser.add_argument(
-        "--set",
-        dest="sets",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a setting for this run",
-    )
+    for flag, settings in SET.items():
+        parser.add_argument(flag, **settings)
 
 
 def parser_of(command: str) -> argparse.ArgumentParser:
@@ -112,13 +117,13 @@ def run_command(command: str, words: list[str]) -> int:
 _COMMAND: Final = re.compile(r"[a-z][a-z0-9_-]+")
 
 
-def find_plugin_command(words: list[str]) -> Contribution | None:
+def find_plugin_command(word: str) -> Contribution | None:
     """The command of an installed package that the first word names; None if there is none."""
-    if not words or not _COMMAND.fullmatch(words[0]):
+    if not _COMMAND.fullmatch(word):
         return None
     from segue.plugins import contribution  # noqa: PLC0415 - most first words are flags or prompts
 
-    return contribution("command", words[0])
+    return contribution("command", word)
 
 
 def plugin_command(offered: Contribution) -> Any:
@@ -168,7 +173,7 @@ NEAR_MISSES: Final[dict[str, str]] = {
 
 def near_miss(words: list[str]) -> str:
     """What to do instead, if the words are probably a command that is misspelt or does not exist; else ""."""
-    if not words or any(" " in word for word in words):
+    if not words:
         return ""
     first, rest = words[0].lower(), [word for word in words[1:] if not word.startswith("-")]
     if first in NEAR_MISSES and not rest:

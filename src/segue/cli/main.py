@@ -18,7 +18,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         from segue.cli.display.gate import install_gate  # noqa: PLC0415 - only a terminal needs it
 
         install_gate()
-    words, debug = _without_debug(list(sys.argv[1:] if argv is None else argv))
+    words, debug = list(sys.argv[1:] if argv is None else argv), bool(os.environ.get("SEGUE_DEBUG"))
+    if "--debug" in words:  # anywhere before `--`
+        end = words.index("--") if "--" in words else len(words)
+        before = [word for word in words[:end] if word != "--debug"]
+        words, debug = [*before, *words[end:]], debug or len(before) < end
     if debug or "segue.cli.error_report" in sys.modules:
         from segue.cli import error_report  # noqa: PLC0415 - only an error needs it
 
@@ -42,13 +46,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _without_debug(words: list[str]) -> tuple[list[str], bool]:
-    """`--debug` may stand anywhere before `--`."""
-    end = words.index("--") if "--" in words else len(words)
-    before = [word for word in words[:end] if word != "--debug"]
-    return [*before, *words[end:]], len(before) < end or bool(os.environ.get("SEGUE_DEBUG"))
-
-
 def _run(words: list[str]) -> int:
     if words[:1] == ["--version"]:
         from segue import __version__  # noqa: PLC0415
@@ -61,7 +58,8 @@ def _run(words: list[str]) -> int:
         words = [*words[1:], "--help"]
     if words[:1] and words[0] in COMMANDS:
         return run_command(words[0], words[1:])
-    if (offered := find_plugin_command(words)) is not None:
+    is_word = bool(words) and not words[0].startswith("-")
+    if is_word and (offered := find_plugin_command(words[0])) is not None:
         return run_plugin_command(offered, words[1:])
     from segue.cli.arguments import has_prompt, parse  # noqa: PLC0415
 

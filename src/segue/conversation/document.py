@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from segue.conversation.blocks import Block, ToolCall, ToolResult
 from segue.conversation.interaction import Interaction, Ledger
-from segue.conversation.json_safe import is_json_safe, json_safe
+from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
@@ -61,7 +61,10 @@ def encode_document(
         conversation.system,
         conversation.minted,
         tuple(plain_interaction(interaction) for interaction in ledger.values()) if ledger else (),
-        tuple(structs.replace(tool, parameters=_plain(tool.parameters)) for tool in tools),
+        tuple(
+            structs.replace(tool, parameters=ensure_json_safe(tool.parameters, any_text=True))
+            for tool in tools
+        ),
         plain_options(options or Options()),
         dialect,
     )
@@ -175,7 +178,9 @@ def plain_message(message: Message) -> Message:
 
 def plain_options(options: Options) -> Options:
     return structs.replace(
-        options, response_schema=_plain(options.response_schema), extra=_plain(options.extra)
+        options,
+        response_schema=ensure_json_safe(options.response_schema, any_text=True),
+        extra=ensure_json_safe(options.extra, any_text=True),
     )
 
 
@@ -185,14 +190,10 @@ def plain_interaction(interaction: Interaction) -> Interaction:
 
 
 def plain_call(call: ToolCall) -> ToolCall:
-    arguments = _plain(call.arguments)
+    arguments = ensure_json_safe(call.arguments, any_text=True)
     return call if arguments is call.arguments else structs.replace(call, arguments=arguments)
 
 
 def plain_result(result: ToolResult) -> ToolResult:
-    output = _plain(result.output)
+    output = ensure_json_safe(result.output, any_text=True)
     return result if output is result.output else structs.replace(result, output=output)
-
-
-def _plain(value: Any) -> Any:
-    return value if is_json_safe(value, any_text=True) else json_safe(value)

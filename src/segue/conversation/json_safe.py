@@ -92,9 +92,9 @@ def json_safe(value: Any) -> Any:
     return _Copy().of(value, ())
 
 
-def ensure_json_safe(value: Any) -> Any:
-    """The value itself if JSON can express it, else a copy that it can."""
-    return value if is_json_safe(value) else json_safe(value)
+def ensure_json_safe(value: Any, *, any_text: bool = False) -> Any:
+    """The value itself if JSON can express it, else a copy that it can. `any_text` as in `is_json_safe`."""
+    return value if is_json_safe(value, any_text=any_text) else json_safe(value)
 
 
 class _Copy:

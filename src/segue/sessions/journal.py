@@ -110,8 +110,14 @@ class Journal:
     async def close_turn(self, end: TurnEnded | None = None) -> None:
         """End a turn that is open, if one is; calls without an end are closed as after a crash. `end`: None where the turn
         ends as its own process would have ended it when cancelled."""
-        if entries := closing_entries(self.state):
-            await self.append(*entries[:-1], end or entries[-1])
+        state = self.state
+        if not state.in_turn:
+            return
+        if state.answered and not state.open_calls():
+            await self.append(end or TurnEnded("complete"))
+        else:
+            *closing, ended = closing_entries(state)
+            await self.append(*closing, end or ended)
 
     async def undo(self) -> None:
         """Undo the last turn. What its tools did stays done."""
@@ -137,7 +143,10 @@ class Journal:
         await self.store.delete(self.session)
 
     async def _append(self, entries: Sequence[Entry]) -> None:
-        async with self._one_at_a_time():
+        # Entries enter the state in the order they are written. A lock belongs to a loop; a journal may outlive it.
+        if self._loop is not (loop := asyncio.get_running_loop()):
+            self._loop, self._lock = loop, asyncio.Lock()
+        async with self._lock:
             if self.fenced:
                 raise errors.fenced(self.session)
             encoded = [EncodedEntry.of(entry) for entry in entries]
@@ -183,13 +192,6 @@ class Journal:
                 await self.renew()
             except JournalError:
                 continue  # fenced: the loop ends; else the store may answer next time, before the lease is over
-
-    def _one_at_a_time(self) -> asyncio.Lock:
-        """Entries enter the state in the order they are written. A lock belongs to a loop; a journal may outlive it."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop, self._lock = loop, asyncio.Lock()
-        return self._lock
 
 
 async def fork(store: Store, session: str, *, at: int | None = None, session_id: str = "") -> Journal:

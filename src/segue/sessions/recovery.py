@@ -18,8 +18,6 @@ def closing_entries(state: State) -> list[Entry]:
     """End what is open. A tool that was started may have had effects, so its result is an interruption; none is run again."""
     if not state.in_turn:
         return []
-    if state.answered and not state.open_calls():
-        return [TurnEnded("complete")]
     entries: list[Entry] = []
     unanswered = unanswered_calls(state)
     if unscheduled := tuple(call for call in unanswered if call.id not in state.ledger):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from segue.conversation.json_safe import MAX_DEPTH, encodable, is_json_safe, json_safe
+from segue.conversation.json_safe import MAX_DEPTH, encodable, ensure_json_safe
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -34,10 +34,9 @@ def problem_with(call: ToolCall, spec: ToolSpec) -> str:
     validator = _validator(spec.parameters) if spec.parameters else None
     if validator is None:
         return ""
-    checked = arguments if is_json_safe(arguments) else json_safe(arguments)
     problems: list[str] = []
     more = False
-    for error in validator.iter_errors(checked):
+    for error in validator.iter_errors(ensure_json_safe(arguments)):
         if len(problems) == MAX_REPORTED:
             more = True
             break
@@ -76,17 +75,14 @@ def _validator(schema: dict[str, Any]) -> Validator | None:
     if known is None:
         if len(_validators) >= MAX_KEPT:
             _validators.clear()
-        known = _validators[id(schema)] = (schema, _compile(schema))
+        import jsonschema_rs  # noqa: PLC0415 - only who runs tools needs it
+
+        try:
+            validator = jsonschema_rs.validator_for(schema, retriever=_fetch_nothing)
+        except (ValueError, RecursionError):
+            validator = None
+        known = _validators[id(schema)] = schema, validator
     return known[1]
-
-
-def _compile(schema: dict[str, Any]) -> Validator | None:
-    import jsonschema_rs  # noqa: PLC0415 - only who runs tools needs it
-
-    try:
-        return jsonschema_rs.validator_for(schema, retriever=_fetch_nothing)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _fetch_nothing(address: str) -> Any:

@@ -70,19 +70,15 @@ def as_tool(source: Tool | Callable[..., Any]) -> Tool:
             hint="Give a function, or what @tool was put before.",
         )
     settings = getattr(source, _SETTINGS, None) or _Settings()
-    return _make(source, settings)
-
-
-def _make(function: Callable[..., Any], settings: _Settings) -> Tool:
-    name = settings.name or getattr(function, "__name__", type(function).__name__)
+    name = settings.name or getattr(source, "__name__", type(source).__name__)
     if not _NAME.fullmatch(name):
         raise UsageError(
             f'"{name}" cannot be the name of a tool.',
             code="bad_tool_name",
             hint="Use up to 64 letters, digits, _ and -: @tool(name=…).",
         )
-    explained = _explain(function)
-    parameters = _parameters(function, name)
+    explained = _explain(source)
+    parameters = _parameters(source, name)
     injected = tuple(parameter.name for parameter in parameters if parameter.annotation is Context)
     offered = [parameter for parameter in parameters if parameter.annotation is not Context]
     arguments = _arguments_type(name, offered)
@@ -91,7 +87,7 @@ def _make(function: Callable[..., Any], settings: _Settings) -> Tool:
     )
     return Tool(
         spec=spec,
-        run=_runner(function, arguments, injected),
+        run=_runner(source, arguments, injected),
         effect=settings.effect,
         timeout=settings.timeout,
         writes=settings.writes,

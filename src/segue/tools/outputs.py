@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from segue.conversation.blocks import Media
-from segue.conversation.json_safe import encodable, is_json_safe, json_safe
+from segue.conversation.json_safe import encodable, ensure_json_safe, json_safe
 from segue.tools.definition import Output
 
 
@@ -64,4 +64,4 @@ def _plain(value: Any) -> Any:
             return bytes(value).decode()
         except UnicodeDecodeError:
             return json_safe(value)
-    return value if is_json_safe(value) else json_safe(value)
+    return ensure_json_safe(value)

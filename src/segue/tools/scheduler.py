@@ -147,7 +147,8 @@ class _Batch:
         await self._journal.append(*(CallBegun(one.call.id) for one in ready))
         running: dict[str, asyncio.Task[None]] = {}
         results: asyncio.Queue[ToolResult] = asyncio.Queue()
-        for one in in_order_of_writing(ready):
+        ordered = in_order_of_writing(ready) if any(one.tool.writes for one in ready) else ready
+        for one in ordered:
             before = {running[call_id] for call_id in one.after}
             running[one.call.id] = asyncio.create_task(self._supervise(one, before, stopped, results))
         try:

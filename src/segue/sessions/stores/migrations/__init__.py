@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from segue.sessions import errors
+from segue.sqlite_connections import writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,30 +25,21 @@ def migrate(connection: sqlite3.Connection, place: str, steps: Sequence[Step] | 
     """Bring a file up to date, each step whole or not at all. Raises JournalError `newer_store`."""
     steps = known_steps() if steps is None else steps
     newest = max(number for number, _ in steps)
-    if _version(connection) < newest:
-        for number, script in steps:
-            _take(connection, number, script)
     version = _version(connection)
+    for number, script in steps if version < newest else ():
+        with writing(connection):
+            version = _version(connection)
+            if version < number:  # another process may have taken it meanwhile
+                for statement in _statements(script):
+                    connection.execute(statement)
+                connection.execute(
+                    """CREATE TABLE IF NOT EXISTS migrations (
+                        number INTEGER PRIMARY KEY, taken TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+                    )"""
+                )
+                connection.execute("INSERT INTO migrations (number) VALUES (?)", (number,))
     if version > newest:
         raise errors.newer_store(place, version, newest)
-
-
-def _take(connection: sqlite3.Connection, number: int, script: str) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if _version(connection) < number:  # another process may have taken it meanwhile
-            for statement in _statements(script):
-                connection.execute(statement)
-            connection.execute(
-                """CREATE TABLE IF NOT EXISTS migrations (
-                    number INTEGER PRIMARY KEY, taken TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
-                )"""
-            )
-            connection.execute("INSERT INTO migrations (number) VALUES (?)", (number,))
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
 
 
 def _version(connection: sqlite3.Connection) -> int:
