@@ -26,6 +26,7 @@ from segue.conversation.events import (
 from segue.errors import ProtocolError, SegueError
 from segue.events import Emit, MediaChunk, ReasoningChunk, TextChunk, ToolCallChunk
 from segue.providers.adapter import RequestSent
+from segue.transcript.repairs import Repair
 from segue.transcript.text_tools.form import ParsedReply
 from segue.transcript.text_tools.react import REACT
 from segue.transcript.text_tools.react_scanner import ReActScanner
@@ -45,7 +46,8 @@ class Attempt(Struct):
 
     emit: Emit
     abort: asyncio.Event
-    on_sent: Callable[[RequestSent], None] | None = None
+    on_repairs: Callable[[tuple[Repair, ...]], None] | None = None
+    """Receives what was repaired in the request, if anything was."""
     sent: RequestSent | None = None
     seconds: float = 0.0
     first_token: float | None = None
@@ -106,8 +108,8 @@ class Attempt(Struct):
             async for event in stream:
                 if type(event) is RequestSent:
                     self.sent = event
-                    if self.on_sent is not None:
-                        self.on_sent(event)
+                    if event.repairs and self.on_repairs is not None:
+                        self.on_repairs(event.repairs)
                     continue
                 for read in (event,) if reader is None else reader.feed(event):
                     self._receive(read)
@@ -128,27 +130,24 @@ class Attempt(Struct):
             return
         self._events.append(event)
         self._over = type(event) is Finished or type(event) is Failed
-        chunk: TextChunk | ReasoningChunk | MediaChunk
+        chunk: TextChunk | ReasoningChunk | MediaChunk | ToolCallChunk
         if type(event) is TextDelta and event.text:
             chunk = TextChunk(event.text)
         elif type(event) is ReasoningDelta and event.text:
             chunk = ReasoningChunk(event.text)
         elif type(event) is MediaArrived:
             chunk = MediaChunk(event.media)
+        elif type(event) is CallStarted:
+            self._called[event.index] = event.name or self._called.get(event.index, "")
+            chunk = ToolCallChunk(event.index, self._called[event.index])
+        elif type(event) is ArgumentsDelta and event.text:
+            chunk = ToolCallChunk(event.index, self._called.get(event.index, ""), event.text)
         else:
-            self._report_call(event)
             return
-        if self.first_token is None:
+        # A call that is being written is no output yet: the reply may still be asked for again.
+        if self.first_token is None and type(chunk) is not ToolCallChunk:
             self.first_token = monotonic() - self._started
         self.emit(chunk)
-
-    def _report_call(self, event: Event) -> None:
-        """A call that is being written is no output yet: the reply may still be asked for again."""
-        if type(event) is CallStarted:
-            self._called[event.index] = event.name or self._called.get(event.index, "")
-            self.emit(ToolCallChunk(event.index, self._called[event.index]))
-        elif type(event) is ArgumentsDelta and event.text:
-            self.emit(ToolCallChunk(event.index, self._called.get(event.index, ""), event.text))
 
 
 def unexpected(error: Exception) -> SegueError:

@@ -35,8 +35,9 @@ from segue.transcript.text_tools.react import MAX_CORRECTIONS, correction
 if TYPE_CHECKING:
     from segue.chat.output_type import OutputType
     from segue.conversation.events import Reply
-    from segue.providers.adapter import ChatRequest, RequestSent
+    from segue.providers.adapter import ChatRequest
     from segue.routing.route import Route
+    from segue.transcript.repairs import Repair
     from segue.transcript.text_tools.form import ParsedReply
 
 
@@ -79,7 +80,8 @@ class Exchanges(Struct, kw_only=True):
 
         `cause`: the error of the turn that this one continues.
         """
-        self._report_skipped()
+        if self.routing.skipped or self.session.skipped:
+            self._report_skipped()
         model, members = self.model, self.session.router.routes
         if previous != model and any(member.name == previous for member in members):
             reason = "routed" if cause is None else "failover"
@@ -237,8 +239,8 @@ class Exchanges(Struct, kw_only=True):
                 self.emit(Warned(f"{member.name} is skipped: {member.reason}", "passed_over"))
         self.session.skipped = {member.name: member.code for member in skipped}
 
-    def _report_repairs(self, sent: RequestSent) -> None:
-        new = tuple(repair for repair in sent.repairs if repair not in self.session.reported)
+    def _report_repairs(self, repairs: tuple[Repair, ...]) -> None:
+        new = tuple(repair for repair in repairs if repair not in self.session.reported)
         if new:
             self.session.reported.update(new)
             self.emit(Repaired(new, self.model))

@@ -321,7 +321,8 @@ class Turn:
         """Where the turn goes, with a conversation that fits there. Raises why it cannot go anywhere."""
         router, compactor = self._session.router, self._session.compactor
         route = router.routes[0]
-        need = await compactor.fit(router, message, self.emit, self.abort)
+        compactor.warned = False
+        need = await compactor.fit(route, router.context_limit, message, self.emit, self.abort)
         try:
             return router.open(need)
         except SegueError as error:

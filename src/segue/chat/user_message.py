@@ -17,15 +17,16 @@ Content: TypeAlias = str | Path | bytes | Block
 
 def user_message(content: tuple[Content, ...]) -> Message:
     """Raises UsageError where there is nothing to send, or a file cannot be attached."""
-    blocks = [_block(part) for part in content]
+    blocks: list[Block] = [
+        Text(encodable(part))
+        if isinstance(part, str)
+        else attachment(part)
+        if isinstance(part, (Path, bytes))
+        else part
+        for part in content
+    ]
     if not any(type(block) is not Text or block.text.strip() for block in blocks):
         raise UsageError(
             "The message is empty.", code="empty_prompt", hint="Give a text, an image or a document."
         )
     return Message("user", tuple(blocks))
-
-
-def _block(part: Content) -> Block:
-    if isinstance(part, str):
-        return Text(encodable(part))
-    return attachment(part) if isinstance(part, (Path, bytes)) else part

@@ -207,14 +207,16 @@ class Runtime:
         """A new chat, or the session that -c or -r name, with its tools. `report` gets lines for the user; a change of
         model is passed to `on_switch`, or refused with --strict if the new model would see less. `ask`: asks whether
         something that could do harm may be used again; None if nobody can be asked."""
-        session = await self._session_to_resume()
+        arguments = self._arguments
+        resumes = arguments.last or arguments.resume is not None
+        session = await self._session_to_resume() if resumes else None
         model, discovered = await self.first_model(session)
         found = [str(discovered)] if discovered else []
         read = [f"Instructions of the project: {', '.join(self.instructions)}"] if self.instructions else []
         unusable = [] if self.mcp is None else await self._open_tools(self.mcp, report)
         for line in [*found, *self._source.problems, *self.ignored, *read, *unusable]:
             report(line)
-        if session is not None and self._arguments.fork:
+        if session is not None and arguments.fork:
             session = await self._forked(session)
         if session is None:
             return self.chat(model=model)
@@ -230,7 +232,7 @@ class Runtime:
         if previous is None:
             return chat
         switch = await chat.switch(model)
-        if switch is not None and switch.losses and self._arguments.strict:
+        if switch is not None and switch.losses and arguments.strict:
             await chat.switch(previous)
             await chat.close()
             raise lossy_switch_error(switch)
@@ -256,12 +258,10 @@ class Runtime:
             take_over=self._arguments.take_over,
         )
 
-    async def _session_to_resume(self) -> SessionInfo | None:
-        """None for a new session."""
+    async def _session_to_resume(self) -> SessionInfo:
+        """The one that -r names; else the last one of this directory."""
         if self._arguments.resume:
             return await find_session(self.store, self._arguments.resume)
-        if self._arguments.resume is None and not self._arguments.last:
-            return None
         known = await self.store.find(limit=1000)
         here = [info for info in known if info.turns and info.directory == str(self.directory)]
         if not here:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from segue.conversation.message import Conversation
     from segue.events import Emit
     from segue.providers.adapter import ProviderAdapter
-    from segue.routing.router import Router
 
 
 MOST_SUMMARISERS = 3
@@ -96,13 +95,8 @@ class Compactor:
         self._session = session
         self._content = _Content()
         self._estimator = Estimator()
-        self._warned = False
+        self.warned = False
         """Whether this turn was reported to come near the limit."""
-
-    async def fit(self, router: Router, message: Message | None, emit: Emit, abort: asyncio.Event) -> Need:
-        """What a turn that begins with this message needs, after compaction where it is too long."""
-        self._warned = False
-        return await self._fit(router.routes[0], router.context_limit, message, emit, abort)
 
     async def fit_request(self, route: Route, emit: Emit, abort: asyncio.Event) -> None:
         """The same before each further request of the turn: results have made it longer.
@@ -111,16 +105,17 @@ class Compactor:
         """
         windows = (self._session.router.context_limit, self._session.facts(route).context)
         limit = min((window for window in windows if window is not None), default=None)
-        need = await self._fit(route, limit, None, emit, abort)
+        need = await self.fit(route, limit, None, emit, abort)
         if limit is not None and (need.tokens or 0) > limit and not abort.is_set():
             raise ContextLengthError(
                 f"Request exceeds token limit: {need.tokens} > {limit} for model {route.model}",
                 hint="Use a model with a larger context window, or make the results of tools shorter.",
             )
 
-    async def _fit(
+    async def fit(
         self, route: Route, limit: int | None, message: Message | None, emit: Emit, abort: asyncio.Event
     ) -> Need:
+        """What a turn needs that begins with this message, after compaction where it is too long."""
         settings = self._session.settings.compaction
         need = await self.need(route, limit, message, abort)
         if need.tokens is not None and limit is not None and settings.automatic:
@@ -128,8 +123,8 @@ class Compactor:
             if full and await self.compact(route, limit, "full", emit, abort):
                 need = await self.need(route, limit, message, abort)
         near = need.tokens and limit and limit >= need.tokens >= limit * WARNING_THRESHOLD
-        if near and not self._warned:
-            self._warned = True
+        if near and not self.warned:
+            self.warned = True
             emit(Warned(f"The conversation fills {need.tokens} of {limit} tokens.", "near_limit"))
         return need
 

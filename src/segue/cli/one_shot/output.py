@@ -14,7 +14,7 @@ from segue.cli.display.status_lines import event_line
 from segue.cli.display.terminal import Colours, print_status
 from segue.cli.display.turn_summary import summary_line
 from segue.cli.one_shot import json_output
-from segue.conversation.blocks import status_of
+from segue.conversation.blocks import Text, status_of
 from segue.conversation.usage import Usage
 from segue.events import (
     Compaction,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from segue.cli.display.markdown import MarkdownStream
     from segue.cli.runtime import Runtime
+    from segue.conversation.blocks import Block
     from segue.events import ChatEvent
 
 
@@ -44,7 +45,7 @@ class TurnOutput(Protocol):
 
     def begin(self, init: json_output.InitEvent) -> None: ...
 
-    def prompt(self, prompt: str) -> None: ...
+    def prompt(self, prompt: tuple[Block, ...]) -> None: ...
 
     def handle(self, event: ChatEvent) -> None: ...
 
@@ -76,7 +77,7 @@ class JsonOutput:
 
     def begin(self, init: json_output.InitEvent) -> None: ...
 
-    def prompt(self, prompt: str) -> None: ...
+    def prompt(self, prompt: tuple[Block, ...]) -> None: ...
 
     def handle(self, event: ChatEvent) -> None: ...
 
@@ -96,8 +97,10 @@ class JsonLinesOutput:
     def begin(self, init: json_output.InitEvent) -> None:
         _write_line(init)
 
-    def prompt(self, prompt: str) -> None:
-        _write_line(json_output.MessageEvent(role="user", content=prompt))
+    def prompt(self, prompt: tuple[Block, ...]) -> None:
+        # What the user wrote; attachments are not part of it.
+        text = next((block.text for block in prompt if type(block) is Text), "")
+        _write_line(json_output.MessageEvent(role="user", content=text))
 
     def handle(self, event: ChatEvent) -> None:
         match event:
@@ -220,7 +223,7 @@ class TextOutput:
 
     def begin(self, init: json_output.InitEvent) -> None: ...
 
-    def prompt(self, prompt: str) -> None: ...
+    def prompt(self, prompt: tuple[Block, ...]) -> None: ...
 
     def handle(self, event: ChatEvent) -> None:
         match event:

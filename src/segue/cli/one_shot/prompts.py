@@ -39,11 +39,6 @@ def read_prompts(
         yield _prompt(arguments, template)
 
 
-def text_of(prompt: tuple[Block, ...]) -> str:
-    """What the user wrote; attachments are not part of it."""
-    return next((block.text for block in prompt if type(block) is Text), "")
-
-
 def _prompt(arguments: argparse.Namespace, template: Template | None) -> tuple[Block, ...]:
     words = [*arguments.words, *([arguments.prompt] if arguments.prompt else [])]
     stdin = cache(_read_stdin)

@@ -22,7 +22,7 @@ from segue.cli.one_shot import json_output
 from segue.cli.one_shot.answer_schema import read_schema
 from segue.cli.one_shot.interrupts import Stop
 from segue.cli.one_shot.output import JsonOutput, make_output
-from segue.cli.one_shot.prompts import read_prompts, text_of
+from segue.cli.one_shot.prompts import read_prompts
 from segue.cli.runtime import Runtime, lossy_switch_error
 from segue.cli.template_flags import apply_template
 from segue.conversation.blocks import Media
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from segue.chat.chat import Chat
     from segue.cli.one_shot.output import TurnOutput
-    from segue.cli.tool_memory import AskConsent
     from segue.conversation.blocks import Block
     from segue.events import ChatEvent
 
@@ -82,9 +81,11 @@ class _OneShot:
         runtime = Runtime(self._arguments)
         self._ignored, self._options = runtime.ignored, runtime.given
         output = make_output(self._arguments, runtime)
+        at_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+        ask = _ask_user if at_terminal else None
         report = (lambda _line: None) if self._arguments.quiet else print_status
         try:
-            async with await runtime.open_chat(report=report, on_switch=output.handle, ask=_asker()) as chat:
+            async with await runtime.open_chat(report=report, on_switch=output.handle, ask=ask) as chat:
                 stop.cancel_turn = chat.cancel
                 self._not_restored = runtime.not_restored
                 self._session, self._model = chat.id, chat.model
@@ -118,7 +119,7 @@ class _OneShot:
         self._repairs = 0
         if any(type(block) is Media for block in prompt):
             check_media(chat, prompt)
-        output.prompt(text_of(prompt))
+        output.prompt(prompt)
         async for event in chat.stream(*prompt, output=self._schema, options=self._options):
             self._watch(event, stop, max_cost)
             output.handle(event)
@@ -197,22 +198,16 @@ class _OneShot:
         )
 
 
-def _asker() -> AskConsent | None:
-    """Asks whoever sits at the terminal; None if nobody does."""
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
-        return None
+async def _ask_user(parts: Sequence[str]) -> bool:
+    """Ask whoever sits at the terminal."""
+    from prompt_toolkit.input import create_input  # noqa: PLC0415 - slow to load
 
-    async def ask(parts: Sequence[str]) -> bool:
-        from prompt_toolkit.input import create_input  # noqa: PLC0415 - slow to load
+    from segue.cli.interactive.consent_prompt import ConsentPrompt  # noqa: PLC0415
+    from segue.cli.interactive.screen import Screen  # noqa: PLC0415
 
-        from segue.cli.interactive.consent_prompt import ConsentPrompt  # noqa: PLC0415
-        from segue.cli.interactive.screen import Screen  # noqa: PLC0415
-
-        plain = os.environ.get("TERM") == "dumb"
-        screen = Screen(sys.stderr, Colours(sys.stderr, plain=plain), plain=plain, markdown=False)
-        return await ConsentPrompt(screen, create_input())(parts)
-
-    return ask
+    plain = os.environ.get("TERM") == "dumb"
+    screen = Screen(sys.stderr, Colours(sys.stderr, plain=plain), plain=plain, markdown=False)
+    return await ConsentPrompt(screen, create_input())(parts)
 
 
 def _subtype(answer: Answer, error: SegueError | None) -> json_output.Subtype:
