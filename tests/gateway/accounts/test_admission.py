@@ -263,19 +263,22 @@ def test_two_gateways_spend_the_same_money_only_once(kind: str, tmp_path: Path) 
     asyncio.run(story())
 
 
-async def _outcome(store: AccountStore, account: Account, move: tuple[str, int, int], sent: list[Any]) -> Any:
+async def _outcome(
+    store: AccountStore, account: Account, move: tuple[str, int, int, int], sent: list[Any]
+) -> Any:
     """What a move leads to, as far as all stores must agree."""
-    what, tokens, micros = move
+    what, tokens, micros, more = move
     if what == "send":
-        decided = await store.admit(f"{account.name}-{len(sent)}", account, Charge(tokens, micros))
-        sent.append(decided)
+        decided = await store.admit(f"{account.name}-{len(sent)}", account, Charge(tokens, micros), more=more)
         if isinstance(decided, Refusal):
+            sent.append(decided)
             return decided.limit, round(decided.wait, 3)
-        return decided.standing.day_spent, decided.reserved
+        sent += [decided.slot(number) for number in range(decided.slots)]
+        return decided.standing.day_spent, decided.reserved, decided.slots
     admissions = [each for each in sent if isinstance(each, Admission)]
     if what == "end" and admissions:
-        await store.settle([Settlement(each, Charge(tokens, micros)) for each in admissions[:2]])
-        for each in admissions[:2]:
+        await store.settle([Settlement(each, Charge(tokens, micros)) for each in admissions[:5]])
+        for each in admissions[:5]:
             sent[sent.index(each)] = None
     standing, reserved = await store.standing(account.name)
     spent = standing.day, standing.day_spent, standing.month, standing.month_spent
@@ -291,21 +294,24 @@ def test_all_stores_decide_the_same_over_any_run_of_requests(tmp_path: Path) -> 
     ]
     limits = st.builds(
         Allowance,
-        requests_per_minute=st.none() | st.integers(1, 5),
-        tokens_per_minute=st.none() | st.integers(1, 500),
-        concurrent=st.none() | st.integers(1, 3),
-        dollars_per_day=st.none() | st.floats(0.01, 1),
-        dollars_per_month=st.none() | st.floats(0.01, 2),
+        requests_per_minute=st.none() | st.integers(1, 5) | st.integers(50, 1000),
+        tokens_per_minute=st.none() | st.integers(1, 500) | st.integers(10_000, 500_000),
+        concurrent=st.none() | st.integers(1, 3) | st.sampled_from([50, 51, 52, 101, 151, 1000]),
+        dollars_per_day=st.none() | st.floats(0.01, 1) | st.floats(20, 1000),
+        dollars_per_month=st.none() | st.floats(0.01, 2) | st.floats(20, 1000),
     )
     moves = st.tuples(
-        st.sampled_from(["send", "send", "end", "wait"]), st.integers(0, 300), st.integers(0, 500_000)
+        st.sampled_from(["send", "send", "end", "wait"]),
+        st.integers(0, 300),
+        st.integers(0, 500_000),
+        st.sampled_from([0, 0, 3, 20]),
     )
 
     with asyncio.Runner() as runner:
 
         @settings(max_examples=EXAMPLES)
         @given(limits, st.lists(st.tuples(moves, st.sampled_from([0.0, 0.5, 31.0, DAY])), max_size=15))
-        def agree(allowance: Allowance, steps: list[tuple[tuple[str, int, int], float]]) -> None:
+        def agree(allowance: Allowance, steps: list[tuple[tuple[str, int, int, int], float]]) -> None:
             account = Account(name=f"caller-{next(names)}", allowance=allowance)
             sent: list[list[Any]] = [[] for _ in stores]
             for move, pause in steps:

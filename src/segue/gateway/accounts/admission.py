@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 MILLION: Final = 1_000_000
 DAY: Final = 86_400.0
+BLOCK_SHARE: Final = 50
+"""A block of requests takes at most this part of what is left of each limit. So near a limit every request is admitted by
+itself, and what a process holds and does not use is little."""
 Limit: TypeAlias = Literal["requests", "tokens", "concurrent", "reserved", "day", "month"]
 """`reserved`: what is left of a budget may be needed by requests that run."""
 
@@ -92,6 +95,32 @@ def admit(
         requests_due=requests.due if requests is not None else standing.requests_due,
         tokens_due=tokens.due if tokens is not None else standing.tokens_due,
     )
+
+
+def admit_more(
+    allowance: Allowance, standing: Standing, reserved: Reserved, estimate: Charge, now: float, wanted: int
+) -> tuple[Standing, int]:
+    """The standing with so many more requests like the one that was just admitted, and how many they are: as many as are
+    wanted and are a small part of what is left. `reserved` is without that one."""
+    requests, tokens = allowance.requests_per_minute, allowance.tokens_per_minute
+    more = wanted
+    if allowance.concurrent is not None:
+        more = min(more, (allowance.concurrent - reserved.requests - 1) // BLOCK_SHARE)
+    for budget in _budgets(allowance, standing, now) if estimate.micros else ():
+        left = budget.micros - budget.spent - reserved.micros - estimate.micros
+        more = min(more, left // (BLOCK_SHARE * estimate.micros))
+    if requests is not None:
+        more = min(more, rate_limit.parts(standing.requests_due, now, BLOCK_SHARE, requests))
+    if tokens is not None and estimate.tokens:
+        more = min(more, rate_limit.parts(standing.tokens_due, now, BLOCK_SHARE * estimate.tokens, tokens))
+    if more <= 0:
+        return standing, 0
+    requests_due, tokens_due = standing.requests_due, standing.tokens_due
+    if requests is not None:
+        requests_due = rate_limit.give_back(requests_due, -more, requests)
+    if tokens is not None:
+        tokens_due = rate_limit.give_back(tokens_due, -more * estimate.tokens, tokens)
+    return structs.replace(standing, requests_due=requests_due, tokens_due=tokens_due), more
 
 
 def refusal(limit: Limit, wait: float, now: float) -> Refusal:

@@ -50,6 +50,7 @@ class _Decision(Struct, frozen=True):
     reserved: Reserved
     refused: Limit | None
     wait: float
+    more: int
 
 
 _DECISION: Final = msgspec.json.Decoder(_Decision)
@@ -89,7 +90,9 @@ class PostgresAccountStore:
             )
         )
 
-    async def admit(self, admission_id: str, account: Account, estimate: Charge) -> Admission | Refusal:
+    async def admit(
+        self, admission_id: str, account: Account, estimate: Charge, *, more: int = 0
+    ) -> Admission | Refusal:
         limits = account.allowance
         values = (
             account.name,
@@ -103,6 +106,8 @@ class PostgresAccountStore:
             rules.micros_of(limits.dollars_per_month),
             limits.requests_per_minute,
             limits.tokens_per_minute,
+            more,
+            rules.BLOCK_SHARE,
         )
         ((text,),) = await self._database.call("admit", *values)
         decided = _DECISION.decode(text or b"")
@@ -114,6 +119,7 @@ class PostgresAccountStore:
             estimate=estimate,
             standing=decided.standing,
             reserved=decided.reserved,
+            slots=1 + decided.more,
         )
 
     async def renew(self, admission_ids: Sequence[str]) -> None:
@@ -219,7 +225,7 @@ def _settled(ended: Settlement) -> dict[str, object]:
         "micros": ended.used.micros,
         "reserved": admission.estimate.micros,
         "given_back": 0.0 if per_minute is None else too_many * rate_limit.MINUTE / per_minute,
-        "row": ended.row,
+        "usage": ended.row,
     }
 
 

@@ -6,6 +6,7 @@ just begun gives nobody twice as much.
 
 from __future__ import annotations
 
+import math
 from typing import Final, NamedTuple
 
 MINUTE: Final = 60.0
@@ -35,3 +36,8 @@ def give_back(due: float, amount: float, per_minute: int) -> float:
 def left(due: float, now: float, per_minute: int) -> int:
     """How much may pass at once."""
     return max(0, int(per_minute - max(0.0, due - now) * per_minute / MINUTE + 1e-6))
+
+
+def parts(due: float, now: float, size: float, per_minute: int) -> int:
+    """How many whole parts of this size may pass at once; negative if too much has passed."""
+    return math.floor((MINUTE - max(0.0, due - now)) / (size * MINUTE / per_minute))

@@ -25,6 +25,7 @@ from segue.gateway.accounts.admission import (
     Standing,
     is_far_from_limits,
 )
+from segue.gateway.accounts.leased_quota import LEASE_SECONDS, LeasedQuota
 from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement, UsageRow
 from segue.gateway.client_errors import budget_error, caller_error, limit_error
 
@@ -78,6 +79,7 @@ class Accounts:
         self._checked = float("-inf")
         self._first_reading = asyncio.Lock()
         self._running: dict[str, Admission] = {}
+        self._quotas: dict[str, LeasedQuota] = {}
         self._ended: list[Settlement] = []
         self._settling: asyncio.Task[None] | None = None
         self._later: asyncio.TimerHandle | None = None
@@ -138,16 +140,18 @@ class Accounts:
 
     async def admit(self, account: Account, estimate: Charge) -> Admission | None:
         """Reserve what the request may come to; None if nobody could count it. Raises what it would go beyond."""
-        decided = await self._reserve(account, estimate)
+        quota = self._quotas.setdefault(account.name, LeasedQuota(self._clock))
+        decided = await self._reserve(quota, account, estimate)
         for _ in range(2):
             if not isinstance(decided, Refusal) or decided.limit not in _FREED_BY_ENDS:
                 break
-            # What is being settled, and what has ended meanwhile, may be all that stands in the way.
+            # What is being settled, what has ended meanwhile, and what is held may be all that stands in the way.
+            self._give_back_unused(quota.release())
             self._settle_next()
             if self._settling is None:
                 break
             await asyncio.wait([self._settling])
-            decided = await self._reserve(account, estimate)
+            decided = await self._reserve_one(account, estimate)
         if decided is None:
             return None
         if isinstance(decided, Refusal):
@@ -155,12 +159,54 @@ class Accounts:
                 raise budget_error(account, decided)
             raise limit_error(account, decided)
         self._running[decided.id] = decided
-        self._on_reserve(account.name, estimate.micros / MILLION)
+        self._on_reserve(account.name, decided.estimate.micros / MILLION)
         if self._heart is None:
             self._heart = self._start(self._beat())
         return decided
 
-    async def _reserve(self, account: Account, estimate: Charge) -> Admission | Refusal | None:
+    async def _reserve(
+        self, quota: LeasedQuota, account: Account, estimate: Charge
+    ) -> Admission | Refusal | None:
+        """From the block that this process holds, or else by itself. Those who come while a block is taken wait for it."""
+        quota.note(estimate)
+        while (held := quota.take(account, estimate)) is None:
+            if quota.taking is None:
+                size, requests = quota.wanted()
+                if requests == 1:
+                    return await self._reserve_one(account, estimate)
+                quota.taking = self._start(self._take_block(quota, account, size, requests))
+            quota.waiting += 1
+            try:
+                await asyncio.wait([quota.taking])
+            finally:
+                quota.waiting -= 1
+        return held
+
+    async def _take_block(
+        self, quota: LeasedQuota, account: Account, estimate: Charge, requests: int
+    ) -> None:
+        """A task of its own: a client that leaves takes nothing from the others. What goes wrong with it, each request finds out
+        for itself."""
+        quota.stay_alone()  # unless there is one
+        try:
+            block = await self.store.admit(token_hex(12), account, estimate, more=requests - 1)
+        except JournalError:
+            return
+        finally:
+            quota.taking = None
+        if not isinstance(block, Refusal):
+            self._give_back_unused(quota.hold(block))
+            asyncio.get_running_loop().call_later(
+                LEASE_SECONDS, lambda: self._give_back_unused(quota.release(block))
+            )
+
+    def _give_back_unused(self, slots: Sequence[Admission]) -> None:
+        """Nothing was spent. For the rates they count as used: as much fills in the time for which a block may be held."""
+        if slots:
+            self._ended += [Settlement(slot, Charge(slot.estimate.tokens)) for slot in slots]
+            self._settle_next()
+
+    async def _reserve_one(self, account: Account, estimate: Charge) -> Admission | Refusal | None:
         admission_id = token_hex(12)
         try:
             return await self.store.admit(admission_id, account, estimate)
@@ -218,7 +264,7 @@ class Accounts:
 
     def _record_later(self, row: UsageRow) -> None:
         """Together with others: without limits, usage is all that a store is needed for."""
-        place = row.day, row.caller, row.asked, row.route
+        place = row.place
         if place in self._rows:
             self._rows[place] = self._rows[place].plus(row)
         elif len(self._rows) < _MOST_ROWS:
@@ -282,8 +328,12 @@ class Accounts:
             if task is not None:
                 task.cancel()
         self._heart = self._flush = None
-        self._settle_next()
-        while self._tasks:
+        while True:
+            for quota in self._quotas.values():
+                self._give_back_unused(quota.release())
+            self._settle_next()
+            if not self._tasks:
+                break
             await asyncio.wait(self._tasks)
         await self._record()
 

@@ -100,8 +100,10 @@ class SQLiteAccountStore:
         with self._file.reading() as connection:
             return _standing_and_reserved(connection, name, self._clock())
 
-    async def admit(self, admission_id: str, account: Account, estimate: Charge) -> Admission | Refusal:
-        return await self._file.write_small(partial(self._admit, admission_id, account, estimate))
+    async def admit(
+        self, admission_id: str, account: Account, estimate: Charge, *, more: int = 0
+    ) -> Admission | Refusal:
+        return await self._file.write_small(partial(self._admit, admission_id, account, estimate, more))
 
     async def renew(self, admission_ids: Sequence[str]) -> None:
         await self._file.run(self._renew, admission_ids)
@@ -140,25 +142,35 @@ class SQLiteAccountStore:
         self._file.writer.execute("PRAGMA wal_checkpoint(FULL)")
 
     def _admit(
-        self, admission_id: str, account: Account, estimate: Charge, connection: sqlite3.Connection
+        self, admission_id: str, account: Account, estimate: Charge, more: int, connection: sqlite3.Connection
     ) -> Admission | Refusal:
         now = self._clock()
         standing, reserved = _standing_and_reserved(connection, account.name, now)
         decided = rules.admit(account.allowance, standing, reserved, estimate, now)
         if isinstance(decided, Refusal):
             return decided
+        decided, more = rules.admit_more(account.allowance, decided, reserved, estimate, now, more)
         _keep(connection, account.name, decided)
         if reserved.expired:
             connection.execute(
                 "UPDATE reservations SET spent = 1 WHERE name = ? AND expires <= ?", (account.name, now)
             )
-        connection.execute(
+        admission = Admission(
+            id=admission_id,
+            account=account,
+            estimate=estimate,
+            standing=decided,
+            reserved=reserved,
+            slots=1 + more,
+        )
+        connection.executemany(
             "INSERT INTO reservations (id, name, micros, expires) VALUES (?, ?, ?, ?)",
-            (admission_id, account.name, estimate.micros, now + RESERVED_SECONDS),
+            [
+                (admission.slot(number).id, account.name, estimate.micros, now + RESERVED_SECONDS)
+                for number in range(admission.slots)
+            ],
         )
-        return Admission(
-            id=admission_id, account=account, estimate=estimate, standing=decided, reserved=reserved
-        )
+        return admission
 
     def _renew(self, admission_ids: Sequence[str]) -> None:
         now = self._clock()
@@ -171,6 +183,8 @@ class SQLiteAccountStore:
 
     def _settle(self, ended: Sequence[Settlement], connection: sqlite3.Connection) -> None:
         now = self._clock()
+        standings: dict[str, Standing] = {}
+        rows: dict[tuple[str, ...], UsageRow] = {}
         for each in ended:
             account = each.admission.account
             known = connection.execute(
@@ -179,17 +193,20 @@ class SQLiteAccountStore:
             ).fetchone()
             if known is None:
                 continue
-            standing = rules.settle(
+            standings[account.name] = rules.settle(
                 account.allowance,
-                _standing(connection, account.name),
+                standings.get(account.name) or _standing(connection, account.name),
                 each.admission.estimate,
                 each.used,
                 now,
                 spent_already=bool(known[0]),
             )
-            _keep(connection, account.name, standing)
-            if each.row is not None:
-                _add_usage(connection, each.row)
+            if (row := each.row) is not None:
+                rows[row.place] = rows[row.place].plus(row) if row.place in rows else row
+        for name, standing in standings.items():
+            _keep(connection, name, standing)
+        for row in rows.values():
+            _add_usage(connection, row)
 
     def _record(self, rows: Sequence[UsageRow]) -> None:
         with self._file.writing() as connection:
@@ -209,8 +226,7 @@ class SQLiteAccountStore:
 
 def _add_usage(connection: sqlite3.Connection, row: UsageRow) -> None:
     """To its place if it is known, or one of at most so many of a caller's day."""
-    place = tuple(getattr(row, name) for name in PLACE)
-    if connection.execute(_ADD_TO_USAGE, (*(getattr(row, name) for name in SUMS), *place)).rowcount:
+    if connection.execute(_ADD_TO_USAGE, (*(getattr(row, name) for name in SUMS), *row.place)).rowcount:
         return
     names = connection.execute(
         "SELECT count(*) FROM usage WHERE day = ? AND caller = ?", (row.day, row.caller)

@@ -32,6 +32,12 @@ class Admission(Struct, frozen=True, kw_only=True):
     standing: Standing
     reserved: Reserved
     """Of the account's other requests."""
+    slots: int = 1
+    """More than one: a block of requests, each with a reservation of its own."""
+
+    def slot(self, number: int) -> Admission:
+        """One request of a block; the first has the block's own id."""
+        return structs.replace(self, id=f"{self.id}.{number}" if number else self.id, slots=1)
 
 
 @final
@@ -55,6 +61,11 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     repairs: int = 0
     losses: int = 0
     failovers: int = 0
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """What tells rows apart."""
+        return self.day, self.caller, self.asked, self.route
 
     def plus(self, other: UsageRow) -> UsageRow:
         """Both together, at the place of this one."""
@@ -96,8 +107,11 @@ class AccountStore(Protocol):
 
     async def standing(self, name: str) -> tuple[Standing, Reserved]: ...
 
-    async def admit(self, admission_id: str, account: Account, estimate: Charge) -> Admission | Refusal:
-        """Reserve what a request may come to, if it may be sent."""
+    async def admit(
+        self, admission_id: str, account: Account, estimate: Charge, *, more: int = 0
+    ) -> Admission | Refusal:
+        """Reserve what a request may come to, if it may be sent; and as much for each of so many `more`, as far as they are a
+        small part of what the account may use."""
 
     async def renew(self, admission_ids: Sequence[str]) -> None:
         """These requests still run."""

@@ -50,19 +50,31 @@ class VolatileAccountStore:
     async def standing(self, name: str) -> tuple[Standing, Reserved]:
         return self._standings.get(name, Standing()), self._reserved(name)
 
-    async def admit(self, admission_id: str, account: Account, estimate: Charge) -> Admission | Refusal:
+    async def admit(
+        self, admission_id: str, account: Account, estimate: Charge, *, more: int = 0
+    ) -> Admission | Refusal:
         now, reserved = self._clock(), self._reserved(account.name)
         standing = self._standings.get(account.name, Standing())
         decided = rules.admit(account.allowance, standing, reserved, estimate, now)
         if isinstance(decided, Refusal):
             return decided
+        decided, more = rules.admit_more(account.allowance, decided, reserved, estimate, now, more)
         self._standings[account.name] = decided
         for each in self._reservations.values():
             each.spent |= each.name == account.name and each.expires <= now
-        self._reservations[admission_id] = _Reservation(account.name, estimate.micros, now + RESERVED_SECONDS)
-        return Admission(
-            id=admission_id, account=account, estimate=estimate, standing=decided, reserved=reserved
+        admission = Admission(
+            id=admission_id,
+            account=account,
+            estimate=estimate,
+            standing=decided,
+            reserved=reserved,
+            slots=1 + more,
         )
+        end = now + RESERVED_SECONDS
+        for number in range(admission.slots):
+            held = _Reservation(account.name, estimate.micros, end)
+            self._reservations[admission.slot(number).id] = held
+        return admission
 
     async def renew(self, admission_ids: Sequence[str]) -> None:
         for each in admission_ids:
@@ -88,8 +100,8 @@ class VolatileAccountStore:
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
         for row in rows:
-            place = row.day, row.caller, row.asked, row.route
-            self._usage[place] = row.plus(self._usage[place]) if place in self._usage else row
+            known = self._usage.get(row.place)
+            self._usage[row.place] = row if known is None else row.plus(known)
 
     async def usage(self, first_day: str, last_day: str) -> Sequence[UsageRow]:
         return [row for place, row in sorted(self._usage.items()) if first_day <= place[0] <= last_day]

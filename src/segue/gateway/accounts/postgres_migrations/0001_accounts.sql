@@ -95,29 +95,44 @@ BEGIN
     RETURN CASE WHEN wait <= 1e-9 THEN 0 ELSE wait END;
 END $$;
 
--- The rules are those of `admission.admit` in Python, which the other stores use, and are tested against them. `most_`: the
--- limits, null where there is none. One that is repeated after a lost connection finds its reservation and reserves nothing.
+-- How many whole parts of so many seconds may pass at once.
+CREATE FUNCTION {schema}.rate_parts(due float8, now_at float8, seconds float8) RETURNS int8 LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN floor((60 - greatest(0, due - now_at)) / seconds)::int8;
+END $$;
+
+-- The rules are those of `admission.admit` and `admit_more` in Python, which the other stores use, and are tested against
+-- them. `most_`: the limits, null where there is none. `more`: requests beside the first, of which all together take at most
+-- one part in `share` of what is left. One that is repeated after a lost connection finds its reservations and reserves nothing.
+-- Reservations come and go by the thousand between two vacuums; of all scans only that of an index skips the dead ones.
 CREATE FUNCTION {schema}.admit(
     account text, new_id text, new_tokens int8, new_micros int8, hold float8, at float8,
-    most_concurrent int8, most_day int8, most_month int8, most_requests int8, most_tokens int8
-) RETURNS text LANGUAGE plpgsql AS $$
+    most_concurrent int8, most_day int8, most_month int8, most_requests int8, most_tokens int8,
+    more int8, share int8
+) RETURNS text LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
     held {schema}.standings := {schema}.lock_standing(account);
     now_at float8 := coalesce(at, extract(epoch FROM clock_timestamp())::float8);  -- not before the lock was free
     running int8;
     running_micros int8;
     expired_micros int8;
-    is_known bool;
+    known int8;
     left_micros int8;
     refused text;
     wait float8 := 0;
 BEGIN
-    SELECT count(*) FILTER (WHERE expires > now_at AND id <> new_id),
-        coalesce(sum(micros) FILTER (WHERE expires > now_at AND id <> new_id), 0),
-        coalesce(sum(micros) FILTER (WHERE expires <= now_at AND id <> new_id AND NOT spent), 0),
-        coalesce(bool_or(id = new_id), false)
-    INTO running, running_micros, expired_micros, is_known FROM {schema}.reservations WHERE name = account;
-    IF NOT is_known THEN
+    SELECT count(*) FILTER (WHERE expires > now_at AND NOT is_own),
+        coalesce(sum(micros) FILTER (WHERE expires > now_at AND NOT is_own), 0),
+        coalesce(sum(micros) FILTER (WHERE expires <= now_at AND NOT is_own AND NOT spent), 0),
+        count(*) FILTER (WHERE is_own)
+    INTO running, running_micros, expired_micros, known
+    FROM (
+        SELECT *, id = new_id OR starts_with(id, new_id || '.') AS is_own FROM {schema}.reservations WHERE name = account
+    ) AS reservations_of_account;
+    IF known > 0 THEN
+        more := known - 1;
+    ELSE
         held := {schema}.spend(held, expired_micros, now_at);
         IF running >= most_concurrent THEN
             refused := 'concurrent';
@@ -153,13 +168,26 @@ BEGIN
             IF most_tokens IS NOT NULL THEN
                 held.tokens_due := greatest(held.tokens_due, now_at) + new_tokens * 60.0::float8 / most_tokens;
             END IF;
+            IF more > 0 THEN
+                more := least(
+                    more,
+                    (most_concurrent - running - 1) / share,
+                    (most_day - held.day_spent - running_micros - new_micros) / nullif(share * new_micros, 0),
+                    (most_month - held.month_spent - running_micros - new_micros) / nullif(share * new_micros, 0),
+                    {schema}.rate_parts(held.requests_due, now_at, share * 60.0::float8 / most_requests),
+                    {schema}.rate_parts(held.tokens_due, now_at, nullif(share * new_tokens, 0) * 60.0::float8 / most_tokens));
+                more := greatest(more, 0);
+                held.requests_due := held.requests_due + coalesce(more * 60.0::float8 / most_requests, 0);
+                held.tokens_due := held.tokens_due + coalesce(more * new_tokens * 60.0::float8 / most_tokens, 0);
+            END IF;
             PERFORM {schema}.keep_standing(held);
             IF expired_micros > 0 THEN
                 UPDATE {schema}.reservations SET spent = true
                 WHERE name = account AND expires <= now_at AND NOT spent;
             END IF;
             INSERT INTO {schema}.reservations (id, name, micros, expires)
-            VALUES (new_id, account, new_micros, now_at + hold);
+            SELECT CASE number WHEN 0 THEN new_id ELSE new_id || '.' || number END, account, new_micros, now_at + hold
+            FROM generate_series(0, more) AS number;
         END IF;
     END IF;
     RETURN json_build_object(
@@ -168,37 +196,59 @@ BEGIN
         'reserved', json_build_object(
             'requests', running, 'micros', running_micros, 'expired', expired_micros),
         'refused', refused,
-        'wait', wait);
+        'wait', wait,
+        'more', more);
 END $$;
 
 -- Requests that have ended; those whose reservation is not there have been settled before. Rows are locked in one order on all
--- nodes, so that none waits for another in a circle.
-CREATE FUNCTION {schema}.settle(all_ended text, most int8, other text, at float8) RETURNS void LANGUAGE plpgsql AS $$
+-- nodes, so that none waits for another in a circle. Each account's row is written once, and each place of the usage.
+CREATE TYPE {schema}.settled AS (
+    name text, micros int8, reserved int8, given_back float8, usage json, was_spent bool
+);
+
+CREATE FUNCTION {schema}.settle(all_ended text, most int8, other text, at float8) RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
     ended json := all_ended::json;
     now_at float8;
-    one record;
+    found_here {schema}.settled[];
+    one {schema}.settled;
     held {schema}.standings;
-    was_spent bool;
+    added record;
 BEGIN
     PERFORM {schema}.lock_standing(name)
     FROM (SELECT DISTINCT value->>'name' COLLATE "C" AS name FROM json_array_elements(ended) ORDER BY 1) AS names;
     now_at := coalesce(at, extract(epoch FROM clock_timestamp())::float8);
-    FOR one IN
-        SELECT * FROM json_to_recordset(ended) AS each(
-            id text, name text, micros int8, reserved int8, given_back float8, row json
-        )
-        ORDER BY row->>'day' COLLATE "C", row->>'caller' COLLATE "C", row->>'asked' COLLATE "C", row->>'route' COLLATE "C"
-    LOOP
-        DELETE FROM {schema}.reservations WHERE id = one.id RETURNING spent INTO was_spent;
-        CONTINUE WHEN NOT FOUND;
-        SELECT * INTO held FROM {schema}.standings WHERE name = one.name;
-        held := {schema}.spend(held, one.micros - CASE WHEN was_spent THEN one.reserved ELSE 0 END, now_at);
-        held.tokens_due := held.tokens_due - one.given_back;
-        PERFORM {schema}.keep_standing(held);
-        IF one.row IS NOT NULL THEN
-            PERFORM {schema}.add_usage(one.row::text, most, other);
+    WITH deleted AS (
+        DELETE FROM {schema}.reservations AS known
+        USING ROWS FROM (json_to_recordset(ended) AS (
+            id text, name text, micros int8, reserved int8, given_back float8, usage json
+        )) WITH ORDINALITY AS each
+        WHERE known.id = each.id
+        RETURNING each.name, each.micros, each.reserved, each.given_back, each.usage, known.spent, each.ordinality
+    )
+    SELECT array_agg(
+        ROW(name, micros, reserved, given_back, usage, spent)::{schema}.settled ORDER BY name, ordinality
+    ) INTO found_here FROM deleted;
+    FOREACH one IN ARRAY coalesce(found_here, '{}') LOOP
+        IF held.name IS DISTINCT FROM one.name THEN
+            PERFORM {schema}.keep_standing(held);
+            SELECT * INTO held FROM {schema}.standings WHERE name = one.name;
         END IF;
+        held := {schema}.spend(held, one.micros - CASE WHEN one.was_spent THEN one.reserved ELSE 0 END, now_at);
+        held.tokens_due := held.tokens_due - one.given_back;
+    END LOOP;
+    PERFORM {schema}.keep_standing(held);
+    FOR added IN
+        SELECT day, caller, asked, route, sum(requests) AS requests, sum(errors) AS errors,
+            sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_tokens) AS cached_tokens,
+            sum(reasoning_tokens) AS reasoning_tokens, sum(part.micros) AS micros, sum(unpriced) AS unpriced,
+            sum(repairs) AS repairs, sum(losses) AS losses, sum(failovers) AS failovers
+        FROM unnest(found_here) AS each
+        CROSS JOIN LATERAL json_populate_record(NULL::{schema}.usage, each.usage) AS part
+        WHERE part.day IS NOT NULL GROUP BY day, caller, asked, route ORDER BY day, caller, asked, route
+    LOOP
+        PERFORM {schema}.add_usage(row_to_json(added)::text, most, other);
     END LOOP;
 END $$;
 
