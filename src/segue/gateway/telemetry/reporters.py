@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, final
 
 from segue.gateway.access_log import log_writer
+from segue.gateway.telemetry.report_queue import ReportQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,7 @@ class Reporters:
     def __init__(self, settings: GatewaySettings) -> None:
         self._metrics: GatewayMetrics | None = None
         self._traces: GatewayTraces | None = None
+        self._queue: ReportQueue | None = None
         log = log_writer(settings.log)
         self._all: list[Callable[[RequestReport], object]] = [log] if log is not None else []
         if settings.telemetry.metrics:
@@ -37,7 +39,8 @@ class Reporters:
             from segue.gateway.telemetry.traces import open_traces  # noqa: PLC0415
 
             self._traces = open_traces()
-            self._all.append(self._traces.record)
+            self._queue = ReportQueue(self._traces.record)
+            self._all.append(self._queue.put)
 
     def record(self, report: RequestReport) -> None:
         for each in self._all:
@@ -57,4 +60,10 @@ class Reporters:
         """Send what waits, if it can be sent soon."""
         if self._traces is not None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.to_thread(self._traces.close), _CLOSE_SECONDS)
+                await asyncio.wait_for(asyncio.to_thread(self._close_traces), _CLOSE_SECONDS)
+
+    def _close_traces(self) -> None:
+        if self._queue is not None:
+            self._queue.close()
+        if self._traces is not None:
+            self._traces.close()

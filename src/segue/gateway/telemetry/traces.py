@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -182,6 +182,7 @@ def _provider_names() -> dict[str, str]:
     return tomllib.loads(files(__package__).joinpath("provider_names.toml").read_text("utf-8"))
 
 
+@lru_cache(1000)
 def _route_facts(route: str) -> dict[str, str]:
     provider, _, model = route.partition("/")
     named = _provider_names().get(provider, provider)
