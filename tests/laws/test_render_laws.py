@@ -351,6 +351,7 @@ ABOUT_CALLS = frozenset(
         "call_reconstructed",
         "call_recovered",
         "call_seal_filled",
+        "calls_joined",
         "calls_reordered",
         "calls_split",
         "duplicate_call_dropped",

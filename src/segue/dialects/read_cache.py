@@ -214,7 +214,8 @@ class _Reader(Struct, frozen=True):
         messages = self.prepare(decoded.messages)
         clean = adopt_fast(messages) if fast_paths.enabled() else None
         if clean is None:
-            adoption = adopt(messages, system=decoded.system, dialect=self.dialect.name)
+            name, taken = self.dialect.name, self.dialect.rules.calls_after_text
+            adoption = adopt(messages, system=decoded.system, dialect=name, calls_after_text=taken)
             return _read(fields, decoded, adoption.conversation, adoption.repairs), None
         conversation = Conversation(tuple(clean[0]), decoded.system, clean[1])
         read = _read(fields, decoded, conversation)

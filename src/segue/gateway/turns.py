@@ -153,7 +153,12 @@ def _read(dialect: Dialect, fields: Mapping[str, Any], native_model: str) -> Rea
     field = dialect.server.model_field
     # Who made the replies that we did not see is known as far as the client's name for the model is a real one.
     decoded = dialect.decode_request({**fields, field: native_model} if field else fields)
-    adoption = adopt(without_capsules(decoded.messages), system=decoded.system, dialect=dialect.name)
+    adoption = adopt(
+        without_capsules(decoded.messages),
+        system=decoded.system,
+        dialect=dialect.name,
+        calls_after_text=dialect.rules.calls_after_text,
+    )
     return ReadRequest(
         fields=dict(fields),
         conversation=adoption.conversation,

@@ -20,6 +20,7 @@ _WORDS: Final[dict[Kind, tuple[str, str]]] = {
     "result_recovered": ("result missing from the history", "taken from the ledger"),
     "result_moved": ("result apart from its call", "moved next to it"),
     "calls_reordered": ("something follows the calls of this message", "the calls are moved to its end"),
+    "calls_joined": ("calls in a message behind another of the model", "sent in one message with it"),
     "name_replaced": ("tool name that the target does not take", "respelled"),
     "reasoning_dropped": ("reasoning that the target does not take back", "dropped"),
     "seal_dropped": ("a sealed payload that only its origin can open", "dropped"),
@@ -32,6 +33,10 @@ _WORDS: Final[dict[Kind, tuple[str, str]]] = {
     "fields_dropped": ("fields that only their own wire has", "dropped"),
     "hints_dropped": ("marks that only help the provider of their own wire", "dropped"),
     "tool_not_offered": ("a tool that only its own provider runs", "not offered"),
+    "thinking_changed": (
+        "an open tool turn without a thought of the target",
+        "until its end it does not think as asked",
+    ),
     "option_not_sent": ("an option that the target does not know", "dropped"),
 }
 """Where the repair's own sentence does not name both."""

@@ -53,7 +53,9 @@ class SourceRequest(Struct, frozen=True, kw_only=True):
         """The conversation, and what was repaired in adopting it."""
         if self.conversation is not None:
             return self.conversation, ()
-        adoption = adopt(self.messages, system=self.system, dialect=self.dialect)
+        came = DIALECTS.get(self.dialect)
+        taken = came is None or came.rules.calls_after_text
+        adoption = adopt(self.messages, system=self.system, dialect=self.dialect, calls_after_text=taken)
         return adoption.conversation, adoption.repairs
 
 

@@ -41,8 +41,12 @@ class Adoption(Struct, frozen=True):
     repairs: tuple[Repair, ...] = ()
 
 
-def adopt(messages: Sequence[Message], *, system: str = "", dialect: str = "") -> Adoption:
-    """Make a decoded history ours. `dialect` is the one it was written in, for the repairs' sake."""
+def adopt(
+    messages: Sequence[Message], *, system: str = "", dialect: str = "", calls_after_text: bool = True
+) -> Adoption:
+    """Make a decoded history ours. `dialect` is the one it was written in, for the repairs' sake. `calls_after_text`: whether
+    that takes a message with calls behind another of the model; else it is a repair to join them.
+    """
     fast = adopt_fast(messages) if fast_paths.enabled() else None
     if fast is not None:
         return Adoption(Conversation(tuple(fast[0]), system, fast[1]))
@@ -59,7 +63,10 @@ def adopt(messages: Sequence[Message], *, system: str = "", dialect: str = "") -
             tuple(call.wire_id for call in note.concerned if type(call) is CallDraft),
             decision=note.decision,
         )
-        for note in sorted(builder.notes, key=lambda note: note.message)
+        for note in sorted(
+            builder.notes if calls_after_text else [*builder.notes, *builder.joined],
+            key=lambda note: note.message,
+        )
     )
     empty = tuple(
         Repair("blank_text", dialect, f"messages[{index}]", decision="an empty message is dropped")

@@ -40,6 +40,8 @@ class DraftBuilder:
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
         self.notes: list[Note] = []
+        self.joined: list[Note] = []
+        """Messages with calls that became one with a text before them."""
         self.calls: dict[str, list[CallDraft]] = {}
         self.reaches_back = False
         """Whether some result bears the id of no call before it, or found none to take it."""
@@ -73,6 +75,7 @@ class DraftBuilder:
             self._reunite()
 
     def _add_model(self, index: int, message: Message, draft: ModelDraft | None) -> None:
+        text = draft if draft is not None and not draft.calls else None
         for position, block in enumerate(message.blocks):
             if type(block) is ToolResult:
                 self._pair_misplaced(block, index, position)
@@ -87,6 +90,8 @@ class DraftBuilder:
                 draft.items.append(block)
             else:
                 raise _no_block(block, index, position)
+        if text is not None and text.calls:
+            self.joined.append(Note("calls_joined", index, calls=tuple(text.calls)))
 
     def _continued(self, message: Message) -> ModelDraft | None:
         """The draft that this message continues: a reply stored in pieces, or parallel calls stored apart."""

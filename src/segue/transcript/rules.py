@@ -106,6 +106,8 @@ class Rules(Struct, frozen=True):
     """How deep arguments may be nested where they are sent as an object; 0 is no limit, for those sent as text."""
     calls_last: bool = False
     """In a model's message nothing may follow the calls."""
+    calls_after_text: bool = True
+    """Whether a message with calls may follow another of the model. They are sent as one in any case."""
     calls_per_step: int = 0
     """At most this many calls in one message; 0 is no limit."""
     bridge: str = ""

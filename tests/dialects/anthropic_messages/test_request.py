@@ -270,7 +270,7 @@ def test_what_always_thinks_is_not_told_to_stop() -> None:
 def test_an_open_loop_without_thoughts_is_answered_without_thinking() -> None:
     body, encoded = ask(*LOOP, card=MANUAL, thinking_budget=2048)
     assert body["thinking"] == {"type": "disabled"}
-    assert kinds(encoded) == {("option_not_sent", "options.thinking")}
+    assert kinds(encoded) == {("thinking_changed", "options.thinking")}
 
 
 def test_an_open_loop_that_begins_with_a_thought_goes_on_thinking() -> None:

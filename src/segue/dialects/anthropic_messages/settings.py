@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice, ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.transcript.repairs import Repair
+    from segue.transcript.repairs import Kind, Repair
     from segue.transcript.steps import Transcript
 
 DEFAULT_MAX_TOKENS = 8192
@@ -127,7 +127,7 @@ class _Settings(RequestSettings):
         config = self._native_thinking() if self._thinks_natively() else self._asked_thinking()
         if config is not None and config.get("type") == "enabled" and _unthought_loop(self.transcript):
             # ANT-52: in manual mode an open tool loop must begin with a thought of this very model.
-            self.not_sent("thinking", "the open tool loop began without a thought of this model; off for now")
+            self.note("thinking_changed", "options.thinking", "off for now")
             config = {"type": "disabled"}
         if config is not None:
             self.body["thinking"] = config
@@ -179,7 +179,9 @@ class _Settings(RequestSettings):
         if mode == "manual" or (not mode and budget is not None):
             return self._counted(effort, budget)
         if budget is not None:
-            self.not_sent("thinking_budget", "the model decides itself how long to think")
+            # As it was asked it would be refused (ANT-52), also by a model that knows budgets.
+            kind: Kind = "thinking_changed" if _unthought_loop(self.transcript) else "option_not_sent"
+            self.note(kind, "options.thinking_budget", "the model decides itself how long to think")
         if effort is not None:
             self.level = self.level_below(effort, _LEVELS, self.card.efforts or _COMMON_LEVELS)
         return None if effort is None and budget is None else {"type": "adaptive"}

@@ -29,6 +29,7 @@ GEMINI = Rules(
     ),
     argument_levels=40,  # Protocol Buffers stop at 100 messages in one another, two for each level of a Struct
     alternates=True,  # GEM-02, GEM-09
+    calls_after_text=False,  # GEM-02
     opens_with_user=True,  # GEM-02, GEM-09
     ends_with_model=False,  # GEM-07
     blank_text=False,  # GEM-10

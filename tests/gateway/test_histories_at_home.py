@@ -1,0 +1,128 @@
+"""Histories of a client, sent on to the provider of its own wire: what that would refuse is planned, not tried first."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from gateway.clients import AGENTS, Agent
+from gateway.world import ROUTES, GatewayWorld
+
+OWN = {wire: {"openai_chat": "chat", "openai_responses": "responses"}.get(wire, wire) for wire in AGENTS}
+"""A model of each wire's own provider."""
+SHAPES = [
+    "uu",
+    "umu",
+    "umm",
+    "ummu",
+    "ucru",
+    "umcr",
+    "umcru",
+    "ucrm",
+    "ucrmu",
+    "ucrmmu",
+    "ucruu",
+    "mu",
+    "mcr",
+    "cr",
+    "ummcr",
+    "ucrmcr",
+    "ucrcr",
+    "um",
+    "uum",
+    "ucrum",
+    "umucr",
+    "ucr",
+    "umcrm",
+    "ucrucr",
+]
+"""Who writes: u the user, m the model, c the model with a call, r the call's result."""
+
+
+def add(agent: Agent, kind: str, number: int) -> None:
+    city = {"city": "Rome"}
+    call_id = {
+        "gemini": f"id{number}",
+        "anthropic": f"toolu_{number}",
+        "openai_responses": f"call_{number}",
+    }.get(agent.wire, f"abcdefg{number:02}")
+    match kind, agent.wire:
+        case "u", _:
+            agent.add_user(f"User {number}.")
+        case "r", _:
+            agent.add_results([(call_id, "weather", "rain")])
+        case "m", "gemini":
+            agent.history.append({"role": "model", "parts": [{"text": f"Model {number}."}]})
+        case "m", _:
+            agent.history.append({"role": "assistant", "content": f"Model {number}."})
+        case _, wire:
+            agent.history.append(called(wire, call_id, city))
+
+
+def called(wire: str, call_id: str, city: dict[str, str]) -> Any:
+    match wire:
+        case "gemini":
+            call = {"name": "weather", "args": city, "id": call_id}
+            return {"role": "model", "parts": [{"functionCall": call}]}
+        case "anthropic":
+            used = {"type": "tool_use", "id": call_id, "name": "weather", "input": city}
+            return {"role": "assistant", "content": [used]}
+        case "openai_responses":
+            return {
+                "type": "function_call",
+                "call_id": call_id,
+                "name": "weather",
+                "arguments": json.dumps(city),
+            }
+        case "ollama":
+            made: dict[str, Any] = {"function": {"name": "weather", "arguments": city}}
+        case _:
+            function = {"name": "weather", "arguments": json.dumps(city)}
+            made = {"id": call_id, "type": "function", "function": function}
+    return {"role": "assistant", "content": "", "tool_calls": [made]}
+
+
+@pytest.mark.parametrize("wire", AGENTS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_history_is_refused_by_the_provider_of_its_own_wire(wire: str, shape: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS[wire](world, ROUTES[OWN[wire]])
+        number = 0
+        for kind in shape:
+            number += kind != "r"
+            add(agent, kind, number)
+        reply = await agent.send()
+        assert reply.status == 200, reply.body
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("wire", AGENTS)
+@pytest.mark.parametrize("model", ROUTES)
+def test_a_client_that_begins_the_reply_itself_is_never_refused(
+    wire: str, model: str, *, stream: bool
+) -> None:
+    """Its next request has two messages of the model in a row, the second with the calls."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS[wire](world, ROUTES[model], stream=stream)
+        agent.add_user("Please look.")
+        add(agent, "m", 1)
+        for _ in range(3):
+            reply = await agent.send()
+            assert reply.status == 200, reply.body
+            calls = agent.add_reply(agent.whole(reply))
+            if not calls:
+                break
+            agent.add_results([(one, name, "rain") for one, name, _ in calls])
+        assert not calls
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+
+    asyncio.run(main())
