@@ -146,6 +146,21 @@ def test_what_does_not_fit_twice_raises_with_the_text_and_the_chat_stays_usable(
         assert blocking.send("Hello").text == "Fine."
 
 
+@pytest.mark.parametrize("output", [Place, None])
+def test_resuming_after_an_answer_that_does_not_fit_does_not_call_it_cut_off(output: Any) -> None:
+    chat, provider = scripted("Oslo.", '{"city": 7}', OSLO)
+    with chat.blocking() as blocking:
+        with pytest.raises(ProtocolError, match="does not match"):
+            blocking.send("Where?", output=Place)
+        assert blocking.resume(output=output).text == OSLO
+        notes = [
+            message.text for message in provider.requests[-1].conversation.messages if message.instruction
+        ]
+        assert not any("cut off" in note for note in notes)
+        wanted = "Your answer does not match" if output is Place else "Your last answer could not be used"
+        assert any(note.startswith(wanted) for note in notes)
+
+
 def test_a_stream_reports_an_answer_that_does_not_fit_as_an_event() -> None:
     chat, _ = scripted("Oslo.", "Oslo!")
     with chat.blocking() as blocking:

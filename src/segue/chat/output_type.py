@@ -80,6 +80,16 @@ def correction_of(output: OutputType, mismatch: OutputMismatch) -> str:
     )
 
 
+def second_request(output: OutputType | None, answer: str) -> str:
+    """What asks again after an answer that came whole and could not be used. `output`: the type that it must have now."""
+    if output is not None:
+        try:
+            output.read(answer)
+        except OutputMismatch as mismatch:
+            return correction_of(output, mismatch)
+    return "Your last answer could not be used. Answer again."
+
+
 def _json(schema: dict[str, Any]) -> str:
     return msgspec.json.encode(schema).decode()
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from segue.chat.attempt import unexpected
 from segue.chat.budget import OVER_BUDGET
 from segue.chat.exchange import Exchanges
-from segue.chat.output_type import OutputMismatch
+from segue.chat.output_type import OutputMismatch, second_request
 from segue.conversation.blocks import Reason, Text, ToolCall, ToolResult
 from segue.conversation.events import FinishReason, Reply
 from segue.conversation.message import Message
@@ -50,9 +50,7 @@ else:
 
     OutputT_co = TypeVar("OutputT_co", covariant=True)
 
-_CONTINUE = Message(
-    "user", (Text("Your reply was cut off here. Go on where it stopped; repeat nothing."),), instruction=True
-)
+_CONTINUE = "Your reply was cut off here. Go on where it stopped; repeat nothing."
 
 
 @final
@@ -334,8 +332,12 @@ class Turn:
             return router.open(await compactor.need(route, router.context_limit, message, self.abort))
 
     def _resumption(self, model: str) -> list[Entry]:
-        cut_off = self._session.journal.state.conversation.messages[-1].speaker == "model"
-        return [TurnResumed(model), *([NoteAdded(_CONTINUE)] if cut_off else [])]
+        state, output = self._session.journal.state, self._session.turn.output
+        last = state.conversation.messages[-1]
+        if last.speaker != "model":
+            return [TurnResumed(model)]
+        note = second_request(output, last.text) if state.answered else _CONTINUE
+        return [TurnResumed(model), NoteAdded(Message("user", (Text(note),), instruction=True))]
 
     async def _perform(self, intent: Intent) -> Outcome:
         session, exchanges = self._session, self._exchanges
