@@ -37,24 +37,31 @@ def child_environment(environment: Mapping[str, str] | None = None) -> dict[str,
 
 @final
 class ChildProcess:
-    """A running program and the pipe that its watchdog waits at."""
+    """A running program, and the pipes that its output comes from and that its watchdog waits at."""
 
-    def __init__(self, process: asyncio.subprocess.Process, alive: int) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, output: int, alive: int) -> None:
         self.process = process
+        self.output = output
+        """Whoever started the program reads and closes it."""
         self._alive = alive
 
     @classmethod
     async def start(cls, command: Sequence[str], **streams: Any) -> ChildProcess:
         """Start a program; `streams` and the rest are those of asyncio. Raises OSError if there is no such program."""
         watched, alive = os.pipe()
+        # Not asyncio's own pipe: with that, waiting for a process waits for whoever inherited its output, too.
+        output, written = os.pipe()
+        words = (SHELL, "-c", _WATCHED, "sh", str(watched), *command)
         try:
-            process = await _started((SHELL, "-c", _WATCHED, "sh", str(watched), *command), watched, streams)
+            process = await _started(words, watched, {**streams, "stdout": written})
         except BaseException:
             os.close(alive)
+            os.close(output)
             raise
         finally:
             os.close(watched)
-        return cls(process, alive)
+            os.close(written)
+        return cls(process, output, alive)
 
     def signal(self, number: signal.Signals) -> None:
         """To the whole group."""

@@ -765,23 +765,14 @@ def test_a_reply_cut_at_its_length_says_so() -> None:
 
 
 @pytest.mark.requirement("REQ-915-030")
-def test_a_session_has_one_scheduler_for_all_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Scheduler] = []
-    original = Scheduler.__init__
-
-    def counting(self: Scheduler, *args: Any, **settings: Any) -> None:
-        made.append(self)
-        original(self, *args, **settings)
-
-    monkeypatch.setattr(Scheduler, "__init__", counting)
-
+def test_a_session_has_one_scheduler_for_all_its_turns(schedulers: list[Scheduler]) -> None:
     async def main() -> None:
         replies = [reply for _ in range(3) for reply in (calls(("weather", {"city": "Rome"})), says("ok"))]
         chat, _ = chat_with(*replies, tools=[weather])
         async with chat:
             for _ in range(3):
                 assert (await chat.send("go")).finish == "complete"
-        assert len(made) == 1
+        assert len(schedulers) == 1
 
     asyncio.run(main())
 

@@ -112,18 +112,10 @@ def test_the_same_turn_of_five_calls_is_the_same_in_every_mode(mode: str) -> Non
 @pytest.mark.requirement("REQ-915-030")
 @pytest.mark.parametrize(("mode", "sessions"), [("interactive", 1), ("one_shot", 1), ("subagent", 2)])
 def test_every_mode_has_one_scheduler_per_session(
-    mode: str, sessions: int, monkeypatch: pytest.MonkeyPatch
+    mode: str, sessions: int, schedulers: list[Scheduler]
 ) -> None:
-    made: list[Scheduler] = []
-    original = Scheduler.__init__
-
-    def counting(self: Scheduler, *args: Any, **settings: Any) -> None:
-        made.append(self)
-        original(self, *args, **settings)
-
-    monkeypatch.setattr(Scheduler, "__init__", counting)
     asyncio.run(journal_of(mode))
-    assert len(made) == sessions
+    assert len(schedulers) == sessions
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from threading import Thread
 
 from postgres_server import schema_url
+from segue.conversation.message import user
+from segue.sessions.entries import SessionStarted, UserSaid
+from segue.sessions.journal import Journal
 from segue.sessions.leases.lease import LEASE_SECONDS
 from segue.sessions.stores.jsonl import JsonlStore
 from segue.sessions.stores.memory import MemoryStore
@@ -36,3 +41,21 @@ def opener(kind: str, place: Path) -> Callable[[], Awaitable[Store]]:
         return shared if kind == "memory" else open_store(kind, place)
 
     return open_again
+
+
+def append_from_threads(store: Store, *, threads: int, appends: int) -> list[int]:
+    """Begin a session in each of some threads with loops of their own; how many entries each of them has then."""
+    counts: list[int] = []
+
+    async def append() -> None:
+        journal = await Journal.start(store, SessionStarted())
+        for _ in range(appends):
+            await journal.append(UserSaid(user("Hello")))
+        counts.append(len(await store.read(journal.session)))
+
+    running = [Thread(target=lambda: asyncio.run(append())) for _ in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return counts

@@ -24,6 +24,7 @@ from segue.sessions.journal import Journal, this_process
 from segue.sessions.leases.lease import Lease
 from segue.sessions.stores import postgres
 from segue.sessions.stores.postgres import PostgresStore
+from sessions.stores_under_test import append_from_threads
 
 SAID = UserSaid(user("hello"))
 ENCODED = EncodedEntry.of(SAID)
@@ -318,23 +319,7 @@ def test_old_weeks_are_dropped_whole_and_sessions_in_use_keep_theirs(url: str) -
 
 def test_several_threads_with_loops_of_their_own_share_a_store(url: str) -> None:
     store = PostgresStore(url)
-    counts: list[int] = []
-
-    def work() -> None:
-        async def main() -> None:
-            journal = await Journal.start(store, SessionStarted())
-            for _ in range(5):
-                await journal.append(SAID)
-            counts.append(len(await store.read(journal.session)))
-
-        asyncio.run(main())
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert counts == [6] * 3
+    assert append_from_threads(store, threads=3, appends=5) == [6] * 3
     asyncio.run(store.close())
     with pytest.raises(UsageError, match="closed"):
         asyncio.run(store.find())

@@ -17,6 +17,7 @@ from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.journal import Journal, this_process
 from segue.sessions.stores.migrations import known_steps, migrate
 from segue.sessions.stores.sqlite import SQLiteStore
+from sessions.stores_under_test import append_from_threads
 
 SAID = UserSaid(user("hello"))
 ENCODED = EncodedEntry.of(SAID)
@@ -110,23 +111,7 @@ def test_a_closed_store_says_that_it_is_closed(tmp_path: Path) -> None:
 
 def test_several_threads_with_loops_of_their_own_share_a_store(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "sessions.db")
-    counts: list[int] = []
-
-    def work() -> None:
-        async def main() -> None:
-            journal = await Journal.start(store, SessionStarted())
-            for _ in range(10):
-                await journal.append(SAID)
-            counts.append(len(await store.read(journal.session)))
-
-        asyncio.run(main())
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert counts == [11] * 4
+    assert append_from_threads(store, threads=4, appends=10) == [11] * 4
     asyncio.run(store.close())
 
 

@@ -208,6 +208,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 def has_prompt(arguments: argparse.Namespace) -> bool:
     return (
-        bool(arguments.words or arguments.prompt or arguments.attachments or arguments.template)
+        bool(arguments.words or arguments.attachments or arguments.template)
+        or arguments.prompt is not None  # an empty one, too: it never starts an interactive chat
         or arguments.input_format == "stream-json"
     )

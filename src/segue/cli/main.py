@@ -64,8 +64,7 @@ def _run(words: list[str]) -> int:
     from segue.cli.arguments import has_prompt, parse  # noqa: PLC0415
 
     arguments = parse(words)  # `--help` ends here
-    no_prompt = not has_prompt(arguments) and arguments.prompt is None
-    if no_prompt and sys.stdin.isatty() and sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty() and not has_prompt(arguments) and sys.stdin.isatty():
         from segue.cli.interactive.run import run as run_interactive  # noqa: PLC0415 - slow to load
 
         return run_interactive(arguments)

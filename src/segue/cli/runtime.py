@@ -33,7 +33,7 @@ from segue.config.resources import (
     require_provider,
 )
 from segue.config.trust import MCP_FILE, approve_copy
-from segue.conversation.options import NO_OPTIONS, Options
+from segue.conversation.options import Options
 from segue.errors import SegueError, TranscriptError, UsageError
 from segue.routing.route import Route, facts_from
 from segue.routing.single import SingleRouter
@@ -95,12 +95,17 @@ class Runtime:
                 self._untrusted.append(
                     f"{untrusted} is not trusted, so its servers are not used. To use them: segue trust"
                 )
-        self.approval = self._approval(arguments)
+        mode = "yolo" if arguments.yolo else arguments.approval_mode or config.approval.mode
+        self.approval = Approval(mode, allow=config.approval.allow, deny=config.approval.deny)
+        allowed = [name.strip() for name in arguments.allowed_tools.split(",") if name.strip()]
+        self.approval.always += [parse_pattern(text) for text in allowed]
         for tool in self._source.own(self._tool_names):
             self.approval.allow_tool(tool.name)
         self.given = given_options(arguments)
         """Options of the flags and of /set: they count more than what the settings have for a model."""
-        self.options = self.given.over(NO_OPTIONS if config.effort is None else Options(effort=config.effort))
+        self.options = self.given
+        if config.effort is not None:
+            self.options = self.given.over(Options(effort=config.effort))
         self.budget = Budget(max_turns=arguments.max_turns or config.limits.max_turns)
         instructions = find_instructions(
             settings.folders, config.ui.instructions, trusted=settings.trusts_project
@@ -118,13 +123,6 @@ class Runtime:
             instructions,
             append=arguments.append_system,
         )
-
-    def _approval(self, arguments: argparse.Namespace) -> Approval:
-        mode = "yolo" if arguments.yolo else arguments.approval_mode or self.config.approval.mode
-        made = Approval(mode, allow=self.config.approval.allow, deny=self.config.approval.deny)
-        allowed = [name.strip() for name in arguments.allowed_tools.split(",") if name.strip()]
-        made.always += [parse_pattern(text) for text in allowed]
-        return made
 
     # Models
 

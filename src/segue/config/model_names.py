@@ -42,7 +42,8 @@ def resolve_model(name: str, config: Config, *, provider: str = "") -> ModelChoi
     """What a name stands for. With `provider`, the name is a model of that provider."""
     if provider:
         return ModelChoice((parse_route(f"{provider}/{name}"),))
-    name = _without_aliases(name, config)
+    if name in config.aliases:
+        name = _without_aliases(name, config)
     if profile := config.profiles.get(name):
         routes = tuple(parse_route(_without_aliases(member, config)) for member in profile.members)
         return ModelChoice(routes, name, profile)

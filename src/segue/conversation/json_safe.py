@@ -75,16 +75,12 @@ def is_json_safe(value: Any, *, any_text: bool = False) -> bool:
                 waiting.extend((key, MAX_DEPTH) for key in held if not key.isascii())
                 held = held.values()
             waiting.extend((inner, depth + 1) for inner in held)
-        elif not _is_plain_scalar(held):
+        elif kind is int:
+            if held.bit_length() > MAX_BITS:
+                return False
+        elif not (math.isfinite(held) if kind is float else held is None or kind is bool):
             return False
     return False
-
-
-def _is_plain_scalar(value: Any) -> bool:
-    kind = type(value)
-    if kind is int:
-        return bool(value.bit_length() <= MAX_BITS)
-    return math.isfinite(value) if kind is float else kind in (bool, type(None))
 
 
 def json_safe(value: Any) -> Any:

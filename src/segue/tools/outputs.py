@@ -5,8 +5,6 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from msgspec import structs
-
 from segue.conversation.blocks import Media
 from segue.conversation.json_safe import encodable, ensure_json_safe, json_safe
 from segue.tools.definition import Output
@@ -32,24 +30,15 @@ def media_of(data: bytes, name: str = "") -> Media | None:
 
 def output_of(value: Any) -> Output:
     """Any value a tool may return: text, JSON, dataclasses, Structs, media, the bytes of an image, or an Output."""
-    if type(value) is Output:
-        rest = _split(value.value)
-        error = None if value.error is None else encodable(value.error)
-        return structs.replace(rest, media=(*rest.media, *value.media), error=error)
-    return _split(value)
-
-
-def _split(value: Any) -> Output:
-    found = _media(value)
-    if found is not None:
-        return Output(media=(found,))
-    if type(value) in (list, tuple):
-        pieces = [(held, _media(held)) for held in value]
-        media = tuple(piece for _, piece in pieces if piece is not None)
-        if media:
-            rest = [_plain(held) for held, piece in pieces if piece is None]
-            return Output(rest[0] if len(rest) == 1 else rest or None, media)
-    return Output(_plain(value))
+    given = value if type(value) is Output else Output(value)
+    error = None if given.error is None else encodable(given.error)
+    held = given.value if type(given.value) in (list, tuple) else (given.value,)
+    pieces = [(one, _media(one)) for one in held]
+    media = tuple(piece for _, piece in pieces if piece is not None)
+    if not media:
+        return Output(_plain(given.value), given.media, error)
+    rest = [_plain(one) for one, piece in pieces if piece is None]
+    return Output(rest[0] if len(rest) == 1 else rest or None, (*media, *given.media), error)
 
 
 def _media(value: Any) -> Media | None:

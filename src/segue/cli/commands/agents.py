@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.cli.display.name_list import name_lines
-from segue.cli.display.terminal import print_status
-from segue.cli.exit_codes import Exit
+from segue.cli.display.name_list import name_lines, print_names
 
 if TYPE_CHECKING:
     import argparse
@@ -23,15 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from segue.config.agents import user_agents  # noqa: PLC0415
 
-    if arguments.path:
-        sys.stdout.write(f"{user_agents()}\n")
-        return Exit.OK
-    lines = agent_lines(Path.cwd())
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
-    if not lines:
-        print_status(f"There are no agents. Yours are files in {user_agents()}.")
-    return Exit.OK
+    return print_names("agents", user_agents(), lambda: agent_lines(Path.cwd()), only_folder=arguments.path)
 
 
 def agent_lines(start: Path) -> list[str]:

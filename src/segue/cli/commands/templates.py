@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.cli.display.name_list import name_lines
-from segue.cli.display.terminal import print_status
-from segue.cli.exit_codes import Exit
+from segue.cli.display.name_list import name_lines, print_names
 
 if TYPE_CHECKING:
     import argparse
@@ -23,12 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from segue.config.templates import find_template, template_names, user_templates  # noqa: PLC0415
 
-    if arguments.path:
-        sys.stdout.write(f"{user_templates()}\n")
-        return Exit.OK
-    names = template_names(Path.cwd())
-    for line in name_lines(names, lambda name: find_template(name, Path.cwd()).description):
-        sys.stdout.write(f"{line}\n")
-    if not names:
-        print_status(f"There are no templates. Yours are files in {user_templates()}.")
-    return Exit.OK
+    def lines() -> list[str]:
+        here = Path.cwd()
+        return name_lines(template_names(here), lambda name: find_template(name, here).description)
+
+    return print_names("templates", user_templates(), lines, only_folder=arguments.path)

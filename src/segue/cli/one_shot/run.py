@@ -33,12 +33,17 @@ from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from segue.chat.chat import Chat
     from segue.cli.one_shot.output import TurnOutput
     from segue.conversation.blocks import Block
     from segue.events import ChatEvent
+
+_BY_CODE: Mapping[str, json_output.Subtype] = {
+    "timed_out": "error_timeout",
+    "too_expensive": "error_max_cost",
+}
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -126,7 +131,7 @@ class _OneShot:
         answer = chat.answer
         assert answer is not None  # noqa: S101 - a finished turn has one
         if stop.cause in ("interrupted", "terminated"):
-            output.end(self._result(answer, "error_cancelled", None))
+            output.end(self._result(answer, None, cancelled=True))
             return stop.exit_code
         error = stop.error or answer.error
         if answer.finish == "content_filter":
@@ -136,7 +141,7 @@ class _OneShot:
             )
         if self._arguments.output_last_message:
             Path(self._arguments.output_last_message).write_text(answer.text, "utf-8", "replace")
-        output.end(self._result(answer, _subtype(answer, error), error))
+        output.end(self._result(answer, error))
         if error is not None:
             return report_error(error, model=answer.model)
         if answer.finish == "max_turns":
@@ -172,12 +177,19 @@ class _OneShot:
         """The run ended before a turn: scripts get a result all the same."""
         if self._arguments.output_format != "text":
             answer = Answer(finish="error", error=error)
-            JsonOutput().end(self._result(answer, _subtype(answer, error), error))
+            JsonOutput().end(self._result(answer, error))
         return report_error(error)
 
     def _result(
-        self, answer: Answer, subtype: json_output.Subtype, error: SegueError | None
+        self, answer: Answer, error: SegueError | None, *, cancelled: bool = False
     ) -> json_output.ResultEvent:
+        subtype: json_output.Subtype = "success"
+        if cancelled:
+            subtype = "error_cancelled"
+        elif error is not None:
+            subtype = _BY_CODE.get(error.code, "error_during_execution")
+        elif answer.finish == "max_turns":
+            subtype = "error_max_turns"
         return json_output.ResultEvent(
             subtype=subtype,
             is_error=subtype != "success",
@@ -208,13 +220,3 @@ async def _ask_user(parts: Sequence[str]) -> bool:
     plain = os.environ.get("TERM") == "dumb"
     screen = Screen(sys.stderr, Colours(sys.stderr, plain=plain), plain=plain, markdown=False)
     return await ConsentPrompt(screen, create_input())(parts)
-
-
-def _subtype(answer: Answer, error: SegueError | None) -> json_output.Subtype:
-    if error is not None:
-        by_code: dict[str, json_output.Subtype] = {
-            "timed_out": "error_timeout",
-            "too_expensive": "error_max_cost",
-        }
-        return by_code.get(error.code, "error_during_execution")
-    return "error_max_turns" if answer.finish == "max_turns" else "success"

@@ -80,24 +80,15 @@ def shell_tool(workspace: Workspace, outputs: OutputLimit) -> Tool:
 
 async def _run(command: str, root: Path, captured: _CommandOutput, seconds: float) -> int | None:
     """The exit code; None when the time was up."""
-    # Not asyncio's own pipe: with that, waiting for a process waits for whoever inherited its output, too.
-    ours, theirs = os.pipe()
-    try:
-        child = await ChildProcess.start(
-            (SHELL, "-c", command),
-            cwd=root,
-            env=child_environment() | _QUIET,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=theirs,
-        )
-    except BaseException:
-        os.close(ours)
-        raise
-    finally:
-        os.close(theirs)
+    child = await ChildProcess.start(
+        (SHELL, "-c", command),
+        cwd=root,
+        env=child_environment() | _QUIET,
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.STDOUT,
+    )
     process = child.process
-    reading = asyncio.ensure_future(_read_output(ours, captured))
+    reading = asyncio.ensure_future(_read_output(child.output, captured))
     try:
         async with asyncio.timeout(seconds):
             code = await process.wait()

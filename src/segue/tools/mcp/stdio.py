@@ -69,25 +69,16 @@ async def _start(
     place = Path(address.cwd or ".", address.command) if "/" in address.command else address.command
     if shutil.which(place, path=environment.get("PATH")) is None:
         raise FileNotFoundError(ENOENT, os.strerror(ENOENT), address.command)
-    # Not asyncio's own pipe: with that, waiting for a process waits for whoever inherited its output, too.
-    ours, theirs = os.pipe()
-    try:
-        child = await ChildProcess.start(
-            (address.command, *address.args),
-            cwd=address.cwd,
-            env=environment,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=theirs,
-            stderr=stderr,
-        )
-    except BaseException:
-        os.close(ours)
-        raise
-    finally:
-        os.close(theirs)
+    child = await ChildProcess.start(
+        (address.command, *address.args),
+        cwd=address.cwd,
+        env=environment,
+        stdin=asyncio.subprocess.PIPE,
+        stderr=stderr,
+    )
     reader = asyncio.StreamReader(limit=MAX_LINE)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", buffering=0)
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(child.output, "rb", buffering=0)
     )
     return child, reader, transport
 
