@@ -170,9 +170,9 @@ class DemoScreen:
     def _line(self, text: str = "") -> None:
         self._write(text + "\n")
 
-    def _paragraph(self, text: str, *, indent: str = "", colour: str = "") -> None:
-        for line in textwrap.wrap(text, self._width - len(indent)):
-            self._line(indent + (self._paint(colour, line) if colour else line))
+    def _paragraph(self, text: str) -> None:
+        for line in textwrap.wrap(text, self._width):
+            self._line(line)
 
     def _labelled(self, label: str, text: str, *, colour: str = "") -> None:
         """A text after its label, which is not repeated on the next line."""

@@ -66,7 +66,7 @@ def as_document(state: State, tools: tuple[ToolSpec, ...] = ()) -> bytes:
     return encode_document(state.history, state.ledger, tools=tools, options=state.options)
 
 
-def as_request(state: State, to: str, *, model: str = "", tools: tuple[ToolSpec, ...] = ()) -> Converted:
+def as_request(state: State, to: str, *, model: str = "") -> Converted:
     """The session as its next request in the dialect `to`, compacted as it is; `model` as the provider calls it."""
     to = target_name(to)
     if to == CONVERSATION:
@@ -78,7 +78,6 @@ def as_request(state: State, to: str, *, model: str = "", tools: tuple[ToolSpec,
         dialect=dialect_of_model(last_used) if last_used else "",
         messages=state.conversation.messages,
         system=state.conversation.system,
-        tools=tools,
         options=structs.replace(state.options, model=last_used),
         conversation=state.conversation,
         ledger=state.ledger,

@@ -77,9 +77,9 @@ def _branch(directory: Path) -> str:
     return ""
 
 
-def ago(at: float, now: float | None = None) -> str:
+def ago(at: float) -> str:
     """`2 minutes ago`."""
-    seconds = max((time.time() if now is None else now) - at, 0)
+    seconds = max(time.time() - at, 0)
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:
             count = int(seconds // size)

@@ -59,9 +59,9 @@ async def show_model(endpoint: Endpoint, services: Services, name: str) -> Model
     return described(info, endpoint.dialect.name)
 
 
-def catalog_models(provider: str, dialect: str = "") -> list[ModelInfo]:
-    """The models of a provider in the catalog, without a request. `dialect`: that of its address."""
-    wire = dialect or ALIASES.get(provider, provider)
+def catalog_models(provider: str) -> list[ModelInfo]:
+    """The models of a provider in the catalog, without a request."""
+    wire = ALIASES.get(provider, provider)
     return [
         described(ModelInfo(id=listed.id, provider=provider, name=listed.id, type=listed.type), wire)
         for listed in catalog().model

@@ -1,24 +1,27 @@
-"""The SQLite file of sessions: how it is opened, and its rows of entries, each with a checksum and read one by one where
-the file is damaged."""
+"""The SQLite file of sessions: how it is opened and brought up to date, and its rows of entries, each with a checksum and
+read one by one where the file is damaged.
+
+The forms that the file has had are numbered steps. A step once released never changes; a new one follows it.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 import struct
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from zlib import crc32
 
 from segue.errors import JournalError
+from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Record
 from segue.sessions.entry_codec import decode_entries, decode_stored
 from segue.sessions.listing import fold_text
-from segue.sessions.stores.migrations import migrate
-from segue.sqlite_connections import connect
+from segue.sqlite_connections import connect, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
 
 PATIENCE: Final = 20.0
 """Seconds to wait for another process's transaction; each takes milliseconds."""
@@ -27,6 +30,8 @@ SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
 Row: TypeAlias = tuple[int, Any, Any, Any, Any]
 """Place, time, epoch, body, checksum. SQLite keeps the types that were stored, so damage can change them."""
+Step: TypeAlias = tuple[int, str]
+"""A number, and the statements that lead to the form of that number."""
 
 _BATCH: Final = 500
 """Rows that are read together: few enough to stay in the processor's cache."""
@@ -60,6 +65,50 @@ def _as_text(stored: bytes) -> str:
 
 def _fold(stored: bytes | None) -> str:
     return fold_text(_as_text(stored or b""))
+
+
+def known_steps() -> list[Step]:
+    files = sorted((Path(__file__).parent / "sqlite_migrations").glob("[0-9]*.sql"))
+    return [(int(file.name.partition("_")[0]), file.read_text("utf-8")) for file in files]
+
+
+def migrate(connection: sqlite3.Connection, place: str, steps: Sequence[Step] | None = None) -> None:
+    """Bring a file up to date, each step whole or not at all. Raises JournalError `newer_store`."""
+    steps = known_steps() if steps is None else steps
+    newest = max(number for number, _ in steps)
+    version = _version(connection)
+    for number, script in steps if version < newest else ():
+        with writing(connection):
+            version = _version(connection)
+            if version < number:  # another process may have taken it meanwhile
+                for statement in _statements(script):
+                    connection.execute(statement)
+                connection.execute(
+                    """CREATE TABLE IF NOT EXISTS migrations (
+                        number INTEGER PRIMARY KEY, taken TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+                    )"""
+                )
+                connection.execute("INSERT INTO migrations (number) VALUES (?)", (number,))
+    if version > newest:
+        raise errors.newer_store(place, version, newest)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    known = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'migrations'")
+    if not known.fetchall():
+        return 0
+    (version,) = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
+    return int(version)
+
+
+def _statements(script: str) -> Iterator[str]:
+    # `executescript` would commit what the transaction has done so far.
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
 
 
 def checksum(place: int, at: float, epoch: int, body: bytes) -> int:
