@@ -80,8 +80,7 @@ class Exchanges(Struct, kw_only=True):
 
         `cause`: the error of the turn that this one continues.
         """
-        if self.routing.skipped or self.session.skipped:
-            self._report_skipped()
+        self._report_skipped()
         model, members = self.model, self.session.router.routes
         if previous != model and any(member.name == previous for member in members):
             reason = "routed" if cause is None else "failover"

@@ -6,7 +6,7 @@ It owns what all turns have in common: journal, router, tools, and what was lear
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias, final
 
@@ -190,14 +190,6 @@ class ChatSession:
             budget=budget,
         )
 
-    def supports_tools(self, route: Route) -> bool:
-        if self.without_tools and route.name in self.without_tools:
-            return False
-        try:
-            return self.facts(route).tools
-        except SegueError:  # the router skips a route that cannot be used, and reports why
-            return True
-
     def request(self, route: Route) -> ChatRequest:
         """What a route would be sent now; to a model without tools, in words."""
         state, output = self.journal.state, self.turn.output
@@ -213,7 +205,10 @@ class ChatSession:
             context=route.context,
             policy=self.settings.policy,
         )
-        if self.supports_tools(route):
+        takes_tools = not self.without_tools or route.name not in self.without_tools
+        with suppress(SegueError):  # the router skips a route that cannot be used, and reports why
+            takes_tools = takes_tools and self.facts(route).tools
+        if takes_tools:
             return request
         return as_text_request(request, offer_of(request.tools, request.options), REACT)
 

@@ -309,7 +309,8 @@ class Turn:
             await journal.append(Switched(previous=previous, model=name, reason="failover"))
         await journal.append(*([UserSaid(message, name)] if message is not None else self._resumption(name)))
         self._exchanges = exchanges
-        exchanges.report_route(previous, cause)
+        if previous != name or routing.skipped or session.skipped:
+            exchanges.report_route(previous, cause)
         finish = await drive(take_turn(session.turn.budget.max_turns, done=self._number), self._perform)
         if exchanges.error is None:
             session.compactor.summariser = exchanges.routing.route

@@ -140,14 +140,15 @@ class KnownProviders(ProviderRegistry):
         super().__init__()
         self._configs = configs
         self._environ = environ
-        self._transport = transport
-        self._key_file = key_file
-        self._keyring = keyring
+        self._key_of = partial(key_of, environ=environ, key_file=key_file, keyring=keyring)
         self._knows_plugins = False
-        self._makers = {name: partial(self._connect, name) for name in addresses().providers}
-        for name in configs:
+        make = partial(connect, environ=environ, transport=transport, key_file=key_file, keyring=keyring)
+        self._makers = {
+            name: partial(make, name, configs.get(name, _UNSET)) for name in addresses().providers
+        }
+        for name, config in configs.items():
             if name not in self._makers and name not in IN_PROCESS:
-                self.register_lazily(name, partial(self._connect, name))
+                self.register_lazily(name, partial(make, name, config))
         self._makers["scripted"] = ScriptedProvider
         self._makers["embedded"] = partial(_embedded, configs.get("embedded", _UNSET))
 
@@ -199,10 +200,7 @@ class KnownProviders(ProviderRegistry):
         if not address.needs_key:
             return True
         try:
-            key = key_of(
-                address, config, environ=self._environ, key_file=self._key_file, keyring=self._keyring
-            )
-            return key.find() is not None
+            return self._key_of(address, config).find() is not None
         except SegueError:  # a command that fails gives no key
             return False
 
@@ -211,16 +209,6 @@ class KnownProviders(ProviderRegistry):
             return bool(getattr(self.get(name), "is_available", lambda: True)())
         except SegueError:
             return False
-
-    def _connect(self, name: str) -> ProviderAdapter:
-        return connect(
-            name,
-            self._configs.get(name, _UNSET),
-            environ=self._environ,
-            transport=self._transport,
-            key_file=self._key_file,
-            keyring=self._keyring,
-        )
 
     def list(self) -> list[str]:
         self._add_plugins()

@@ -10,6 +10,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, final, overload
 
 import msgspec
@@ -214,7 +215,7 @@ def _runner(function: Callable[..., Any], arguments: type[Struct], injected: tup
         known = {name: getattr(converted, name) for name in given}
         if is_async:
             return output_of(await function(**known, **dict.fromkeys(injected, context)))
-        value = await in_thread(lambda: function(**known, **dict.fromkeys(injected, context)))
+        value = await in_thread(partial(function, **known, **dict.fromkeys(injected, context)))
         return output_of(await value if inspect.isawaitable(value) else value)
 
     return run

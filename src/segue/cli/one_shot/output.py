@@ -241,7 +241,10 @@ class TextOutput:
                 rejected = type(event) is Warned and event.code == ANSWER_CORRECTED
                 if self._held and (rejected or type(event) is ToolCallStart):
                     self._drop_held()
-                self._print_line(event)
+                if line := "" if self._quiet else event_line(event):
+                    self._stop_thinking()
+                    self._end_line()
+                    print_status(line, "dim")
 
     def end(self, result: json_output.ResultEvent) -> None:
         self._stop_thinking()
@@ -271,13 +274,6 @@ class TextOutput:
         if not self._quiet:
             print_status("".join(self._held).strip())
         self._held = []
-
-    def _print_line(self, event: ChatEvent) -> None:
-        line = "" if self._quiet else event_line(event)
-        if line:
-            self._stop_thinking()
-            self._end_line()
-            print_status(line, "dim")
 
     def _stop_thinking(self) -> None:
         if self._thinking:

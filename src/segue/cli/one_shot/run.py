@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,11 +78,8 @@ class _OneShot:
 
     async def _answer_all(self, stop: Stop) -> Exit:
         prompts = read_prompts(self._arguments, self._template)
-
-        async def next_prompt() -> tuple[Block, ...] | None:
-            # In a thread: stdin may be silent for long, and Ctrl-C must not wait for it.
-            return await in_thread(lambda: next(prompts, None), "segue-stdin")
-
+        # In a thread: stdin may be silent for long, and Ctrl-C must not wait for it.
+        next_prompt = partial(in_thread, partial(next, prompts, None), "segue-stdin")
         prompt = await next_prompt()
         runtime = Runtime(self._arguments)
         self._ignored, self._options = runtime.ignored, runtime.given

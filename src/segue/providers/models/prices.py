@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from msgspec import Struct
 
 from segue.conversation.usage import Usage
-from segue.providers.models.catalog import Price, catalog, catalog_model
+from segue.providers.models.catalog import catalog, catalog_model
 
 _MILLION = 1_000_000
 
@@ -21,15 +21,12 @@ def cost_of(usage: Usage, provider: str, model: str) -> float | None:
     listed = catalog_model(provider, model)
     if listed is None or listed.price is None:
         return _by_genai_prices(usage, provider, model)
-    long = listed.long
-    is_long = long is not None and (usage.input_tokens or 0) > long.above
-    return _price_of(usage, long if long is not None and is_long else listed.price)
-
-
-def _price_of(usage: Usage, price: Price) -> float:
-    """Input counts what was read from and written to a cache, and output what was thought: each is paid once."""
+    price, read = listed.price, usage.input_tokens or 0
+    if listed.long is not None and read > listed.long.above:
+        price = listed.long
+    # Input counts what was read from and written to a cache, and output what was thought: each is paid once.
     cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
-    fresh = max((usage.input_tokens or 0) - cached - written, 0)
+    fresh = max(read - cached - written, 0)
     dollars = (
         fresh * price.input
         + cached * (price.input if price.cached is None else price.cached)
