@@ -150,7 +150,8 @@ class Journal:
             if self.fenced:
                 raise errors.fenced(self.session)
             encoded = [EncodedEntry.of(entry) for entry in entries]
-            refuse_misfits(self.state, [one.entry for one in encoded])
+            if len(encoded) > 1 or not self.state.surely_takes(encoded[0].entry):
+                refuse_misfits(self.state, [one.entry for one in encoded])
             try:
                 last = await self.store.append(self._lease, encoded)
             except JournalError as error:

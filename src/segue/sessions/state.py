@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct
 
+from segue.conversation.blocks import status_of
 from segue.conversation.ids import next_ordinal
 from segue.conversation.interaction import Ledger
 from segue.conversation.message import Conversation, Message, mint_missing
@@ -122,6 +123,24 @@ class State:
         # Looked up, not matched: a replay comes here for every entry, and trying one case after the other takes longer
         # than all of them do.
         _APPLY[type(entry)](self, seq, entry)
+
+    def surely_takes(self, entry: Entry) -> bool:
+        """Whether an entry obviously fits what happened before; False where only the full check can decide."""
+        # Not matched, for the same reason.
+        if not self.last_seq:
+            return type(entry) is SessionStarted
+        if type(entry) in _ALWAYS_FIT:
+            return True
+        if type(entry) is CallBegun:
+            return entry.call_id in self._open
+        if type(entry) is CallEnded:
+            result = entry.result
+            return result.call_id in self._open and status_of(result) != "pending"
+        if type(entry) is CallsScheduled:
+            return all([call.id for call in entry.calls])  # noqa: C419 - twice as fast
+        if type(entry) is ToolsAnswered:
+            return len(self.ledger.results(entry.call_ids)) == len(entry.call_ids)
+        return type(entry) is TurnEnded and not self._open
 
     @property
     def history(self) -> Conversation:
@@ -298,6 +317,9 @@ class State:
             self.cost = (self.cost or 0.0) + cost
 
 
+_ALWAYS_FIT: Final = frozenset(
+    {UserSaid, NoteAdded, ModelReplied, TurnResumed, Switched, Compacted, SettingsChanged}
+)
 _APPLY: Final[Mapping[type[Entry], Callable[[State, int, Any], None]]] = {
     SessionStarted: State._start,
     Adopted: State._adopt,
@@ -317,65 +339,6 @@ _APPLY: Final[Mapping[type[Entry], Callable[[State, int, Any], None]]] = {
 }
 
 
-# Each takes in an entry that obviously fits what happened before, as the state's own way for its kind does; what both
-# the check and the state need is looked up once. False, and nothing is changed, where only the full check can decide.
-
-
-def _take_prompt(state: State, entry: UserSaid) -> bool:
-    state._take_prompt(0, entry)
-    return True
-
-
-def _take_reply(state: State, entry: ModelReplied) -> bool:
-    state._reply(0, entry)
-    return True
-
-
-def _take_calls(state: State, entry: CallsScheduled) -> bool:
-    calls = entry.calls
-    if not all([call.id for call in calls]):  # noqa: C419 - twice as fast
-        return False
-    for call in calls:
-        if state.ledger.schedule(call).result is None:
-            state._open[call.id] = None
-    return True
-
-
-def _take_begin(state: State, entry: CallBegun) -> bool:
-    if entry.call_id not in state._open:
-        return False
-    state.begun.add(entry.call_id)
-    return True
-
-
-def _take_end(state: State, entry: CallEnded) -> bool:
-    result = entry.result
-    if result.call_id not in state._open or state.ledger.settle(result).result is None:
-        return False
-    del state._open[result.call_id]
-    state._count(entry.usage, entry.cost)
-    return True
-
-
-def _take_answers(state: State, entry: ToolsAnswered) -> bool:
-    results = state.ledger.results(entry.call_ids)
-    if len(results) != len(entry.call_ids):
-        return False
-    state._lines[-1].append(Message("tool", tuple(results)))
-    state.answered = False
-    return True
-
-
-_SHORTCUTS: Final[Mapping[type[Entry], Callable[[State, Any], bool]]] = {
-    UserSaid: _take_prompt,
-    ModelReplied: _take_reply,
-    CallsScheduled: _take_calls,
-    CallBegun: _take_begin,
-    CallEnded: _take_end,
-    ToolsAnswered: _take_answers,
-}
-
-
 def replay(records: Iterable[Record]) -> State:
     """The state of a session from its entries alone. Raises JournalError where they do not fit each other."""
     state = State()
@@ -383,9 +346,8 @@ def replay(records: Iterable[Record]) -> State:
         if record.seq != seq:
             raise errors.damaged(f"entry {record.seq}", f"it follows entry {seq - 1}")
         entry = record.entry
-        shortcut = _SHORTCUTS.get(type(entry))
-        if shortcut is None or seq == 1 or not shortcut(state, entry):
+        if not state.surely_takes(entry):
             refuse_misfits(state, (entry,))
-            _APPLY[type(entry)](state, seq, entry)
+        _APPLY[type(entry)](state, seq, entry)
         state.last_seq = seq
     return state
