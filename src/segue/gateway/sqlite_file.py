@@ -28,8 +28,8 @@ PATIENCE: Final = 10.0
 """Seconds to wait for another process's transaction; each takes milliseconds."""
 _PAUSES: Final = (0.0, *[0.001] * 4, *[0.003] * 300)
 """Seconds between attempts at a small write. SQLite itself would wait for up to 100 ms at a time, and longer under load."""
-_CHECKPOINT_AFTER: Final = 1000
-"""Small writes: their log has ten megabytes by then."""
+_CHECKPOINT_AFTER: Final = 1_000_000
+"""Small writes, times the bytes of a page: their log has ten megabytes by then."""
 
 
 class SharedFile:
@@ -77,20 +77,29 @@ class SharedFile:
         """A transaction, in the thread."""
         return await self.run(self._write, do)
 
+    def write_at_once(self, do: Callable[[sqlite3.Connection], None]) -> bool:
+        """A transaction of some ten microseconds, in the loop; False if somebody else is writing, and nothing was done."""
+        with self._failures():
+            return self._try_at_once(do) is not None
+
     async def write_small(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
-        """A transaction of some ten microseconds: in the loop, as soon as nobody else is writing. To have it done by the
-        thread takes several times as long, so that is for a file which somebody else writes for long."""
-        try:
+        """The same as soon as nobody else is writing. To have it done by the thread takes several times as long, so that is
+        for a file which somebody else writes for long."""
+        with self._failures():
             for pause in _PAUSES:
-                if (connection := self._begin_at_once()) is not None:
-                    try:
-                        return self._finish(connection, do)
-                    finally:
-                        self._direct_lock.release()
+                if (done := self._try_at_once(do)) is not None:
+                    return done[0]
                 await asyncio.sleep(pause)
             return await self._worker.run(self._write, do)
-        except (sqlite3.Error, OSError) as error:
-            raise self._failure(error) from error
+
+    def _try_at_once(self, do: Callable[[sqlite3.Connection], _T]) -> tuple[_T] | None:
+        """Its result; None if somebody else is writing."""
+        if (connection := self._begin_at_once()) is None:
+            return None
+        try:
+            return (self._finish(connection, do),)
+        finally:
+            self._direct_lock.release()
 
     def _begin_at_once(self) -> sqlite3.Connection | None:
         """A transaction, to be followed by the lock's release; None if somebody else is writing."""
@@ -120,7 +129,8 @@ class SharedFile:
                 connection.execute("ROLLBACK")
             raise
         self._small_writes += 1
-        if self._small_writes >= _CHECKPOINT_AFTER and (self._checkpoint is None or self._checkpoint.done()):
+        full = self._small_writes * self._page_size >= _CHECKPOINT_AFTER
+        if full and (self._checkpoint is None or self._checkpoint.done()):
             self._small_writes = 0
             self._checkpoint = asyncio.ensure_future(self._move_log_later())
         return result

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from time import sleep
-from typing import Any
+from threading import current_thread
 
 import pytest
 
@@ -244,31 +244,49 @@ def test_a_file_that_is_no_database_is_reported_with_its_place(tmp_path: Path) -
     asyncio.run(story())
 
 
-def test_what_is_written_during_a_transaction_shares_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    transactions: list[int] = []
-    apply = SQLiteMemoryStore._apply
+def test_usual_replies_are_written_in_the_loop_and_large_ones_by_the_thread(tmp_path: Path) -> None:
+    writers: list[str] = []
 
-    def counted(store: SQLiteMemoryStore, changes: Sequence[Any]) -> None:
-        transactions.append(len(changes))
-        sleep(0.05)
-        apply(store, changes)
+    def clock() -> float:
+        writers.append(current_thread().name)
+        return 1.0
 
-    monkeypatch.setattr(SQLiteMemoryStore, "_apply", counted)
+    async def writer_of(store: SQLiteMemoryStore, size: int) -> str:
+        await store.write([MemoryRecord((b"%d" % size,), b"x" * size)])
+        found = writers[-1]
+        assert await store.read([b"%d" % size]) == {b"%d" % size: b"x" * size}
+        return found
 
-    async def main() -> None:
-        store = SQLiteMemoryStore(tmp_path / "memory.db")
-        keys = [bytes([number]) * 16 for number in range(12)]
-
-        async def write(number: int) -> None:
-            await asyncio.sleep(number / 500)
-            await store.write([MemoryRecord((keys[number],), b"body")])
-            assert await store.read([keys[number]]) == {keys[number]: b"body"}
-
-        await asyncio.gather(*map(write, range(12)))
+    async def story() -> None:
+        store = SQLiteMemoryStore(tmp_path / "memory.db", clock=clock)
+        # The first looks for what is too old, which may take long.
+        assert await writer_of(store, 1) == "segue-gateway-memory"
+        assert await writer_of(store, 2000) == current_thread().name
+        assert await writer_of(store, 100_000) == "segue-gateway-memory"
         await store.close()
 
-    asyncio.run(main())
-    assert sum(transactions) == 12
-    assert len(transactions) < 6
+    asyncio.run(story())
+
+
+def test_a_write_waits_in_the_thread_for_others_and_is_done_when_nobody_waits_any_more(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "memory.db"
+
+    async def story() -> None:
+        store = SQLiteMemoryStore(file)
+        await store.write([record("first")])
+        other = sqlite3.connect(file, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        patient, gone = (asyncio.ensure_future(store.write([record(name)])) for name in ("patient", "gone"))
+        await asyncio.sleep(0.05)
+        assert not patient.done()
+        gone.cancel()
+        other.execute("ROLLBACK")
+        other.close()
+        await patient
+        await store.write([MemoryRecord((b"last",), b"x" * 100_000)])  # in the thread, after the others
+        assert len(await store.read([b"first", b"patient", b"gone", b"last"])) == 4
+        await store.close()
+
+    asyncio.run(story())

@@ -1,12 +1,12 @@
 """The gateway's memory in one SQLite file, shared by any number of gateways on one machine.
 
-Writes run in a thread and are whole or not there; they wait for the operating system, not for the disk, so that a
-killed process loses nothing and a power cut at most the last moments. Reads take some ten microseconds, in the loop.
+Writes are whole or not there; they wait for the operating system, not for the disk, so that a killed process loses nothing
+and a power cut at most the last moments. Reads and writes of usual replies take some ten microseconds, in the loop; large ones,
+and dropping what is old, are the thread's.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +29,8 @@ _FULL: Final = 0.9
 """What is left after the oldest were dropped, so that not every write drops."""
 _CHECK_SHARE: Final = 0.01
 """After so much of what may be kept was written here, all is counted."""
+_SMALL: Final = 1 << 16
+"""Bytes of a record that is written in the loop."""
 
 _SCHEMA: Final = (
     """CREATE TABLE records (
@@ -69,12 +71,15 @@ class SQLiteMemoryStore:
         self._unchecked_bytes = max_bytes
         self._unchecked_records = max_records
         self._touched: set[int] = set()
-        self._changes: list[Callable[[sqlite3.Connection], None]] = []
-        self._flush: asyncio.Future[None] | None = None
-        self._last_flush: asyncio.Future[None] | None = None
 
     async def write(self, records: Sequence[MemoryRecord], seen: ConversationInfo | None = None) -> None:
-        await self._together(partial(self._write, records, seen, self._take_touched()))
+        change = partial(self._write, records, seen, self._take_touched())
+        size = sum(len(record.body) for record in records)
+        self._unchecked_bytes += size
+        self._unchecked_records += len(records)
+        if size > _SMALL or self._may_hold_too_much() or not self._file.write_at_once(change):
+            # The thread does it even if the caller is cancelled meanwhile.
+            await self._file.write(partial(self._write_and_drop, change))
 
     async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
         with self._file.reading() as connection:
@@ -106,24 +111,7 @@ class SQLiteMemoryStore:
         return await self._file.run(self._switch, conversation_id, model)
 
     async def close(self) -> None:
-        if self._flush is not None and not self._flush.done():
-            await asyncio.wait([self._flush])
         await self._file.close(self._write_touched)
-
-    async def _together(self, change: Callable[[sqlite3.Connection], None]) -> None:
-        """Changes that come while another transaction is written share the next one: it costs more than all of them."""
-        self._changes.append(change)
-        if self._flush is None:
-            self._flush = asyncio.ensure_future(self._flush_changes(self._last_flush))
-            self._flush.add_done_callback(_seen)
-        await asyncio.shield(self._flush)
-
-    async def _flush_changes(self, before: asyncio.Future[None] | None) -> None:
-        if before is not None and not before.done() and before.get_loop() is asyncio.get_running_loop():
-            await asyncio.wait([before])
-        changes, self._changes = self._changes, []
-        self._last_flush, self._flush = self._flush, None
-        await self._file.run(self._apply, changes)
 
     def _read(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         now = self._clock()
@@ -146,16 +134,12 @@ class SQLiteMemoryStore:
         touched, self._touched = self._touched, set()
         return touched
 
-    # Everything below runs in the worker's thread.
-
-    def _write_touched(self) -> None:
-        if self._touched:
-            self._apply([partial(self._write, (), None, self._take_touched())])
-
-    def _apply(self, changes: Sequence[Callable[[sqlite3.Connection], None]]) -> None:
-        with self._file.writing() as connection:
-            for change in changes:
-                change(connection)
+    def _may_hold_too_much(self) -> bool:
+        return (
+            self._clock() >= self._expire_at
+            or self._unchecked_bytes >= self._max_bytes * _CHECK_SHARE
+            or self._unchecked_records >= self._max_records * _CHECK_SHARE
+        )
 
     def _write(
         self,
@@ -187,13 +171,23 @@ class SQLiteMemoryStore:
                     AND NOT EXISTS (SELECT 1 FROM keys WHERE record = ?1)""",
                     [(one,) for one in old],
                 )
-            self._unchecked_bytes += len(record.body)
-            self._unchecked_records += 1
         if touched:
             connection.executemany(
                 "UPDATE records SET used = ? WHERE number = ?", [(now, number) for number in touched]
             )
-        self._drop_old(connection, now)
+
+    # Everything below runs in the worker's thread.
+
+    def _write_touched(self) -> None:
+        if self._touched:
+            with self._file.writing() as connection:
+                self._write((), None, self._take_touched(), connection)
+
+    def _write_and_drop(
+        self, change: Callable[[sqlite3.Connection], None], connection: sqlite3.Connection
+    ) -> None:
+        change(connection)
+        self._drop_old(connection, self._clock())
         self._drop_surplus(connection)
 
     def _drop_old(self, connection: sqlite3.Connection, now: float) -> None:
@@ -246,12 +240,6 @@ class SQLiteMemoryStore:
                 "UPDATE conversations SET switched = ? WHERE id = ?", (model, conversation_id)
             )
             return changed.rowcount > 0
-
-
-def _seen(flush: asyncio.Future[None]) -> None:
-    """A failure is raised where somebody waits; if nobody does any more, it is nobody's."""
-    if not flush.cancelled():
-        flush.exception()
 
 
 def _info(row: tuple[Any, ...]) -> ConversationInfo:
