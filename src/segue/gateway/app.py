@@ -42,9 +42,10 @@ from segue.gateway.web import (
     refuse_websocket,
 )
 from segue.gateway.web_pages import WebPages
+from segue.transports.deadline import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
     from segue.config.schema import Config
     from segue.dialects.dialect import Dialect
@@ -117,9 +118,10 @@ class Gateway:
             began=time(),
         )
         writer = ResponseWriter(send, {"x-request-id": report.request_id})
+        deadline = Deadline()
         self.running += 1
         try:
-            await self._answer(scope, receive, writer, report)
+            await self._answer(scope, receive, writer, report, deadline)
         except ClientGoneError:
             report.client_gone = True
         except Exception as error:
@@ -130,6 +132,7 @@ class Gateway:
                 with suppress(Exception):
                     await writer.whole(error_response(defect, dialect))
         finally:
+            deadline.close()
             self.running -= 1
             report.status, report.reply_bytes = writer.status, writer.sent
             report.seconds = monotonic() - started
@@ -137,12 +140,17 @@ class Gateway:
                 self._on_report(report)
 
     async def _answer(
-        self, scope: MutableMapping[str, Any], receive: Receive, writer: ResponseWriter, report: RequestReport
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Receive,
+        writer: ResponseWriter,
+        report: RequestReport,
+        deadline: Deadline,
     ) -> None:
-        headers: dict[str, str] = {}
+        headers: Mapping[str, str] = {}
         try:
             head = read_head(scope, self.settings.limits)
-            headers = dict(head.headers)
+            headers = head.headers
             report.client = headers.get("user-agent", "")
             report.trace_parent = headers.get("traceparent", "")
             if "origin" in headers:
@@ -156,10 +164,8 @@ class Gateway:
             report.caller = account.name
             if account is ANYONE:
                 self._pages.check(head)
-            body = await read_body(receive, head, self.settings.limits)
-            request = WebRequest(
-                method=head.method, path=head.path, query=head.query, headers=head.headers, body=body
-            )
+            body = await read_body(receive, head, self.settings.limits, deadline)
+            request = structs.replace(head, body=body)
             report.request_bytes = len(body)
         except SegueError as error:
             report.error = error.code
@@ -168,7 +174,7 @@ class Gateway:
             )
             return
         cancels = self.settings.on_disconnect == "cancel"
-        work = self._dispatch(door, request, account, writer, report)
+        work = self._dispatch(door, request, account, writer, report, deadline)
         if await work_until_gone(work, scope, receive, cancels=cancels):
             report.client_gone = True
 
@@ -222,10 +228,12 @@ class Gateway:
         account: Account,
         writer: ResponseWriter,
         report: RequestReport,
+        deadline: Deadline,
     ) -> None:
         dialect = self._wire(request, door)
+        deadline.begin(self.settings.limits.reply_timeout)
         try:
-            async with asyncio.timeout(self.settings.limits.reply_timeout):
+            with deadline:
                 await self._perform(door, request, account, writer, report)
         except SegueError as error:
             report.error = error.code

@@ -63,10 +63,12 @@ class SharedFile:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The connection of the loop. What SQLite and the disk raise becomes an error that names the file."""
-        with self._failures():
+        try:
             if self._reader is None:
                 self._reader = self._open()
             yield self._reader
+        except (sqlite3.Error, OSError) as error:
+            raise self._failure(error) from error
 
     async def run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Do something in the thread."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
@@ -15,6 +14,7 @@ from segue.errors import InvalidRequestError
 if TYPE_CHECKING:
     from segue.config.schema import GatewayLimits
     from segue.transports.asgi import AsgiMessage
+    from segue.transports.deadline import Deadline
 
 Receive: TypeAlias = "Callable[[], Awaitable[AsgiMessage]]"
 Send: TypeAlias = "Callable[[AsgiMessage], Awaitable[None]]"
@@ -69,13 +69,14 @@ def read_head(scope: Mapping[str, Any], limits: GatewayLimits) -> WebRequest:
     )
 
 
-async def read_body(receive: Receive, head: WebRequest, limits: GatewayLimits) -> bytes:
+async def read_body(receive: Receive, head: WebRequest, limits: GatewayLimits, deadline: Deadline) -> bytes:
     """The body. Raises when it is too large or does not arrive in time."""
     announced = head.headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and int(announced[:18]) > limits.body_bytes:
         raise _too_large(limits.body_bytes)
+    deadline.begin(limits.body_timeout)
     try:
-        async with asyncio.timeout(limits.body_timeout):
+        with deadline:
             return await _portions(receive, limits.body_bytes)
     except TimeoutError:
         raise InvalidRequestError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -12,6 +11,7 @@ from msgspec import structs
 from segue.conversation.events import CallStarted, Event, Failed, Finished
 from segue.dialects.errors import request_id
 from segue.errors import ProtocolError, ProviderError, TransportError
+from segue.transports.deadline import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -83,10 +83,14 @@ def completed(events: list[Event], headers: Mapping[str, str], unread: int) -> l
 
 
 async def read_rest(portions: AsyncIterator[bytes]) -> None:
-    with suppress(TimeoutError, TransportError):
-        async with asyncio.timeout(REST_SECONDS):
+    deadline = Deadline()
+    deadline.begin(REST_SECONDS)
+    try:
+        with suppress(TimeoutError, TransportError), deadline:
             async for _ in portions:
                 pass
+    finally:
+        deadline.close()
 
 
 def too_many_calls(name: str, most: int) -> ProtocolError:

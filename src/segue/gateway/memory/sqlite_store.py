@@ -62,7 +62,7 @@ class SQLiteMemoryStore:
         keep_seconds: float = 30 * 86_400.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._file = SharedFile(path, "The gateway's memory", _SCHEMA, VERSION)
+        self._file = SharedFile(path, "The gateway's memory", _SCHEMA, VERSION, page_size=2048)
         self._max_bytes = max_bytes
         self._max_records = max_records
         self._keep_seconds = keep_seconds
@@ -152,25 +152,14 @@ class SQLiteMemoryStore:
         if seen is not None:
             self._note(connection, seen, now)
         for record in records:
-            old = [
-                number
-                for key in record.keys
-                for (number,) in connection.execute("SELECT record FROM keys WHERE key = ?", (key,))
-            ]
             number = connection.execute(
                 "INSERT INTO records (used, size, body) VALUES (?, ?, ?)",
                 (now, len(record.body), record.body),
             ).lastrowid
-            connection.executemany(
-                "INSERT OR REPLACE INTO keys (key, record) VALUES (?, ?)",
-                [(key, number) for key in record.keys],
-            )
-            if old:
-                connection.executemany(
-                    """DELETE FROM records WHERE number = ?1
-                    AND NOT EXISTS (SELECT 1 FROM keys WHERE record = ?1)""",
-                    [(one,) for one in old],
-                )
+            rows = [(key, number) for key in record.keys]
+            new = connection.executemany("INSERT OR IGNORE INTO keys (key, record) VALUES (?, ?)", rows)
+            if new.rowcount < len(rows):
+                _replace(connection, rows)
         if touched:
             connection.executemany(
                 "UPDATE records SET used = ? WHERE number = ?", [(now, number) for number in touched]
@@ -240,6 +229,19 @@ class SQLiteMemoryStore:
                 "UPDATE conversations SET switched = ? WHERE id = ?", (model, conversation_id)
             )
             return changed.rowcount > 0
+
+
+def _replace(connection: sqlite3.Connection, rows: list[tuple[bytes, int | None]]) -> None:
+    """Some of the keys are known: they get the new record, and what no key leads to any more is dropped."""
+    old = [
+        number
+        for key, _ in rows
+        for number in connection.execute("SELECT record FROM keys WHERE key = ?", (key,))
+    ]
+    connection.executemany("INSERT OR REPLACE INTO keys (key, record) VALUES (?, ?)", rows)
+    connection.executemany(
+        "DELETE FROM records WHERE number = ?1 AND NOT EXISTS (SELECT 1 FROM keys WHERE record = ?1)", old
+    )
 
 
 def _info(row: tuple[Any, ...]) -> ConversationInfo:
