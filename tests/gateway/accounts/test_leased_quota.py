@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from gateway.accounts import busy_node
 from postgres_server import schema_url
 from segue.config.schema import AccountSettings, Allowance
 from segue.errors import CredentialsError, JournalError, QuotaError, RateLimitError
@@ -284,6 +288,52 @@ def test_at_the_edge_several_gateways_admit_what_is_allowed(
             await node.accounts.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_processes_that_are_killed_while_they_hold_blocks_never_send_more_than_the_budget(
+    kind: str, tmp_path: Path
+) -> None:
+    place = schema_url(tmp_path) if kind == "postgres" else str(tmp_path / "accounts.db")
+    sent = tmp_path / "sent"
+    sent.touch()
+    allowed = micros(busy_node.DOLLARS) // busy_node.COST.micros
+    nodes: list[subprocess.Popen[bytes]] = []
+
+    def start() -> None:
+        nodes.append(subprocess.Popen([sys.executable, busy_node.__file__, place, str(sent)]))  # noqa: S603 - our own words
+
+    def wait_until(share: float) -> None:
+        """So much of the budget is spent."""
+        deadline = time.monotonic() + 100
+        while sent.stat().st_size < share * allowed:
+            assert time.monotonic() < deadline, f"{sent.stat().st_size} of {allowed} were sent"
+            time.sleep(0.01)
+
+    async def kept() -> tuple[Standing, Reserved]:
+        store = busy_node.open_store(place)
+        try:
+            return await store.standing(busy_node.CALLER.name)
+        finally:
+            await store.close()
+
+    try:
+        for _ in range(2):
+            start()
+        for share in (0.2, 0.4, 0.6):
+            wait_until(share)
+            nodes[0].kill()
+            nodes.pop(0).wait()
+            start()
+        wait_until(0.9)
+        time.sleep(1.0)  # whatever can be sent is
+    finally:
+        for node in nodes:
+            node.kill()
+            node.wait()
+    standing, reserved = asyncio.run(kept())
+    counted = (standing.month_spent + reserved.micros + reserved.expired) // busy_node.COST.micros
+    assert sent.stat().st_size <= counted <= allowed
 
 
 async def _with_block(store: AccountStore, account: Account, *, clock: Clock | None = None) -> Node:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 _EXPIRY_SECONDS: Final = 3600.0
-_FEW: Final = 8
+_FEW: Final = 16
 """Requests that are settled in the loop together; more take long enough for the thread."""
 
 _SCHEMA: Final = (
