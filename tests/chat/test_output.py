@@ -104,6 +104,35 @@ def test_the_schema_of_a_type_can_be_enforced_by_every_provider(kind: Any) -> No
     assert "default" not in msgspec.json.encode(schema).decode()
 
 
+@pytest.mark.parametrize(
+    ("model", "native"),
+    [
+        ("claude-3-5-haiku-latest", False),
+        ("claude-3-7-sonnet-20250219", False),
+        ("claude-sonnet-4-20250514", False),
+        ("claude-opus-4-20250514", False),
+        ("claude-opus-4-1-20250805", True),
+        ("claude-haiku-4-5", True),
+        ("claude-sonnet-4-5-20250929", True),
+        ("claude-opus-4-5", True),
+        ("claude-sonnet-4-6", True),
+    ],
+)
+def test_a_claude_model_without_schemas_reads_it_in_words(model: str, *, native: bool) -> None:
+    with serve() as api:
+        responder = api.emulator.responder
+        assert isinstance(responder, ScriptedResponder)
+        responder.add(Reply(pieces=(Say(OSLO),)))
+        address = {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": api.url("anthropic")}
+        registry = default_registry(environ=address, keyring=False)
+        with Chat(f"anthropic/{model}", providers=registry).blocking() as chat:
+            assert chat.send("Where?", output=Place).output == Place("Oslo")
+            notes = [message for message in chat.chat.conversation.messages if message.instruction]
+        sent = api.emulator.log[-1].body
+        assert ("format" in sent.get("output_config", {})) is native
+        assert bool(notes) is not native
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_every_provider_answers_by_the_schema(name: str) -> None:
     with serve() as api:

@@ -53,6 +53,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """Whether the first call of a step needs a seal."""
     json_schema: bool = True
     """Whether tools may be described in full JSON Schema, where the wire also has a smaller language for it."""
+    answer_schema: bool = True
+    """Whether an answer in words can be held to a JSON Schema."""
     call_ids: bool = True
     """Whether calls and results may carry ids."""
     media_in_results: bool | None = None

@@ -431,3 +431,50 @@ def test_wrong_types_are_refused_with_the_place(body: dict[str, Any], path: str)
 )
 def test_requests_of_this_wire_are_recognised(body: dict[str, Any], sure: bool) -> None:
     assert (DIALECT.recognises(body) > 0.5) is sure
+
+
+# The schema of an answer
+
+ROUTE = {"type": "object", "properties": {"stops": {"type": "array", "items": {"$ref": "#/$defs/stop"}}}}
+STOP = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "metres": {"type": "number", "minimum": 0}},
+}
+
+
+def test_every_object_in_the_schema_of_an_answer_is_closed() -> None:
+    body, encoded = ask(user("?"), response_schema={**ROUTE, "$defs": {"stop": STOP}})
+    schema = body["output_config"]["format"]["schema"]
+    assert schema["additionalProperties"] is False
+    assert schema["$defs"]["stop"] == {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "metres": {"type": "number"}},
+        "additionalProperties": False,
+    }
+    assert kinds(encoded) == {("schema_reduced", "options.response_schema")}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        {**ROUTE, "$defs": {"stop": {**STOP, "additionalProperties": True}}},
+        {**ROUTE, "$defs": {"stop": {"type": "object", "properties": {"next": {"$ref": "#/$defs/stop"}}}}},
+        {"type": "object", "properties": {"inner": {"$ref": "#"}}},
+        ROUTE,
+    ],
+)
+def test_a_schema_that_cannot_be_closed_is_not_sent(schema: dict[str, Any]) -> None:
+    body, encoded = ask(user("?"), response_schema=schema)
+    assert "output_config" not in body
+    assert kinds(encoded) == {("option_not_sent", "options.response_schema")}
+
+
+def test_a_model_without_schemas_gets_none_in_whatever_field_it_came() -> None:
+    shape = {"type": "json_schema", "schema": {**STOP, "additionalProperties": False}}
+    for fields in ({"output_config": {"format": shape}}, {"output_format": shape}):
+        asked = DIALECT.decode_request({"max_tokens": 9, "messages": [], **fields}).options
+        given = {name: value for name, value in structs.asdict(asked).items() if name != "model"}
+        body, encoded = ask(user("?"), card=ModelCard(answer_schema=False), **given)
+        assert not {"output_config", "output_format"} & body.keys()
+        assert ("option_not_sent", "options.response_schema") in kinds(encoded)

@@ -19,6 +19,7 @@ from segue.dialects.own_fields import own
 from segue.dialects.request_fields import flag, number, record, text, texts, whole
 from segue.dialects.request_settings import RequestSettings, read_own
 from segue.dialects.schemas import flavours
+from segue.dialects.schemas.strict import closed_schema
 from segue.transcript.steps import ModelStep
 
 if TYPE_CHECKING:
@@ -140,9 +141,17 @@ class _Settings(RequestSettings):
         output: dict[str, Any] = {"effort": self.level} if self.level else {}
         if isinstance(native, dict):
             output |= {key: value for key, value in native.items() if key != "effort"}
-        if schema is not None and "output_format" not in self.extra:
-            shape = {"type": "json_schema", "schema": ensure_json_safe(schema)}
-            output.setdefault("format", shape)
+        if not self.card.answer_schema:
+            if self.extra.pop("output_format", None) or output.pop("format", None) or schema is not None:
+                self.not_sent("response_schema", "the model cannot be held to a schema")
+        elif schema is not None and "output_format" not in self.extra and "format" not in output:
+            written, lost = closed_schema(ensure_json_safe(schema))
+            if written is None:
+                self.not_sent("response_schema", "; ".join(lost))
+            else:
+                output["format"] = {"type": "json_schema", "schema": written}
+                if lost:
+                    self.note("schema_reduced", "options.response_schema", "; ".join(lost))
         return output
 
     def _thinks_natively(self) -> bool:
