@@ -21,7 +21,7 @@ from segue.chat.output_type import (
     takes_schema,
 )
 from segue.conversation.blocks import Reasoning, Text, ToolCall
-from segue.conversation.message import Message
+from segue.conversation.message import Message, mint_missing
 from segue.conversation.usage import Usage
 from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import ContextLengthError, InvalidRequestError, SegueError
@@ -208,7 +208,7 @@ class Exchanges(Struct, kw_only=True):
         journal, route, usage = self.session.journal, self.routing.route, reply.usage
         message = reply.message if reply.finish in ("stop", "tool_calls") else _without_halves(reply.message)
         # Minted here, so that the journal has the ids that the conversation will have.
-        message = journal.state.conversation.append(message).messages[-1]
+        message, _ = mint_missing(message, journal.state.conversation.minted)
         cost = cost_of(usage, route.provider, route.model)
         repairs = 0 if attempt.sent is None else len(attempt.sent.repairs)
         self.latest = ModelReplied(message, reply.finish, usage, cost, repairs, reply.unread)

@@ -68,8 +68,8 @@ class _Content(Struct):
     """Bytes as JSON; infinite where they do not show what it costs: for media, and for values that are no JSON."""
     has_media: bool = False
 
-    def look_at(self, conversation: Conversation) -> None:
-        messages, done = conversation.messages, len(self.messages)
+    def look_at(self, messages: tuple[Message, ...]) -> None:
+        done = len(self.messages)
         if messages[:done] != self.messages:  # mostly the very same values, which are not looked into
             done, self.size, self.has_media = 0, 0.0, False
         self.messages = messages
@@ -135,16 +135,17 @@ class Compactor:
         limit, a provider that counts is asked."""
         session = self._session
         request = session.request(route)
-        if message is not None:
-            request = structs.replace(request, conversation=request.conversation.append(message))
-        self._content.look_at(request.conversation)
+        conversation = request.conversation
+        self._content.look_at((*conversation.messages, *(() if message is None else (message,))))
         need = Need(images=self._content.has_media, tools=bool(session.tools.specs))
         share = session.settings.compaction.share
         smallest = limit if len(session.router.routes) == 1 else self._smallest_window(limit)
         # No tokenizer makes two tokens of a byte.
-        size = self._content.size + len(request.conversation.system) + session.tools.size
+        size = self._content.size + len(conversation.system) + session.tools.size
         if smallest is None or 2 * size < smallest * share:
             return need
+        if message is not None:
+            request = structs.replace(request, conversation=conversation.append(message))
         if route.model in self.reported:
             self._estimator.correct(*self.reported.pop(route.model))
         tokens = self._estimator.estimate(request)
