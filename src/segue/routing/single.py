@@ -43,22 +43,18 @@ class SingleRouter:
 
     @property
     def context_limit(self) -> int | None:
+        (route,) = self.routes
         try:
-            return self._window()
+            known = self._facts(route).context
         except SegueError:
             return None
-
-    def _window(self) -> int | None:
-        """Tokens that fit, where that is known. Raises why the route cannot be used."""
-        (route,) = self.routes
-        known = self._facts(route).context
         return known if route.context is None else route.context
 
     def open(self, need: Need, *, prefer: str = "") -> Routing:
         del prefer
         (route,) = self.routes
-        window = self._window()
-        if need.tokens is not None and window is not None and need.tokens > window:
+        self._facts(route)  # raises why the route cannot be used
+        if need.tokens is not None and (window := self.context_limit) is not None and need.tokens > window:
             raise too_small(need.tokens, window, route.model)
         return SingleRouting(self, route)
 

@@ -88,4 +88,5 @@ def hidden_parts(losses: Iterable[Repair]) -> str:
 
 def shortened(text: str, most: int = _MOST) -> str:
     """A text from outside on one line, in at most `most` columns."""
-    return cut(" ".join(sanitised(text).split()), most)
+    line = " ".join(sanitised(text).split())
+    return line if 2 * len(line) <= most else cut(line, most)  # no character takes more than two columns

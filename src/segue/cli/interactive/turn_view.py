@@ -338,10 +338,6 @@ class TurnView:
             self._screen.paragraph(f"  {line}", "dim", 2)
         self._screen.live(())
 
-    @property
-    def finished(self) -> bool:
-        return not self._doing
-
 
 def show_error(screen: Screen, error: SegueError, *, model: str = "") -> None:
     """What went wrong, and what to do."""
