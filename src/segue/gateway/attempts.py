@@ -200,7 +200,10 @@ class ForwardedAttempt:
     made_under = ""
     repairs: tuple[Repair, ...] = ()
 
-    def __init__(self, turn: ClientTurn, forward: Forward, model: str, body: bytes) -> None:
+    def __init__(
+        self, turn: ClientTurn, forward: Forward, model: str, body: bytes, headers: Mapping[str, str]
+    ) -> None:
+        """`headers`: those of the client that belong to its wire."""
         self.origin = forward.target(model)
         self.headers: Mapping[str, str] = {}
         self.so_far: list[Event] = []
@@ -209,6 +212,7 @@ class ForwardedAttempt:
         self._forward = forward
         self._model = model
         self._body = body
+        self._sent_headers = headers
         server = turn.dialect.server
         self._renaming = ModelField(server.reply_model_field, turn.asked, server.stream_type)
         self._whole = b""
@@ -219,7 +223,7 @@ class ForwardedAttempt:
         server = turn.dialect.server
         try:
             async with self._forward.send(
-                self._model, self._body, stream=turn.stream, headers=forwarded_headers(turn)
+                self._model, self._body, stream=turn.stream, headers=self._sent_headers
             ) as answer:
                 self.headers = {
                     name: value

@@ -61,7 +61,8 @@ class Doors:
         ]
         if not found:
             return None
-        dialect, known, params = min(found, key=lambda entry: _rank(entry[0], headers))
+        one = found[0] if len(found) == 1 else min(found, key=lambda entry: _rank(entry[0], headers))
+        dialect, known, params = one
         return Door(dialect=dialect, operation=known.operation, params=params, stream=known.stream)
 
     def wire_of(self, method: str, path: str, headers: Mapping[str, str]) -> Dialect:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import UTC, datetime
-from typing import Any, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 from urllib.parse import urlencode
 
 import msgspec
@@ -23,6 +23,9 @@ from segue.transports.transport import (
     WireResponse,
     shown_address,
 )
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 E = TypeVar("E", bound=SegueError)
 
@@ -51,8 +54,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"Endpoint({self.provider} at {self.base_url})"
 
-    @asynccontextmanager
-    async def ask(
+    def ask(
         self,
         method: str,
         path: str,
@@ -60,31 +62,16 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         *,
         timeouts: Timeouts | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> AsyncIterator[WireResponse]:
+    ) -> AbstractAsyncContextManager[WireResponse]:
         """Send a request. A status other than 2xx is raised as the error that the dialect reads in it."""
-        await self.ready()
-        request = WireRequest(
-            method=method,
-            url=self.url(path),
-            headers={"content-type": "application/json", **self.headers(), **(headers or {})},
-            body=body,
-            timeouts=timeouts or self.timeouts,
-        )
-        try:
-            async with self.transport(request) as response:
-                answer = MeteredResponse(response, request, self.limits)
-                if not 200 <= answer.status < 300:
-                    error = self.dialect.decode_error(
-                        answer.status, answer.headers, await answer.read_error()
-                    )
-                    if error.retry_after is None:
-                        error.retry_after = _seconds_until(answer.headers.get("retry-after", ""))
-                    self.redact(error)
-                    raise error
-                yield answer
-        except SegueError as failure:  # also what goes wrong while the answer is read
-            self.named(failure)
-            raise
+        return _Exchange(self, method, path, body, timeouts or self.timeouts, headers or {})
+
+    async def error_in(self, answer: MeteredResponse) -> ProviderError:
+        error = self.dialect.decode_error(answer.status, answer.headers, await answer.read_error())
+        if error.retry_after is None:
+            error.retry_after = _seconds_until(answer.headers.get("retry-after", ""))
+        self.redact(error)
+        return error
 
     async def json(
         self, method: str, path: str, body: object = None, *, timeouts: Timeouts | None = None
@@ -106,9 +93,9 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     def url(self, path: str) -> str:
         """The whole address of a path. Keys go into headers, but a query of one's own may hold anything."""
-        query = urlencode(self.query)
-        joint = "&" if "?" in path else "?"
-        return f"{self.base_url}{path}{joint + query if query else ''}"
+        if not self.query:
+            return self.base_url + path
+        return f"{self.base_url}{path}{'&' if '?' in path else '?'}{urlencode(self.query)}"
 
     def named(self, error: E) -> E:
         """The error, which now knows who was asked, and where."""
@@ -132,6 +119,55 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     def at(self, base_url: str) -> Endpoint:
         return structs.replace(self, base_url=base_url.rstrip("/"))
+
+
+@final
+class _Exchange:
+    """One request, whose answer is closed when its context is left."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        method: str,
+        path: str,
+        body: bytes,
+        timeouts: Timeouts,
+        headers: Mapping[str, str],
+    ) -> None:
+        self._endpoint = endpoint
+        self._request = method, path, body
+        self._timeouts = timeouts
+        self._headers = headers
+        self._carried: AbstractAsyncContextManager[WireResponse]
+
+    async def __aenter__(self) -> WireResponse:
+        endpoint, (method, path, body) = self._endpoint, self._request
+        await endpoint.ready()
+        request = WireRequest(
+            method=method,
+            url=endpoint.url(path),
+            headers={"content-type": "application/json", **endpoint.headers(), **self._headers},
+            body=body,
+            timeouts=self._timeouts,
+        )
+        self._carried = endpoint.transport(request)
+        try:
+            answer = MeteredResponse(await self._carried.__aenter__(), request, endpoint.limits)
+            if not 200 <= answer.status < 300:
+                async with AsyncExitStack() as opened:
+                    opened.push_async_exit(self._carried)
+                    raise await endpoint.error_in(answer)
+        except SegueError as error:
+            endpoint.named(error)
+            raise
+        return answer
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if isinstance(error, SegueError):  # what went wrong while the answer was read
+            self._endpoint.named(error)
+        return await self._carried.__aexit__(kind, error, trace)
 
 
 def _seconds_until(date: str) -> float | None:

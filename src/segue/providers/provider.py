@@ -180,7 +180,7 @@ class Provider(ProviderAdapter):
 
     def card(self, model: str) -> ModelCard:
         """The card of a model in the dialect that is used for it here."""
-        endpoint, name = self._endpoint_for(model)
+        endpoint, name = self.endpoint_for(model)
         return self._card(name, endpoint.dialect.name)
 
     def _card(self, model: str, dialect: str) -> ModelCard:
@@ -235,7 +235,7 @@ class Provider(ProviderAdapter):
 
     def endpoint_of(self, model: str, *, stream: bool = True) -> tuple[Endpoint, str, str]:
         """Where requests for a model go: the endpoint, the path, and the model's own name."""
-        endpoint, name = self._endpoint_for(model)
+        endpoint, name = self.endpoint_for(model)
         return endpoint, path_of(endpoint.dialect.name, name, stream=stream), name
 
     def _prepare_once(self, request: ChatRequest) -> _Prepared:
@@ -258,7 +258,7 @@ class Provider(ProviderAdapter):
         self, request: ChatRequest, wire: str = ""
     ) -> tuple[Endpoint, ChatRequest, ModelCard, Options]:
         """A request with the model's own name, and its options as the model takes them."""
-        endpoint, name = self._endpoint_for(request.model)
+        endpoint, name = self.endpoint_for(request.model)
         asked = structs.replace(request, model=name, context=request.context or self._context)
         endpoint = self._endpoints[wire] if wire else endpoint
         card = self._card(name, endpoint.dialect.name)
@@ -273,7 +273,7 @@ class Provider(ProviderAdapter):
         endpoint, asked, card, options = self._fitted(request)
         return self._writers[endpoint.dialect.name].repairs(asked, options, card, size)
 
-    def _endpoint_for(self, model: str) -> tuple[Endpoint, str]:
+    def endpoint_for(self, model: str) -> tuple[Endpoint, str]:
         """With the dialect that the model needs by its card, if this provider has it; and the model's own name."""
         name = self._default_model() if model in ("", _ANY) else model
         if len(self._endpoints) == 1:
@@ -349,7 +349,7 @@ class _Forwarding:
         self._provider = provider
 
     def target(self, model: str) -> Origin:
-        endpoint, _, name = self._provider.endpoint_of(model)
+        endpoint, name = self._provider.endpoint_for(model)
         return Origin(endpoint.dialect.name, self._provider.name, endpoint.base_url, name)
 
     def repairs(self, request: ChatRequest, size: int) -> tuple[Repair, ...]:

@@ -110,12 +110,19 @@ class HttpAnswer:
         self._response = response
         self._limits = limits
 
-    async def portions(self) -> AsyncIterator[bytes]:
+    def portions(self) -> AsyncIterator[bytes]:
         encoding = self.headers.get("content-encoding", "")
-        if not encoding:
-            while portion := await self._more():
-                yield portion
-            return
+        return self._inflated(encoding) if encoding else self
+
+    def __aiter__(self) -> HttpAnswer:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if portion := await self._more():
+            return portion
+        raise StopAsyncIteration
+
+    async def _inflated(self, encoding: str) -> AsyncIterator[bytes]:
         body = Inflation(encoding, self._limits.request.place)
         while portion := await self._more():
             for piece in body.feed(portion):

@@ -29,26 +29,38 @@ class MeteredResponse:
         self._request = request
         self._limits = limits
         self._timeouts = request.timeouts
+        self._portions: AsyncIterator[bytes]
+        self._lines = _Lines()
+        self._size = 0
+        self._silent_since = 0.0
+        self._begun = False
 
-    async def portions(self) -> AsyncIterator[bytes]:
+    def portions(self) -> AsyncIterator[bytes]:
         """Raises ProtocolError `reply_too_large` or `line_too_long`, and TransportError as the transport does."""
-        lines = _Lines()
-        size, silent_since, content = 0, monotonic(), False
-        async for portion in self._response.portions():
-            size += len(portion)
-            if size > self._limits.body_bytes:
-                raise self._too_large(self._limits.body_bytes)
-            if lines.take(portion):
-                silent_since, content = monotonic(), True
-            else:
-                self._check_silence(monotonic() - silent_since, begun=content)
-            if lines.longest > self._limits.line_bytes:
-                raise ProtocolError(
-                    f"{self._request.place} sent a line of more than {_amount(self._limits.line_bytes)}.",
-                    code="line_too_long",
-                    hint="Use another provider, or allow more: limits.line_bytes of the provider.",
-                )
-            yield portion
+        self._portions = self._response.portions()
+        self._silent_since = monotonic()
+        return self
+
+    def __aiter__(self) -> MeteredResponse:
+        return self
+
+    async def __anext__(self) -> bytes:
+        portion = await anext(self._portions)
+        limits, lines = self._limits, self._lines
+        self._size += len(portion)
+        if self._size > limits.body_bytes:
+            raise self._too_large(limits.body_bytes)
+        if lines.take(portion):
+            self._silent_since, self._begun = monotonic(), True
+        else:
+            self._check_silence(monotonic() - self._silent_since)
+        if lines.longest > limits.line_bytes:
+            raise ProtocolError(
+                f"{self._request.place} sent a line of more than {_amount(limits.line_bytes)}.",
+                code="line_too_long",
+                hint="Use another provider, or allow more: limits.line_bytes of the provider.",
+            )
+        return portion
 
     async def read(self) -> bytes:
         """Raises ProtocolError `reply_too_large`."""
@@ -71,9 +83,9 @@ class MeteredResponse:
                 return b"".join(pieces), False
         return b"".join(pieces), True
 
-    def _check_silence(self, seconds: float, *, begun: bool) -> None:
-        what = "idle" if begun else "first_byte"
-        limit = self._timeouts.idle if begun else self._timeouts.first_byte
+    def _check_silence(self, seconds: float) -> None:
+        what = "idle" if self._begun else "first_byte"
+        limit = self._timeouts.idle if self._begun else self._timeouts.first_byte
         if limit is not None and seconds > limit:
             raise TransportError(
                 f"{self._request.place} sent nothing but comments for {limit:g} s.",

@@ -38,7 +38,7 @@ class WaitLimits(Deadline):
         """The connection stands: from now on the server is waited for."""
         if self._timeouts.first_byte is not None:
             self._first_byte = self.loop.time() + self._timeouts.first_byte
-        self._wait_until(self._first_byte)
+        self._wait_until(self._first_byte, self.loop.time())
 
     def arrived(self) -> None:
         """Some of the body is here: from now on silence is what counts."""
@@ -46,7 +46,8 @@ class WaitLimits(Deadline):
 
     def __enter__(self) -> None:
         super().__enter__()
-        self._wait_until(self.loop.time() + self._idle if self._begun else self._first_byte)
+        now = self.loop.time()
+        self._wait_until(now + self._idle if self._begun else self._first_byte, now)
 
     def too_long(self, what: Wait) -> TransportError:
         if self.loop.time() >= self._end:
@@ -60,6 +61,6 @@ class WaitLimits(Deadline):
             hint=f"Try again, or allow more time: timeouts.{what}.",
         )
 
-    def _wait_until(self, limit: float) -> None:
+    def _wait_until(self, limit: float, now: float) -> None:
         # Not later than silence would be noticed, so that the first wait for more need not set the timer anew.
-        self.move(min(self._end, limit), look_at=self.loop.time() + self._idle)
+        self.move(min(self._end, limit), look_at=now + self._idle)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 import secrets
+from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, final
 
 from segue.errors import JournalError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 KEY_BYTES: Final = 32
 DIGEST_BYTES: Final = 20
 NONCE_BYTES: Final = 12
+_KEPT_BEGINNINGS: Final = 256
 _STANDARD: Final = str.maketrans("-_", "+/")
 
 
@@ -37,7 +39,11 @@ class InstallationKey:
             raise JournalError(
                 f"The installation's key has {len(secret)} bytes instead of {KEY_BYTES}.", code="bad_key"
             )
-        self._digest_key = _derive(secret, b"digest")
+        digest_key = _derive(secret, b"digest")
+        self._begun = lru_cache(_KEPT_BEGINNINGS)(
+            lambda *parts: blake2b(_joined(parts), key=digest_key, digest_size=DIGEST_BYTES)
+        )
+        """The digest of the first parts, which return with each request of a caller."""
         self._cipher = AESGCM(_derive(secret, b"encrypt"))
 
     def __repr__(self) -> str:
@@ -45,11 +51,13 @@ class InstallationKey:
 
     def digest(self, *parts: str | bytes) -> bytes:
         """A keyed digest of parts that cannot be confused with other parts."""
-        return hashlib.blake2b(_joined(parts), key=self._digest_key, digest_size=DIGEST_BYTES).digest()
+        made = self._begun(*parts[:2]).copy()
+        made.update(_joined(parts[2:]))
+        return made.digest()
 
     def digests(self, parts: tuple[str | bytes, ...], ends: Iterable[str]) -> list[bytes]:
         """For each of the ends the digest of the parts with it behind them."""
-        begun = hashlib.blake2b(_joined(parts), key=self._digest_key, digest_size=DIGEST_BYTES)
+        begun = self._begun(*parts)
         made: list[bytes] = []
         for end in ends:
             one = begun.copy()

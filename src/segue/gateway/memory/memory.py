@@ -29,6 +29,8 @@ CACHE_BYTES: Final = 16 << 20
 _LOG = logging.getLogger("segue.gateway")
 _REPLY: Final = b"reply"
 _KEPT_IDS: Final = 1024
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz234567"
+"""Of base32."""
 _SHORT: Final = 256
 
 
@@ -61,7 +63,8 @@ class Memory:
         known = self._conversations.get((caller, session))
         if known is None:
             digest = self._key.digest("conversation", caller, session)
-            known = base64.b32encode(digest[:5]).decode().lower()
+            number = int.from_bytes(digest[:5], "big")
+            known = "".join([_LETTERS[number >> shift & 31] for shift in range(35, -1, -5)])
             if len(self._conversations) >= _KEPT_IDS:
                 self._conversations.clear()
             if len(session) <= _SHORT:

@@ -34,7 +34,7 @@ _SMALL: Final = 1 << 16
 
 _SCHEMA: Final = (
     """CREATE TABLE records (
-        number INTEGER PRIMARY KEY AUTOINCREMENT, used REAL NOT NULL, size INTEGER NOT NULL, body BLOB NOT NULL
+        number INTEGER PRIMARY KEY, used REAL NOT NULL, size INTEGER NOT NULL, body BLOB NOT NULL
     )""",
     "CREATE INDEX records_by_use ON records (used, size)",
     """CREATE TABLE keys (
