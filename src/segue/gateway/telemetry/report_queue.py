@@ -1,5 +1,4 @@
-"""Reports that a thread works on, some together. One at a time between requests takes more than twice as long, because a
-processor's caches then hold everything else, and the requests would wait for it."""
+"""Reports that a thread works on, some together, so that no request waits for what is recorded of another."""
 
 from __future__ import annotations
 
