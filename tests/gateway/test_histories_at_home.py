@@ -126,3 +126,59 @@ def test_a_client_that_begins_the_reply_itself_is_never_refused(
         assert [(entry.rule, entry.body) for entry in world.refusals()] == []
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("model", ROUTES)
+@pytest.mark.parametrize(
+    "empty",
+    [
+        {"tool_calls": []},
+        {"content": []},
+        {"reasoning_content": ""},
+        {"reasoning_content": None},
+        {"reasoning": "", "reasoning_details": []},
+    ],
+)
+def test_empty_fields_that_other_servers_take_are_not_sent_on(model: str, empty: dict[str, Any]) -> None:
+    """Clients that were written for DeepSeek or vLLM send them in every message; OpenAI refuses them."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS["openai_chat"](world, ROUTES[model])
+        agent.history = [
+            {"role": "user", "content": "Hello."},
+            {"role": "assistant", "content": "Hello!", **empty},
+            {"role": "user", "content": "Please look."},
+            {**called("openai_chat", "abcdefg01", {"city": "Rome"}), **empty, "content": ""},
+            {"role": "tool", "tool_call_id": "abcdefg01", "content": "rain"},
+        ]
+        if "tool_calls" in empty:
+            del agent.history[2:]
+            agent.add_user("Go on.")
+        reply = await agent.send()
+        assert reply.status == 200, reply.body
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+        assert "blank_text" in reply.headers["x-segue-repairs"]
+        assert "blank_text" not in reply.headers.get("x-segue-losses", "")
+
+    asyncio.run(main())
+
+
+def test_an_item_that_is_sent_twice_is_not_refused() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS["openai_responses"](world, ROUTES["responses"])
+        said = [{"type": "output_text", "text": "Hello!", "annotations": []}]
+        item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": said}
+        agent.history = [
+            {"role": "user", "content": "Hello."},
+            item,
+            item,
+            {"role": "user", "content": "And?"},
+        ]
+        reply = await agent.send()
+        assert reply.status == 200, reply.body
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+        assert reply.headers["x-segue-repairs"] == "id_replaced=1"
+
+    asyncio.run(main())

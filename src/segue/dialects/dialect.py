@@ -56,6 +56,8 @@ class DecodedRequest(Struct, frozen=True, kw_only=True):
     options: Options = Options()
     leading: int = 0
     """How many of the messages, as they came, are part of the system prompt."""
+    repairs: tuple[Repair, ...] = ()
+    """What the wire's own provider would refuse, and was not read."""
 
 
 class RequestEncoder(Protocol):

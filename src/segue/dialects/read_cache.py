@@ -213,10 +213,11 @@ class _Reader(Struct, frozen=True):
         decoded = self._decode(fields)
         messages = self.prepare(decoded.messages)
         clean = adopt_fast(messages) if fast_paths.enabled() else None
-        if clean is None:
+        if clean is None or decoded.repairs:
             name, taken = self.dialect.name, self.dialect.rules.calls_after_text
             adoption = adopt(messages, system=decoded.system, dialect=name, calls_after_text=taken)
-            return _read(fields, decoded, adoption.conversation, adoption.repairs), None
+            repairs = (*decoded.repairs, *adoption.repairs)
+            return _read(fields, decoded, adoption.conversation, repairs), None
         conversation = Conversation(tuple(clean[0]), decoded.system, clean[1])
         read = _read(fields, decoded, conversation)
         field = self.dialect.messages_field
@@ -259,6 +260,8 @@ class _Reader(Struct, frozen=True):
         decoded = self._decode(fields)
         count = len(known.overlap)
         if decoded.messages[:count] != known.overlap or decoded.leading != len(known.leading):
+            return None
+        if decoded.repairs:
             return None
         messages = self.prepare(decoded.messages[count:])
         clean = adopt_fast(messages, known.conversation.minted) if messages else None

@@ -164,7 +164,7 @@ def _read(dialect: Dialect, fields: Mapping[str, Any], native_model: str) -> Rea
         conversation=adoption.conversation,
         tools=decoded.tools,
         options=decoded.options,
-        repairs=adoption.repairs,
+        repairs=(*decoded.repairs, *adoption.repairs),
     )
 
 

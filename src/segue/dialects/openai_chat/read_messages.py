@@ -78,6 +78,16 @@ def read_message(variant: Variant, given: dict[str, Any], path: str, origin: Ori
     return Message("user", begun_blocks((*blocks, *calls), around), instruction=role != "user")
 
 
+def refused_fields(variant: Variant, given: dict[str, Any]) -> list[str]:
+    """Empty fields that clients of other servers send, and that this one refuses: lists (CHAT-03, CHAT-17), reasoning (CHAT-50)."""
+    refused = ("content", "tool_calls") if variant.thoughts else ("content", "tool_calls", *THOUGHTS)
+    return [
+        name
+        for name in refused
+        if name in given and (given[name] == [] or (name in THOUGHTS and not given[name]))
+    ]
+
+
 def _reply(
     variant: Variant,
     given: dict[str, Any],
@@ -101,6 +111,7 @@ def _reply(
         name: value
         for name, value in given.items()
         if (name not in _OWN_PLACE or not value)
+        and (variant.thoughts or name not in THOUGHTS)
         and (value != [] or name not in ("content", "tool_calls"))
         and (name != "extra_content" or not signature)
     }

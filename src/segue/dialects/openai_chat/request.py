@@ -15,7 +15,7 @@ from segue.dialects.errors import unencodable
 from segue.dialects.known_tools import read_once
 from segue.dialects.openai_chat import wire
 from segue.dialects.openai_chat.fast import new_writer, read_fast
-from segue.dialects.openai_chat.read_messages import output_text, read_message
+from segue.dialects.openai_chat.read_messages import output_text, read_message, refused_fields
 from segue.dialects.openai_chat.read_settings import leading_messages, read_options, read_tools
 from segue.dialects.openai_chat.reply import read_details
 from segue.dialects.openai_chat.settings import encode_settings
@@ -30,6 +30,7 @@ from segue.dialects.request_messages import (
     take_system,
 )
 from segue.transcript import fast_paths
+from segue.transcript.repairs import Repair
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, Transcript, UserStep
 
@@ -281,11 +282,14 @@ def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
     try_fast = fast_paths.enabled()
     given = request_fields.items(body.get("messages"), "messages")
     messages: list[Message] = []
+    repairs: list[Repair] = []
     for index, item in enumerate(given):
         message = read_fast(variant, item, origin) if try_fast else None
         if message is None:
             path = f"messages[{index}]"
             message = read_message(variant, request_fields.record(item, path), path, origin)
+            if refused := refused_fields(variant, item):
+                repairs.append(Repair("blank_text", variant.name, path, decision=", ".join(refused)))
         messages.append(message)
     messages = mark_beginnings(messages, variant.name)
     system, rest = take_system("", messages)
@@ -296,7 +300,14 @@ def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
         else read_once(body.get("tools"), variant.name, lambda: read_tools(variant, body))
     )
     options = read_options(variant, body, leading)
-    return DecodedRequest(messages=rest, system=system, tools=tools, options=options, leading=len(leading))
+    return DecodedRequest(
+        messages=rest,
+        system=system,
+        tools=tools,
+        options=options,
+        leading=len(leading),
+        repairs=tuple(repairs),
+    )
 
 
 _OWN_FIELDS = frozenset(

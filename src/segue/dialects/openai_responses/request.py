@@ -23,11 +23,12 @@ from segue.dialects.own_fields import as_fields, filled_parts, own
 from segue.dialects.request_fields import items, record, text
 from segue.dialects.request_messages import check_target, leading_system, take_system
 from segue.transcript import fast_paths
+from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from segue.conversation.extra import Extra
     from segue.conversation.options import Options
@@ -191,7 +192,8 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     origin = Origin(NAME, model=text(body.get("model"), "model"))
     given = body.get("input")
     listed = [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else given
-    listed = _without_repeated_ids(items(listed if listed is not None else [], "input"))
+    came = items(listed if listed is not None else [], "input")
+    listed = _without_repeated_ids(came)
     messages = list(read_items(listed, origin))
     instructions = _decode_instructions(body.get("instructions"))
     system, adopted = take_system(instructions, messages)
@@ -202,7 +204,14 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         tools=read_once(body.get("tools"), NAME, lambda: decode_tools(body.get("tools"))),
         options=decode_options(body, leading),
         leading=len(leading),
+        repairs=() if listed is came else tuple(_repeated_ids(came, listed)),
     )
+
+
+def _repeated_ids(came: list[Any], listed: list[Any]) -> Iterator[Repair]:
+    for index, (given, kept) in enumerate(zip(came, listed, strict=True)):
+        if given is not kept:
+            yield Repair("id_replaced", NAME, f"input[{index}]", decision="another item has the same id")
 
 
 def _without_repeated_ids(listed: list[Any]) -> list[Any]:

@@ -58,7 +58,9 @@ def _refers_to_itself(schema: dict[str, Any]) -> bool:
     """Whether a definition can be reached from itself, or is not there at all."""
     left = {"#": _references(schema)}
     for part in ("$defs", "definitions"):
-        left |= {f"#/{part}/{name}": _references(held) for name, held in (schema.get(part) or {}).items()}
+        named = schema.get(part)
+        for name, held in named.items() if isinstance(named, dict) else ():
+            left[f"#/{part}/{name}"] = _references(held)
     while done := {name for name, named in left.items() if not named}:
         left = {name: named - done for name, named in left.items() if name not in done}
     return bool(left)
