@@ -34,13 +34,15 @@ def path_of(captured: Any) -> str:
     return f"{path}?{captured['query']}" if captured["query"] else path
 
 
+def headers_of(captured: Any) -> dict[str, str]:
+    given = {name.lower(): value for name, value in captured["headers"].items()}
+    return {name: value for name, value in given.items() if name not in _NOT_SENT}
+
+
 async def replay(file: Path, route: str) -> None:
     captured = json.loads(file.read_text())
     world = GatewayWorld(model=route)
-    headers = {
-        name.lower(): value for name, value in captured["headers"].items() if name.lower() not in _NOT_SENT
-    }
-    reply = await world.ask(path_of(captured), captured["body"], headers=headers)
+    reply = await world.ask(path_of(captured), captured["body"], headers=headers_of(captured))
     what = f"{file.parent.name}/{file.name} at {route}"
     if "count_tokens" in captured["path"]:
         assert reply.status in (200, 404), what
