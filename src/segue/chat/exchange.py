@@ -118,7 +118,7 @@ class Exchanges(Struct, kw_only=True):
                 return kept
             if attempt.misread is not None and await self._correct(attempt.misread):
                 continue
-            if kept.message.calls or session.turn.output is None or self._answered_wrong:
+            if session.turn.output is None or self._answered_wrong or kept.message.calls:
                 return kept
             if not await self._correct_output(session.turn.output, kept.message):
                 return kept
