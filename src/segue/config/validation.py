@@ -124,11 +124,12 @@ def _advice(key: str, path: Path, fields: Iterable[str]) -> str:
 def _check_bounds(
     path: Path, value: float, shape: inspect.IntType | inspect.FloatType
 ) -> Iterator[ConfigFault]:
-    if shape.ge is not None and value < shape.ge:
+    # Not `<`: NaN is on neither side of a bound.
+    if shape.ge is not None and not value >= shape.ge:
         yield ConfigFault(path, f"{_name(path)} is {value}; it must be at least {shape.ge}.")
-    if shape.gt is not None and value <= shape.gt:
+    if shape.gt is not None and not value > shape.gt:
         yield ConfigFault(path, f"{_name(path)} is {value}; it must be more than {shape.gt}.")
-    if shape.le is not None and value > shape.le:
+    if shape.le is not None and not value <= shape.le:
         yield ConfigFault(path, f"{_name(path)} is {value}; it must be at most {shape.le}.")
 
 
