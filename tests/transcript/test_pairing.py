@@ -354,6 +354,23 @@ def test_calls_with_anything_between_them_are_no_batch() -> None:
 # Cost
 
 
+def test_a_result_with_an_id_is_not_given_to_a_call_without_one_if_its_own_comes_later() -> None:
+    first, later = read(), ToolCall("", "read", {"of": "later"}, native_id="x")
+    result = ToolResult("", "read", "of the later call", native_id="x")
+    found = outputs(user("a"), model(first), tool(result), model(later))
+    assert found[0].startswith("No result")
+    assert found[1:] == ["of the later call"]
+    # An id that nobody else has is no contradiction.
+    assert outputs(user("a"), model(first), tool(result)) == ["of the later call"]
+
+
+def test_a_result_of_a_lost_call_that_comes_again_is_not_given_to_another_call() -> None:
+    lost = ToolResult("", "read", "of the lost call", native_id="x")
+    found = outputs(tool(lost), user("a"), model(read()), tool(lost))
+    assert found[0] == "of the lost call"
+    assert found[1].startswith("No result")
+
+
 def test_pairing_many_results_without_ids_looks_at_each_call_a_few_times_only() -> None:
     number = 20_000
     calls = tuple(ToolCall(f"c{n}", f"tool{n % 7}") for n in range(number))

@@ -214,8 +214,8 @@ class _Reader(Struct, frozen=True):
         messages = self.prepare(decoded.messages)
         clean = adopt_fast(messages) if fast_paths.enabled() else None
         if clean is None or decoded.repairs:
-            name, taken = self.dialect.name, self.dialect.rules.calls_after_text
-            adoption = adopt(messages, system=decoded.system, dialect=name, calls_after_text=taken)
+            name, rules = self.dialect.name, self.dialect.rules
+            adoption = adopt(messages, system=decoded.system, dialect=name, rules=rules)
             repairs = (*decoded.repairs, *adoption.repairs)
             return _read(fields, decoded, adoption.conversation, repairs), None
         conversation = Conversation(tuple(clean[0]), decoded.system, clean[1])

@@ -157,7 +157,7 @@ def _read(dialect: Dialect, fields: Mapping[str, Any], native_model: str) -> Rea
         without_capsules(decoded.messages),
         system=decoded.system,
         dialect=dialect.name,
-        calls_after_text=dialect.rules.calls_after_text,
+        rules=dialect.rules,
     )
     return ReadRequest(
         fields=dict(fields),

@@ -54,8 +54,8 @@ class SourceRequest(Struct, frozen=True, kw_only=True):
         if self.conversation is not None:
             return self.conversation, ()
         came = DIALECTS.get(self.dialect)
-        taken = came is None or came.rules.calls_after_text
-        adoption = adopt(self.messages, system=self.system, dialect=self.dialect, calls_after_text=taken)
+        rules = came.rules if came is not None else None
+        adoption = adopt(self.messages, system=self.system, dialect=self.dialect, rules=rules)
         return adoption.conversation, adoption.repairs
 
 

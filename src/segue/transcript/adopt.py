@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Block, ToolResult
     from segue.transcript.drafts import Draft, Note
+    from segue.transcript.rules import Rules
 
 REPAIRED = "repaired"
 """What a seal is made under if its history was repaired before: no transcript has this fingerprint."""
@@ -42,10 +43,10 @@ class Adoption(Struct, frozen=True):
 
 
 def adopt(
-    messages: Sequence[Message], *, system: str = "", dialect: str = "", calls_after_text: bool = True
+    messages: Sequence[Message], *, system: str = "", dialect: str = "", rules: Rules | None = None
 ) -> Adoption:
-    """Make a decoded history ours. `dialect` is the one it was written in, for the repairs' sake. `calls_after_text`: whether
-    that takes a message with calls behind another of the model; else it is a repair to join them.
+    """Make a decoded history ours. `dialect` is the one it was written in, for the repairs' sake. `rules` are that dialect's:
+    whether it is a repair to join messages of the model.
     """
     fast = adopt_fast(messages) if fast_paths.enabled() else None
     if fast is not None:
@@ -64,7 +65,7 @@ def adopt(
             decision=note.decision,
         )
         for note in sorted(
-            builder.notes if calls_after_text else [*builder.notes, *builder.joined],
+            [*builder.notes, *_refused_messages(builder, rules)] if rules is not None else builder.notes,
             key=lambda note: note.message,
         )
     )
@@ -74,6 +75,14 @@ def adopt(
         if message.speaker == "model" and not message.blocks
     )
     return Adoption(Conversation(tuple(adopted), system, minted), (*repairs, *empty))
+
+
+def _refused_messages(builder: DraftBuilder, rules: Rules) -> list[Note]:
+    """Messages that the wire's own provider would not have taken behind those that they were joined with."""
+    return [
+        *(builder.joined_to_text if not rules.calls_after_text else ()),
+        *(builder.joined_to_calls if not rules.calls_after_calls else ()),
+    ]
 
 
 def _mint(drafts: Iterable[Draft]) -> int:

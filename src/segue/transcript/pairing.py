@@ -40,8 +40,10 @@ class DraftBuilder:
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
         self.notes: list[Note] = []
-        self.joined: list[Note] = []
+        self.joined_to_text: list[Note] = []
         """Messages with calls that became one with a text before them."""
+        self.joined_to_calls: list[Note] = []
+        """The same with calls before them."""
         self.calls: dict[str, list[CallDraft]] = {}
         self.reaches_back = False
         """Whether some result bears the id of no call before it, or found none to take it."""
@@ -50,10 +52,15 @@ class DraftBuilder:
         """The latest draft with calls: text of the model behind it does not hide it."""
         self._outcomes: dict[str, dict[Hashable, CallDraft]] = {}
         """Of ids that several calls bear: which of them got which outcome last."""
+        self._added: tuple[Sequence[Message], int | None] = (), None
+        """The messages that are being added, and where they end."""
+        self._last_calls: dict[str, int] | None = None
+        """Id → the last of them with a call of it; None until that is asked for."""
         self._orphans: list[CallDraft] = []
         self._orphaned: dict[tuple[str, str | None], CallDraft] = {}
 
     def add(self, messages: Sequence[Message], start: int = 0, end: int | None = None) -> None:
+        self._added, self._last_calls = (messages, end), None
         for index in range(start, len(messages) if end is None else end):
             message = messages[index]
             speaker = message.speaker
@@ -75,7 +82,8 @@ class DraftBuilder:
             self._reunite()
 
     def _add_model(self, index: int, message: Message, draft: ModelDraft | None) -> None:
-        text = draft if draft is not None and not draft.calls else None
+        before = len(draft.calls) if draft is not None else 0
+        continued = draft
         for position, block in enumerate(message.blocks):
             if type(block) is ToolResult:
                 self._pair_misplaced(block, index, position)
@@ -90,8 +98,9 @@ class DraftBuilder:
                 draft.items.append(block)
             else:
                 raise _no_block(block, index, position)
-        if text is not None and text.calls:
-            self.joined.append(Note("calls_joined", index, calls=tuple(text.calls)))
+        if continued is not None and len(continued.calls) > before:
+            joined = self.joined_to_calls if before else self.joined_to_text
+            joined.append(Note("calls_joined", index, calls=tuple(continued.calls[before:])))
 
     def _continued(self, message: Message) -> ModelDraft | None:
         """The draft that this message continues: a reply stored in pieces, or parallel calls stored apart."""
@@ -196,7 +205,7 @@ class DraftBuilder:
         known = self.calls.get(key) if key else None
         call: CallDraft | None
         if known is None:
-            call = self._by_position(result, key)
+            call = self._by_position(result, key, index)
             self.reaches_back = self.reaches_back or bool(key) or call is None
         elif len(known) == 1:
             call = known[0]
@@ -240,12 +249,23 @@ class DraftBuilder:
             return same
         return self._first_open(key, result.name) or same or known[-1]
 
-    def _by_position(self, result: ToolResult, key: str) -> CallDraft | None:
-        """No call bears this id: where one side has no id at all, order and name decide."""
+    def _by_position(self, result: ToolResult, key: str, index: int) -> CallDraft | None:
+        """No call before it bears this id: where one side has no id at all, order and name decide."""
+        if key and (self._orphan_of(key, result.name) is not None or self._is_called_later(key, index)):
+            return None
         chosen = self._next_in_batch("", result.name)
         if chosen is None and not key:
             chosen = self._next_of_any_key(result.name) or self._first_open("", result.name)
         return chosen
+
+    def _is_called_later(self, key: str, index: int) -> bool:
+        if self._last_calls is None:
+            self._last_calls = {
+                call.id or call.native_id: place
+                for place, message in enumerate(self._added[0][: self._added[1]])
+                for call in message.calls
+            }
+        return self._last_calls.get(key, -1) >= index
 
     def _next_in_batch(self, key: str, name: str) -> CallDraft | None:
         """The first call of the latest batch with this key that has no result yet, its name agreeing."""

@@ -108,6 +108,8 @@ class Rules(Struct, frozen=True):
     """In a model's message nothing may follow the calls."""
     calls_after_text: bool = True
     """Whether a message with calls may follow another of the model. They are sent as one in any case."""
+    calls_after_calls: bool = True
+    """The same of one with calls, whose results follow both."""
     calls_per_step: int = 0
     """At most this many calls in one message; 0 is no limit."""
     bridge: str = ""

@@ -19,6 +19,7 @@ MISTRAL = Rules(
     opens_with_user=True,  # MIS-V03
     ends_with_model=False,  # MIS-04
     calls_last=True,
+    calls_after_calls=False,  # MIS-05
     bridge=BRIDGE,  # MIS-02
     blank_text=False,  # MIS-06
     instructions="user",  # MIS-14

@@ -41,6 +41,7 @@ OPENAI_CHAT = Rules(
     ),
     calls_last=True,  # content and calls are two fields: their order is not sent
     instructions="inline",  # CHAT-01
+    calls_after_calls=False,  # CHAT-10
 )
 
 _STRICTER = structs.replace(
