@@ -177,7 +177,7 @@ def _chat_parts(messages: list[Any]) -> Iterator[tuple[str, str, Any]]:
 def _in_order(contents: list[Any]) -> Iterator[tuple[str, str]]:
     calls: list[Any] = []
     for content in contents:
-        for part in content["parts"]:
+        for part in content.get("parts") or ():
             if "functionCall" in part:
                 calls.append(part["functionCall"].get("args"))
             elif "functionResponse" in part:

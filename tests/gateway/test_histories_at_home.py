@@ -182,3 +182,44 @@ def test_an_item_that_is_sent_twice_is_not_refused() -> None:
         assert reply.headers["x-segue-repairs"] == "id_replaced=1"
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("wire", AGENTS)
+def test_parallel_calls_in_messages_of_their_own_are_not_refused(wire: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS[wire](world, ROUTES[OWN[wire]])
+        for kind, number in (("u", 1), ("c", 2), ("c", 3), ("r", 2), ("r", 3)):
+            add(agent, kind, number)
+        reply = await agent.send()
+        assert reply.status == 200, reply.body
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+
+    asyncio.run(main())
+
+
+RESPONSE = {"functionResponse": {"name": "weather", "response": {"output": "rain"}}}
+
+
+@pytest.mark.parametrize("call_id", [{}, {"id": "one"}])
+@pytest.mark.parametrize("result_id", [{}, {"id": "one"}, {"id": "other"}])
+@pytest.mark.parametrize("before", [[], [{"text": "Here it is."}]])
+@pytest.mark.parametrize("behind", [[], [{"text": "Go on."}]])
+def test_a_gemini_content_with_text_around_its_results_is_not_refused(
+    call_id: Any, result_id: Any, before: list[Any], behind: list[Any]
+) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS["gemini"](world, ROUTES["gemini"])
+        agent.add_user("Please look.")
+        call = {"name": "weather", "args": {"city": "Rome"}, **call_id}
+        agent.history.append({"role": "model", "parts": [{"functionCall": call}]})
+        result = {"functionResponse": {**RESPONSE["functionResponse"], **result_id}}
+        agent.history.append({"role": "user", "parts": [*before, result, *behind]})
+        reply = await agent.send()
+        assert reply.status == 200, reply.body
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+        sent = json.dumps(world.emulator.log[-1].body)
+        assert all(part["text"] in sent for part in (*before, *behind))
+
+    asyncio.run(main())

@@ -86,7 +86,7 @@ def _encode_contents(transcript: Transcript, after: int, contents: _Contents, *,
             sealed = any(type(block) is AnsweredCall and block.seal is not None for block in step.blocks)
             for block in step.blocks:
                 if type(block) is AnsweredCall:
-                    call_id = block.id if _has_id(block.extra, ids=ids) else ""
+                    call_id = block.id if _is_named(block, ids=ids) else ""
                     call: Any = write_call(block.name, Raw(block.arguments), call_id, block.seal)
                     # GEM-21: where calls are sealed, the first call of a content is, so another one begins none.
                     begins = block is first or (calls and (not sealed or block.seal is not None))
@@ -98,8 +98,13 @@ def _encode_contents(transcript: Transcript, after: int, contents: _Contents, *,
             if calls:  # GEM-04, GEM-06: all of them in one content, and nothing else in it
                 contents.begin("user")
                 for answered in calls:
-                    has_id = _has_id(answered.completion.extra, ids=_has_id(answered.extra, ids=ids))
+                    has_id = _has_id(answered.completion.extra, ids=_is_named(answered, ids=ids))
                     _encode_result(answered, contents, answered.id if has_id else "")
+
+
+def _is_named(call: AnsweredCall, *, ids: bool) -> bool:
+    """GEM-17: a result has no other id than its call."""
+    return _has_id(call.extra, ids=ids) or _has_id(call.completion.extra, ids=False)
 
 
 def _has_id(extra: Extra | None, *, ids: bool) -> bool:
@@ -132,12 +137,19 @@ class _Contents:
 
     def add(self, part: Any, extra: Extra | None = None) -> None:
         if extra is not None and extra.container is not None and extra.dialect == NAME:
-            unused = self.closed.pop() if not self._parts else None
-            if unused is not None and extra.container.absent == CONTINUES.absent and self._before:
-                self._parts = self._before
-            else:
-                self.begin(self._role, extra.container)
+            self._begin_as_it_came(extra.container)
         self._parts.append(part)
+
+    def _begin_as_it_came(self, around: Extra) -> None:
+        continues = around.absent == CONTINUES.absent
+        if continues and (self._parts or not self._before):
+            return  # what it came behind stands elsewhere now
+        if not self._parts:
+            self.closed.pop()
+        if continues:
+            self._parts = self._before
+        else:
+            self.begin(self._role, around)
 
 
 _INNER = ("functionCall", "function_call")
