@@ -186,11 +186,11 @@ def _in_order(contents: list[Any]) -> Iterator[tuple[str, str]]:
 
 
 def swapped(provider: str, body: Any) -> list[tuple[str, str]]:
-    """Calls with the result of another one."""
-    found = []
-    for call, result in _pairs(provider, body):
-        asked, answered = set(_MARK.findall(call)), set(_MARK.findall(result))
-        answered = {mark for mark in answered if not mark.startswith("lost")}
+    """Calls with the result of another one. Where that is gone, a result that follows a call without an id is the call's."""
+    found, pairs = [], list(_pairs(provider, body))
+    known = {mark for call, _ in pairs for mark in _MARK.findall(call)}
+    for call, result in pairs:
+        asked, answered = set(_MARK.findall(call)), set(_MARK.findall(result)) & known
         if asked and answered and not asked & answered:
             found.append((call, result))
     return found

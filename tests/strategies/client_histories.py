@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from copy import deepcopy
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+from strategies.odd_messages import IMAGE, odd_messages
+
 IDS = (
     "call_1",
     "call_1",
@@ -34,6 +37,8 @@ ARGUMENTS = (
     "[1]",
     '{"city": "\\ud83d"}',
     '{"a": {"b": [1, null]}}',
+    '{"big": 123456789012345678901234567890, "small": 1e-300, "large": 1e300}',
+    '{"nul": "a\\u0000b", "\\u0000": "\U0001f600"}',
 )
 
 
@@ -58,11 +63,13 @@ class ClientMove(NamedTuple):
     """One thing that somebody did."""
 
     kind: str
-    """user, image, note, model or results."""
+    """user, image, note, model, results or odd."""
     text: str = ""
     thought: str = ""
     sealed: bool = False
     calls: tuple[ClientCall, ...] = ()
+    odd: int = 0
+    """Which of the wire's odd messages it is."""
 
 
 _calls = st.builds(ClientCall, st.sampled_from(IDS), st.sampled_from(NAMES), st.sampled_from(ARGUMENTS))
@@ -83,7 +90,7 @@ def _moves(draw: st.DrawFn, *, seals: bool, max_size: int) -> list[ClientMove]:
     moves: list[ClientMove] = []
     kinds = draw(
         st.lists(
-            st.sampled_from(("user", "user", "model", "model", "results", "results", "note", "image")),
+            st.sampled_from(("user", "user", "model", "model", "results", "results", "note", "image", "odd")),
             min_size=1,
             max_size=max_size,
         )
@@ -101,6 +108,8 @@ def _moves(draw: st.DrawFn, *, seals: bool, max_size: int) -> list[ClientMove]:
             calls = tuple(draw(st.permutations(made))) if made and fitting else ()
             calls = calls or tuple(draw(st.lists(_calls, min_size=1, max_size=3)))
             moves.append(ClientMove(kind, text, calls=calls))
+        elif kind == "odd":
+            moves.append(ClientMove(kind, odd=draw(st.integers(0, 30))))
         else:
             moves.append(ClientMove(kind, text))
     return moves
@@ -276,11 +285,29 @@ def _responses(moves: list[ClientMove]) -> list[Any]:
     return items
 
 
+def _speller(wire: str, spell: Speller) -> Speller:
+    """Spells the odd messages of a wire, too."""
+
+    def spelled(moves: list[ClientMove]) -> list[Any]:
+        history: list[Any] = []
+        for odd, group in groupby(moves, key=lambda move: move.kind == "odd"):
+            if odd:
+                history += [deepcopy(message) for move in group for message in odd_messages(wire, move.odd)]
+            else:
+                history += spell(list(group))
+        return history
+
+    return spelled
+
+
 SPELLERS: Mapping[str, Speller] = {
-    "openai_chat": _chat,
-    "mistral": _mistral,
-    "ollama": _ollama,
-    "anthropic": _anthropic,
-    "gemini": _gemini,
-    "openai_responses": _responses,
+    wire: _speller(wire, spell)
+    for wire, spell in (
+        ("openai_chat", _chat),
+        ("mistral", _mistral),
+        ("ollama", _ollama),
+        ("anthropic", _anthropic),
+        ("gemini", _gemini),
+        ("openai_responses", _responses),
+    )
 }
