@@ -15,6 +15,8 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
+from msgspec import Struct, field
+
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,18 +26,18 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class Worker:
+class Worker(Struct):
     """Does one thing after another in each of its threads, for whichever loop asks. What was begun is done, also when its
     caller has gone. A thread is started when all others are busy."""
 
-    def __init__(self, name: str, *, threads: int = 1) -> None:
-        self._name = name
-        self._queue: SimpleQueue[_Job] = SimpleQueue()
-        self._max_threads = threads
-        self._threads = 0
-        self._unfinished = 0
-        self._lock = Lock()
-        self._closed = False
+    name: str
+    threads: int = 1
+    """At most."""
+    _queue: SimpleQueue[_Job] = field(default_factory=SimpleQueue)
+    _started: int = 0
+    _unfinished: int = 0
+    _lock: Lock = field(default_factory=Lock)
+    _closed: bool = False
 
     async def run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         if self._closed:
@@ -44,11 +46,11 @@ class Worker:
         job = _Job(loop, loop.create_future(), partial(do, *args, **kwargs))
         with self._lock:
             self._unfinished += 1
-            if starts := self._threads < min(self._unfinished, self._max_threads):
-                self._threads += 1
+            if starts := self._started < min(self._unfinished, self.threads):
+                self._started += 1
         if starts:
             # A daemon: nobody should wait for it who forgot to close the store, and a write is whole or not there.
-            Thread(target=self._work, name=self._name, daemon=True).start()
+            Thread(target=self._work, name=self.name, daemon=True).start()
         self._queue.put(job)
         result: _T = await job.done
         return result
@@ -59,7 +61,7 @@ class Worker:
             return
         self._closed = True
         loop = asyncio.get_running_loop()
-        jobs = [_Job(loop, loop.create_future(), last, is_last=True) for _ in range(self._threads)]
+        jobs = [_Job(loop, loop.create_future(), last, is_last=True) for _ in range(self._started)]
         for job in jobs:
             self._queue.put(job)
         if jobs:

@@ -11,18 +11,19 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from segue.chat.attempt import unexpected
 from segue.chat.budget import OVER_BUDGET
 from segue.chat.exchange import Exchanges
+from segue.chat.lifecycle import ChatSession
 from segue.chat.output_type import OutputMismatch, second_request
 from segue.conversation.blocks import Reason, Text, ToolCall, ToolResult
 from segue.conversation.events import FinishReason, Reply
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import ProtocolError, SegueError
-from segue.events import Compaction, Error, ToolCallResult, TurnComplete, Warned
+from segue.events import Compaction, Emit, Error, ToolCallResult, TurnComplete, Warned
 from segue.limits import MAX_EXCHANGES
 from segue.providers.models.prices import Bill
 from segue.sessions.entries import (
@@ -38,9 +39,8 @@ from segue.sessions.entries import (
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from segue.chat.lifecycle import ChatSession
     from segue.chat.output_type import OutputType
-    from segue.events import ChatEvent, Emit
+    from segue.events import ChatEvent
     from segue.routing.router import Routing
     from segue.sessions.state import State
 
@@ -171,26 +171,25 @@ def can_resume(state: State) -> bool:
     return bool(messages) and (messages[-1].speaker != "model" or not complete)
 
 
-class Turn:
+class Turn(Struct):
     """A turn that runs in a task of its own, so that whoever waits for it may be cancelled without tearing it.
 
     Interactive, one-shot and subagent chats differ only in who receives the events.
     """
 
-    def __init__(self, session: ChatSession, emit: Emit) -> None:
-        self.abort = asyncio.Event()
-        self.answer = Answer(finish="cancelled")
-        self.abandoned = False
-        """Nobody waits for it any more: it is about to be cancelled, if it is not yet."""
-        self._session = session
-        self._listener = emit
-        self._bill = Bill()
-        self._exchanges: Exchanges | None = None
-        self._number = 0
-        self._output: Any = None
-        self._loop = asyncio.get_running_loop()
-        self.task: asyncio.Task[None] | None = None
-        """Its own, from which it is run."""
+    _session: ChatSession
+    _listener: Emit
+    abort: asyncio.Event = field(default_factory=asyncio.Event)
+    answer: Answer = Answer(finish="cancelled")
+    abandoned: bool = False
+    """Nobody waits for it any more: it is about to be cancelled, if it is not yet."""
+    task: asyncio.Task[None] | None = None
+    """Its own, from which it is run."""
+    _bill: Bill = field(default_factory=Bill)
+    _exchanges: Exchanges | None = None
+    _number: int = 0
+    _output: Any = None
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     # Its task
 

@@ -12,23 +12,22 @@ import os
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.events import Emit, ToolCallResult, ToolCallStart
 from segue.providers.models.prices import Bill
 from segue.sessions.entries import CallBegun, CallEnded, CallsScheduled, ToolsAnswered
+from segue.sessions.journal import Journal
 from segue.tools.arguments import problem_with
-from segue.tools.definition import Context, Host, Tool
+from segue.tools.definition import Context, Host, Tool, ToolSet
 from segue.tools.execution import Progress, abandon, not_run, run_call, stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from segue.conversation.blocks import Reason
-    from segue.sessions.journal import Journal
-    from segue.tools.definition import ToolSet
 
 
 @final
@@ -62,47 +61,40 @@ class Scheduler:
         `closed`: none of them runs, all end with this reason.
         """
         async with self._one_batch:
-            return await _Batch(self, calls, tools, emit, abort).run(closed)
+            by_id = {call.id: call for call in calls}
+            return await _Batch(self.journal, self.host, by_id, tools, emit, abort).run(closed)
 
 
-class _Batch:
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        calls: tuple[ToolCall, ...],
-        tools: ToolSet,
-        emit: Emit,
-        abort: asyncio.Event,
-    ) -> None:
-        self._journal = scheduler.journal
-        self._host = scheduler.host
-        self._tools = tools
-        self._calls = {call.id: call for call in calls}
-        self._emit = emit
-        self._abort = abort
-        self._ended: dict[str, ToolResult] = {}
-        self._bills: dict[str, Bill] = defaultdict(Bill)
+class _Batch(Struct):
+    journal: Journal
+    host: Host
+    calls: dict[str, ToolCall]
+    tools: ToolSet
+    emit: Emit
+    abort: asyncio.Event
+    ended: dict[str, ToolResult] = {}
+    bills: dict[str, Bill] = field(default_factory=lambda: defaultdict(Bill))
 
     async def run(self, closed: Reason | None) -> Message:
-        await self._journal.append(CallsScheduled(tuple(self._calls.values())))
-        for call in self._calls.values():
-            self._emit(ToolCallStart(call))
-        stopped = asyncio.ensure_future(self._abort.wait())
+        await self.journal.append(CallsScheduled(tuple(self.calls.values())))
+        for call in self.calls.values():
+            self.emit(ToolCallStart(call))
+        stopped = asyncio.ensure_future(self.abort.wait())
         try:
             if closed is None:
                 await self._run_all(await self._admit(stopped), stopped)
             else:
-                await self._end(not_run(call, closed) for call in self._calls.values())
+                await self._end(not_run(call, closed) for call in self.calls.values())
         finally:
             stopped.cancel()
-        await self._journal.append(ToolsAnswered(tuple(self._calls)))
-        return Message("tool", tuple(self._ended[call_id] for call_id in self._calls))
+        await self.journal.append(ToolsAnswered(tuple(self.calls)))
+        return Message("tool", tuple(self.ended[call_id] for call_id in self.calls))
 
     async def _admit(self, stopped: asyncio.Future[Any]) -> list[_Ready]:
         """Those that may run. The others end here; people are asked one question at a time, in call order."""
         ready: list[_Ready] = []
         refused: list[ToolResult] = []
-        for call in self._calls.values():
+        for call in self.calls.values():
             verdict = await self._judge(call, stopped)
             if isinstance(verdict, Tool):
                 ready.append(_Ready(call, verdict))
@@ -112,16 +104,16 @@ class _Batch:
         return ready
 
     async def _judge(self, call: ToolCall, stopped: asyncio.Future[Any]) -> Tool | ToolResult:
-        tool = self._tools.by_name.get(call.name)
+        tool = self.tools.by_name.get(call.name)
         if tool is None:
             return ToolResult(call.id, call.name, error=f'Tool "{call.name}" not found')
         if problem := problem_with(call, tool.spec):
             return ToolResult(call.id, call.name, error=problem)
         if stopped.done():
             return not_run(call)
-        if self._tools.approval is None:
+        if self.tools.approval is None:
             return tool
-        asked = asyncio.ensure_future(self._tools.approval.refusal(call, tool))
+        asked = asyncio.ensure_future(self.tools.approval.refusal(call, tool))
         try:
             await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -144,7 +136,7 @@ class _Batch:
             await self._end(not_run(one.call) for one in ready)
             return
         # One entry each, in one write: what may have had effects is known before the first has.
-        await self._journal.append(*(CallBegun(one.call.id) for one in ready))
+        await self.journal.append(*(CallBegun(one.call.id) for one in ready))
         running: dict[str, asyncio.Task[None]] = {}
         results: asyncio.Queue[ToolResult] = asyncio.Queue()
         ordered = in_order_of_writing(ready) if any(one.tool.writes for one in ready) else ready
@@ -176,14 +168,14 @@ class _Batch:
         if stopped.done():
             results.put_nowait(not_run(one.call))
             return
-        progress = Progress(one.call, self._emit)
+        progress = Progress(one.call, self.emit)
         context = Context(
             call=one.call,
-            abort=self._abort,
+            abort=self.abort,
             progress=progress,
-            spend=self._bills[one.call.id].add,
-            session=self._journal.session,
-            host=self._host,
+            spend=self.bills[one.call.id].add,
+            session=self.journal.session,
+            host=self.host,
         )
         result = await run_call(one.tool, context, stopped)
         progress.over = True
@@ -193,13 +185,13 @@ class _Batch:
         ended = list(results)
         if not ended:
             return
-        bills = [self._bills[result.call_id] for result in ended]
-        await self._journal.append(
+        bills = [self.bills[result.call_id] for result in ended]
+        await self.journal.append(
             *(CallEnded(result, bill.usage, bill.cost) for result, bill in zip(ended, bills, strict=True))
         )
         for result, bill in zip(ended, bills, strict=True):
-            self._ended[result.call_id] = result
-            self._emit(ToolCallResult(self._calls[result.call_id], result, bill.usage, bill.cost))
+            self.ended[result.call_id] = result
+            self.emit(ToolCallResult(self.calls[result.call_id], result, bill.usage, bill.cost))
 
 
 def in_order_of_writing(ready: list[_Ready]) -> list[_Ready]:

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+
+from msgspec import Struct, field
 
 from segue import signals
 from segue.cli.exit_codes import Exit
 from segue.errors import SegueError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 StopCause: TypeAlias = Literal["", "interrupted", "terminated", "timeout", "cost", "loss"]
 
 
 @final
-class Stop:
+class Stop(Struct):
     """Stops the run and remembers why: the first cause counts, a second signal stops at once."""
 
-    def __init__(self) -> None:
-        self.cause: StopCause = ""
-        self.error: SegueError | None = None
-        """The error to report; None for a signal."""
-        self.cancel_turn: Callable[[], bool] = lambda: False
-        """Cancels the running turn; False if there is none."""
-        self._task = asyncio.current_task()
+    cause: StopCause = ""
+    error: SegueError | None = None
+    """The error to report; None for a signal."""
+    cancel_turn: Callable[[], bool] = lambda: False
+    """Cancels the running turn; False if there is none."""
+    _task: asyncio.Task[Any] | None = field(default_factory=asyncio.current_task)
 
     def __call__(self, cause: StopCause, error: SegueError | None = None) -> None:
         again = bool(self.cause)
