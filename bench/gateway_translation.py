@@ -20,6 +20,7 @@ from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.volatile_store import VolatileStore
 from segue.gateway.names import ModelNames
+from segue.gateway.server import spare_collections
 from segue.gateway.services import ClientServices
 from segue.gateway.web import WebRequest
 from segue.providers.auth import Secret
@@ -62,6 +63,7 @@ class Translation:
 
 def history_rows(size: int = 400) -> list[Row]:
     """A long conversation from nothing, and its next turn."""
+    spare_collections()  # as the gateway does
     sessions = [AgentSession(size=size) for _ in range(8)]
     firsts = [(session.body(), session.headers) for session in sessions]
     for session in sessions:

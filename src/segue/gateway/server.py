@@ -83,7 +83,7 @@ async def serve(
     the settings anew, and new requests go to what it opens."""
     served = _Served(app)
     server = _server(served, settings)
-    _spare_collections()
+    spare_collections()
 
     def end() -> None:
         served.current.app.draining = True
@@ -100,7 +100,7 @@ async def serve(
             await served.close()
 
 
-def _spare_collections() -> None:
+def spare_collections() -> None:
     """Requests are read into thousands of values that no cycle holds; the usual thresholds would look through all of them
     several times for each request, and now and then through everything that was ever loaded."""
     gc.collect()

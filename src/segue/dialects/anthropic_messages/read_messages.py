@@ -37,13 +37,16 @@ def read_messages(given: list[Any], origin: Origin) -> list[Message]:
     try_fast = fast_paths.enabled()
     before: Any = None
     for index, message in enumerate(given):
+        at = len(messages)
         fast = read_fast(message, origin) if try_fast else None
-        read = [fast] if fast is not None else list(_read_message(message, f"messages[{index}]", origin))
+        if fast is not None:
+            messages.append(fast)
+        else:
+            messages += _read_message(message, f"messages[{index}]", origin)
         role = message["role"]
         if role == before:  # we would write one message of both
-            read[0] = _begun(read[0])
+            messages[at] = _begun(messages[at])
         before = role
-        messages += read
     return messages
 
 

@@ -49,7 +49,11 @@ class Fingerprint:
             return
         # With its length before each piece, no two lists of pieces give the same text; nor do two lists of messages, since
         # these begin with a letter.
-        text = "".join([f" {len(piece)}:{piece}" for block in message.blocks if (piece := _visible(block))])
+        text = ""
+        for block in message.blocks:
+            # Most are texts, and this is done for each block of a history.
+            if piece := block.text.strip() if type(block) is Text else _visible(block):
+                text += f" {len(piece)}:{piece}"
         if text:
             self._state.update(f"{message.speaker}{text}".encode("utf-8", "surrogatepass"))
 
@@ -62,10 +66,8 @@ def fingerprint_of(messages: Iterable[Message]) -> bytes:
 
 
 def _visible(block: Block) -> str:
-    """What a client surely returns of a block; empty if it may drop it."""
-    # Much faster than a match, and this is done for each block of a history.
-    if type(block) is Text:
-        return block.text.strip()
+    """What a client surely returns of a block other than a text; empty if it may drop it."""
+    # Much faster than a match.
     if type(block) is ToolCall:
         return f"call {block.native_id or block.id} {block.name}"
     if type(block) is ToolResult:
