@@ -45,6 +45,7 @@ _BY_CODE: Mapping[str, json_output.Subtype] = {
     "timed_out": "error_timeout",
     "too_expensive": "error_max_cost",
 }
+"""What a result is called, by the code of its error."""
 
 
 def run(arguments: argparse.Namespace) -> int:
