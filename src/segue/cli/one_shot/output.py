@@ -41,11 +41,7 @@ if TYPE_CHECKING:
 
 
 class TurnOutput(Protocol):
-    """Handles one run: its start, prompts and events, and its end."""
-
-    def begin(self, init: json_output.InitEvent) -> None: ...
-
-    def prompt(self, prompt: tuple[Block, ...]) -> None: ...
+    """Handles the events of one run, and its end."""
 
     def handle(self, event: ChatEvent) -> None: ...
 
@@ -74,10 +70,6 @@ def make_output(arguments: argparse.Namespace, runtime: Runtime) -> TurnOutput:
 @final
 class JsonOutput:
     """`--output-format json`: the result and nothing else."""
-
-    def begin(self, init: json_output.InitEvent) -> None: ...
-
-    def prompt(self, prompt: tuple[Block, ...]) -> None: ...
 
     def handle(self, event: ChatEvent) -> None: ...
 
@@ -220,10 +212,6 @@ class TextOutput:
         self._open_line = False
         """The last line on stdout has not ended."""
         self._thinking = False
-
-    def begin(self, init: json_output.InitEvent) -> None: ...
-
-    def prompt(self, prompt: tuple[Block, ...]) -> None: ...
 
     def handle(self, event: ChatEvent) -> None:
         match event:

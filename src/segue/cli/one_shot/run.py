@@ -22,7 +22,7 @@ from segue.cli.exit_codes import Exit
 from segue.cli.one_shot import json_output
 from segue.cli.one_shot.answer_schema import read_schema
 from segue.cli.one_shot.interrupts import Stop
-from segue.cli.one_shot.output import JsonOutput, make_output
+from segue.cli.one_shot.output import JsonLinesOutput, JsonOutput, make_output
 from segue.cli.one_shot.prompts import read_prompts
 from segue.cli.runtime import Runtime, lossy_switch_error
 from segue.cli.template_flags import apply_template
@@ -94,18 +94,19 @@ class _OneShot:
                 self._not_restored = runtime.not_restored
                 self._session, self._model = chat.id, chat.model
                 await runtime.remember_tools(chat)
-                output.begin(
-                    json_output.InitEvent(
-                        session_id=self._session,
-                        model=self._model,
-                        tools=[tool.name for tool in runtime.tools],
-                        cwd=str(runtime.directory),
-                        version=__version__,
-                        instructions=runtime.instructions,
-                        ignored=runtime.ignored,
-                        not_restored=runtime.not_restored,
+                if type(output) is JsonLinesOutput:
+                    output.begin(
+                        json_output.InitEvent(
+                            session_id=self._session,
+                            model=self._model,
+                            tools=[tool.name for tool in runtime.tools],
+                            cwd=str(runtime.directory),
+                            version=__version__,
+                            instructions=runtime.instructions,
+                            ignored=runtime.ignored,
+                            not_restored=runtime.not_restored,
+                        )
                     )
-                )
                 code, limits = Exit.OK, runtime.config.limits
                 while prompt is not None and code == Exit.OK:
                     with stop.after(None if self._arguments.timeout else limits.timeout):
@@ -123,7 +124,8 @@ class _OneShot:
         self._repairs = 0
         if any(type(block) is Media for block in prompt):
             check_media(chat, prompt)
-        output.prompt(prompt)
+        if type(output) is JsonLinesOutput:
+            output.prompt(prompt)
         async for event in chat.stream(*prompt, output=self._schema, options=self._options):
             self._watch(event, stop, max_cost)
             output.handle(event)
