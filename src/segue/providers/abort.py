@@ -29,12 +29,13 @@ class Waiting(Struct):
     def aborted(self) -> bool:
         return self.abort is not None and self.abort.is_set()
 
-    async def for_(self, result: Awaitable[Result]) -> Result:
+    def for_(self, result: Awaitable[Result]) -> Awaitable[Result]:
         """Wait for it in this task: what it holds open is closed before AbortedError is raised."""
-        if self.abort is None:
-            return await result
+        return result if self.abort is None else self._watched(result, self.abort)
+
+    async def _watched(self, result: Awaitable[Result], abort: asyncio.Event) -> Result:
         if self._watcher is None:
-            self._watcher = asyncio.ensure_future(self.abort.wait())
+            self._watcher = asyncio.ensure_future(abort.wait())
             self._watcher.add_done_callback(self._end_wait)
         try:
             async with asyncio.timeout(0 if self.aborted else None) as self._limit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 
 from msgspec import Struct
@@ -37,7 +38,7 @@ def cost_of(usage: Usage, provider: str, model: str) -> float | None:
 
 
 def _by_genai_prices(usage: Usage, provider: str, model: str) -> float | None:
-    if find_spec("genai_prices") is None:
+    if not _has_genai_prices():
         return None
     import genai_prices  # noqa: PLC0415 - half a second, for models that few ask for
 
@@ -52,6 +53,11 @@ def _by_genai_prices(usage: Usage, provider: str, model: str) -> float | None:
         return float(genai_prices.calc_price(counted, model, provider_id=name).total_price)
     except (LookupError, ValueError):
         return None
+
+
+@cache
+def _has_genai_prices() -> bool:
+    return find_spec("genai_prices") is not None
 
 
 class Bill(Struct):
