@@ -21,15 +21,18 @@ from segue.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from opentelemetry._logs import Logger
     from opentelemetry._logs import LoggerProvider as EventProvider
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.sdk.resources import Resource
-    from opentelemetry.trace import TracerProvider
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import SpanContext
 
     from segue.conversation.blocks import Block
     from segue.conversation.message import Message
     from segue.gateway.report import RequestReport
+    from segue.gateway.telemetry.spans import Attributes
 
 CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _ON_SPANS: Final = ("SPAN_ONLY", "SPAN_AND_EVENT", "TRUE")
@@ -39,6 +42,8 @@ _OPERATIONS: Final = {"chat": "chat", "generate": "text_completion", "embed": "e
 _TOKEN_BOUNDS: Final = [4**power for power in range(14)]
 _SECOND_BOUNDS: Final = [0.01 * 2**power for power in range(14)]
 _NANO: Final = 1_000_000_000
+_SCOPE: Final = "segue.gateway"
+_MOST_KEPT: Final = 1000
 
 
 @final
@@ -56,13 +61,15 @@ class GatewayTraces:
         """`content`: on spans. `events` get it where they are given."""
         from opentelemetry.metrics import NoOpMeterProvider  # noqa: PLC0415 - an extra
 
+        from segue.gateway.telemetry.spans import SpanWriter  # noqa: PLC0415 - needs an extra
+
         self._content = content
         self._tracers = tracers
         self._meters = meters
         self._events = events
-        self._logger = events.get_logger("segue.gateway") if events is not None else None
-        self._tracer = tracers.get_tracer("segue.gateway")
-        meter = (meters or NoOpMeterProvider()).get_meter("segue.gateway")
+        self._logger = events.get_logger(_SCOPE) if events is not None else None
+        self._spans = SpanWriter(tracers, _SCOPE)
+        meter = (meters or NoOpMeterProvider()).get_meter(_SCOPE)
         self._tokens = meter.create_histogram(
             "gen_ai.client.token.usage", "{token}", explicit_bucket_boundaries_advisory=_TOKEN_BOUNDS
         )
@@ -71,43 +78,50 @@ class GatewayTraces:
         )
 
     def record(self, report: RequestReport) -> None:
-        from opentelemetry.trace import SpanKind, set_span_in_context  # noqa: PLC0415 - an extra
-
         operation = _OPERATIONS.get(report.operation)
         if operation is None:
             return
-        above = _context_above(report.trace_parent)
-        facts = _facts(report, operation)
-        span = self._tracer.start_span(
-            f"{operation} {report.asked}",
-            above,
-            SpanKind.CLIENT,
-            {**facts, **_request_facts(report), **(_content_texts(report) if self._content else {})},
-            start_time=_nanoseconds(report.began),
-        )
-        inside = set_span_in_context(span, above)
-        for attempt in report.tries:
-            child = self._tracer.start_span(
-                f"attempt {attempt.route}",
-                inside,
-                SpanKind.CLIENT,
-                {"gen_ai.operation.name": operation, **_route_facts(attempt.route)},
-                start_time=_nanoseconds(attempt.began),
-            )
-            _mark(child, attempt.error)
-            child.end(_nanoseconds(attempt.began + attempt.seconds))
+        facts = _facts(operation, report.asked, report.route)
+        context = self._write_spans(report, operation, facts)
         if self._logger is not None:
-            self._logger.emit(
-                timestamp=_nanoseconds(report.began + report.seconds),
-                context=inside,
-                event_name=_EVENT,
-                attributes={**facts, **_content(report)},
-            )
-        _mark(span, report.error)
-        span.end(_nanoseconds(report.began + report.seconds))
+            self._log_content(self._logger, report, facts, context)
         self._measure(report, facts)
 
-    def _measure(self, report: RequestReport, facts: dict[str, Any]) -> None:
+    def _write_spans(self, report: RequestReport, operation: str, facts: Attributes) -> SpanContext:
+        from segue.gateway.telemetry.spans import FinishedSpan  # noqa: PLC0415 - needs an extra
+
+        whole = FinishedSpan(
+            f"{operation} {report.asked}",
+            {**facts, **_request_facts(report), **(_content_texts(report) if self._content else {})},
+            report.began,
+            report.seconds,
+            report.error,
+        )
+        attempts = [
+            FinishedSpan(
+                f"attempt {one.route}",
+                _attempt_facts(operation, one.route),
+                one.began,
+                one.seconds,
+                one.error,
+            )
+            for one in report.tries
+        ]
+        return self._spans.write(whole, attempts, _context_above(report.trace_parent))
+
+    def _log_content(
+        self, logger: Logger, report: RequestReport, facts: Attributes, span: SpanContext
+    ) -> None:
+        from opentelemetry.trace import NonRecordingSpan, set_span_in_context  # noqa: PLC0415 - an extra
+
+        logger.emit(
+            timestamp=int((report.began + report.seconds) * _NANO),
+            context=set_span_in_context(NonRecordingSpan(span)),
+            event_name=_EVENT,
+            attributes={**facts, **_content(report)},
+        )
+
+    def _measure(self, report: RequestReport, facts: Attributes) -> None:
         failed = {"error.type": report.error} if report.error else {}
         self._seconds.record(report.seconds, {**facts, **failed})
         for kind, count in (("input", report.usage.input_tokens), ("output", report.usage.output_tokens)):
@@ -182,20 +196,22 @@ def _provider_names() -> dict[str, str]:
     return tomllib.loads(files(__package__).joinpath("provider_names.toml").read_text("utf-8"))
 
 
-@lru_cache(1000)
-def _route_facts(route: str) -> dict[str, str]:
+@lru_cache(_MOST_KEPT)
+def _route_facts(route: str) -> Attributes:
     provider, _, model = route.partition("/")
     named = _provider_names().get(provider, provider)
     return {"gen_ai.provider.name": named, "gen_ai.response.model": model} if route else {}
 
 
-def _facts(report: RequestReport, operation: str) -> dict[str, Any]:
-    """What every span and measurement of a request has."""
-    return {
-        "gen_ai.operation.name": operation,
-        "gen_ai.request.model": report.asked,
-        **_route_facts(report.route),
-    }
+@lru_cache(_MOST_KEPT)
+def _facts(operation: str, asked: str, route: str) -> Attributes:
+    """What the span of a request and its measurements have."""
+    return {"gen_ai.operation.name": operation, "gen_ai.request.model": asked, **_route_facts(route)}
+
+
+@lru_cache(_MOST_KEPT)
+def _attempt_facts(operation: str, route: str) -> Attributes:
+    return {"gen_ai.operation.name": operation, **_route_facts(route)}
 
 
 def _request_facts(report: RequestReport) -> dict[str, Any]:
@@ -212,18 +228,10 @@ def _request_facts(report: RequestReport) -> dict[str, Any]:
         "segue.wire": report.wire,
         "segue.forwarded": report.forwarded or None,
         "segue.failovers": report.failovers or None,
-        "segue.repairs": [f"{kind}={count}" for kind, count in report.repairs.items()] or None,
-        "segue.losses": [f"{kind}={count}" for kind, count in report.losses.items()] or None,
+        "segue.repairs": tuple(f"{kind}={count}" for kind, count in report.repairs.items()) or None,
+        "segue.losses": tuple(f"{kind}={count}" for kind, count in report.losses.items()) or None,
     }
     return {name: value for name, value in known.items() if value is not None}
-
-
-def _mark(span: Any, error: str) -> None:
-    if error:
-        from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415
-
-        span.set_attribute("error.type", error)
-        span.set_status(Status(StatusCode.ERROR, error))
 
 
 def _content(report: RequestReport) -> dict[str, Any]:
@@ -265,7 +273,3 @@ def _part(block: Block) -> dict[str, Any] | None:
             return {"type": "blob", "mime_type": block.mime, "modality": block.kind}
         case _:
             return None
-
-
-def _nanoseconds(seconds: float) -> int:
-    return int(seconds * _NANO)
