@@ -223,3 +223,63 @@ def test_a_gemini_content_with_text_around_its_results_is_not_refused(
         assert all(part["text"] in sent for part in (*before, *behind))
 
     asyncio.run(main())
+
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+@pytest.mark.parametrize(
+    "model", [*ROUTES.values(), "gemini/gemini-2.5-flash", "anthropic/claude-3-5-haiku-latest"]
+)
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}},
+        {"tools": []},
+        {"n": 2},
+        {"tool_choice": "required"},
+    ],
+)
+def test_settings_of_a_chat_client_are_refused_by_no_provider(model: str, field: dict[str, Any]) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS["openai_chat"](world, model)
+        agent.add_user("Please look.")
+        reply = await world.ask(agent.path(model), {**agent.body(model), **field})
+        assert reply.status == 200, reply.body
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("model", ROUTES)
+def test_a_mistral_prefix_may_stay_in_the_history(model: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS["mistral"](world, ROUTES[model])
+        agent.add_user("Hello.")
+        agent.history.append({"role": "assistant", "content": "Well,", "prefix": True})
+        for _ in range(2):
+            reply = await agent.send()
+            assert reply.status == 200, reply.body
+            agent.add_reply(agent.whole(reply))
+            agent.add_user("Go on.")
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("content", [{}, {"content": ""}, {"content": []}])
+def test_an_error_without_content_is_not_refused(content: dict[str, Any]) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS["anthropic"](world, ROUTES["anthropic"])
+        agent.add_user("Please look.")
+        agent.history.append(called("anthropic", "toolu_1", {"city": "Rome"}))
+        failed = {"type": "tool_result", "tool_use_id": "toolu_1", "is_error": True, **content}
+        agent.history.append({"role": "user", "content": [failed]})
+        reply = await agent.send()
+        assert reply.status == 200, reply.body
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+
+    asyncio.run(main())

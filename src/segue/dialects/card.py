@@ -55,6 +55,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """Whether tools may be described in full JSON Schema, where the wire also has a smaller language for it."""
     answer_schema: bool = True
     """Whether an answer in words can be held to a JSON Schema."""
+    schema_with_tools: bool = True
+    """Whether that is possible while tools are offered."""
     call_ids: bool = True
     """Whether calls and results may carry ids."""
     media_in_results: bool | None = None

@@ -154,6 +154,8 @@ def _read_result(block: dict[str, Any], path: str) -> ToolResult:
     failed = block.get("is_error") is True
     written: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id, "content": given}
     extra = _KINDS.found(block, {**written, "is_error": True} if failed else written)
+    if extra is not None and failed and not given:  # ANT-28: an error without content is refused
+        extra = structs.replace(extra, absent=())
     if isinstance(given, list):
         parts = parts_as_came(given, content, [plain(encode_media(media)) for media in shown])
         extra = extra or Extra(NAME)

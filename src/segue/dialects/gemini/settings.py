@@ -171,7 +171,13 @@ class _Settings(RequestSettings):
         self._sampling(config)
         if thinking := self._thinking(thinking):
             config["thinkingConfig"] = thinking
-        if options.response_schema is not None:
+        if (
+            options.response_schema is not None
+            and "toolConfig" in self.body
+            and not self.card.schema_with_tools
+        ):
+            self.not_sent("response_schema", "the model takes it only without tools")  # GEM-34
+        elif options.response_schema is not None:
             self._format(config, options.response_schema)
         if config:
             self.body["generationConfig"] = config

@@ -39,6 +39,7 @@ from segue.dialects.request_messages import (
     model_field,
     take_system,
 )
+from segue.transcript.repairs import Repair
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
@@ -211,10 +212,16 @@ def _thinks(message: dict[str, Any]) -> bool:
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     given = items(body.get("messages"), "messages")
     origin = Origin(NAME, model=text(body.get("model"), "model"))
-    messages = [
-        _decode_message(record(message, f"messages[{index}]"), f"messages[{index}]", origin)
-        for index, message in enumerate(given)
-    ]
+    messages: list[Message] = []
+    repairs: list[Repair] = []
+    for index, message in enumerate(given):
+        path, fields = f"messages[{index}]", record(message, f"messages[{index}]")
+        if fields.get("prefix") and index + 1 < len(
+            given
+        ):  # what a reply once began with: refused if it is not last
+            fields = {name: value for name, value in fields.items() if name != "prefix"}
+            repairs.append(Repair("hints_dropped", NAME, path, decision="prefix"))
+        messages.append(_decode_message(fields, path, origin))
     messages = mark_beginnings(messages, NAME)
     system, rest = take_system("", messages)
     leading = given[: len(messages) - len(rest)]
@@ -224,6 +231,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         tools=read_once(body.get("tools"), NAME, lambda: decode_tools(body)),
         options=decode_options(body, leading),
         leading=len(leading),
+        repairs=tuple(repairs),
     )
 
 

@@ -110,7 +110,9 @@ def read_options(variant: Variant, body: Mapping[str, Any], leading: list[Any] |
 
 
 def _own(variant: Variant, body: Mapping[str, Any], extra: dict[str, Any], leading: list[Any]) -> Extra:
-    apart = {"messages", "functions"} | ({"tools"} if body.get("tools") else set())
+    # CHAT-30: an empty list is refused where unknown fields are.
+    empty = body.get("tools") == [] and variant.fields is not None
+    apart = {"messages", "functions"} | ({"tools"} if body.get("tools") or empty else set())
     return read_own(variant.name, body, extra, apart, own_head(variant.name, leading))
 
 

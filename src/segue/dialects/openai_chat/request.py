@@ -300,6 +300,8 @@ def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
         else read_once(body.get("tools"), variant.name, lambda: read_tools(variant, body))
     )
     options = read_options(variant, body, leading)
+    if body.get("tools") == [] and variant.fields is not None:  # CHAT-30
+        repairs.append(Repair("blank_text", variant.name, "tools", decision="an empty list"))
     return DecodedRequest(
         messages=rest,
         system=system,
