@@ -10,9 +10,17 @@ import pytest
 from msgspec import structs
 
 from gateway.world import ROUTES, GatewayWorld
+from segue.conversation.blocks import Text, ToolCall
+from segue.conversation.message import Message
+from segue.dialects.read_cache import ReadRequest
 from segue.gateway.client_requests import RequestReader
 from segue.gateway.doors import Doors
+from segue.gateway.memory.installation_key import InstallationKey
+from segue.gateway.memory.memory import Memory
+from segue.gateway.memory.replies import RememberedReply
+from segue.gateway.memory.volatile_store import VolatileStore
 from segue.gateway.model_field import renamed
+from segue.gateway.turns import PreparedRequest, read_turn
 from segue.gateway.web import WebRequest
 
 DOORS = Doors()
@@ -132,3 +140,40 @@ def test_what_goes_to_a_provider_is_the_same_with_and_without_earlier_requests()
         assert sent.body == alone.body
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("added", "goes_on"),
+    [
+        ([], True),
+        ([{"role": "user", "content": []}], False),
+        ([{"role": "system", "content": "a note"}], True),
+        ([{"role": "user", "content": "and now?"}], False),
+        ([{"role": "system", "content": "a note"}, {"role": "user", "content": "and now?"}], False),
+        ("and now?", True),
+    ],
+)
+def test_whether_a_turn_goes_on_does_not_depend_on_how_its_request_was_read(
+    added: list[Any] | str, goes_on: bool
+) -> None:
+    door = DOORS.find("POST", "/v1/messages", MARKS)
+    assert door is not None
+    fields = body(2)
+    if isinstance(added, str):
+        fields["messages"][-1]["content"].append({"type": "text", "text": added})
+    else:
+        fields["messages"] += added
+    request = asked(fields)
+    read = RequestReader(lambda name: name).read(door, request, "me")
+    assert read is not None
+    call = ToolCall("c2", "weather", {"city": "Rome"}, native_id="toolu_1")
+    reply = RememberedReply(Message("model", (Text("1"), call)), "openai/gpt-4.1", {"toolu_1": "c2"})
+
+    async def bound(known: ReadRequest | None) -> str:
+        memory = Memory(VolatileStore(), InstallationKey(b"k" * 32))
+        await memory.remember("me", b"", reply)
+        turn = await read_turn(door, request, PreparedRequest(fields), caller="me", memory=memory, read=known)
+        return turn.bound
+
+    for known in (read, None):
+        assert asyncio.run(bound(known)) == ("openai/gpt-4.1" if goes_on else "")

@@ -191,7 +191,9 @@ async def read_turn(
     session = session_of(door, request, fields)
     originals = await recall_originals(memory, caller, messages, session=session, size=len(request.body))
     conversation = structs.replace(read.conversation, messages=originals.messages)
-    continues = originals.last is not None and _ends_with_results(dialect, fields)
+    # A history whose messages were adopted as they came ends with what the client wrote last.
+    ends_with_tool = as_it_came is not None and as_it_came.head > 0 and messages[-1].speaker == "tool"
+    continues = originals.last is not None and (ends_with_tool or _ends_with_results(dialect, fields))
     return ClientTurn(
         door=door,
         request=request,
