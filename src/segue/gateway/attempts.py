@@ -6,12 +6,23 @@ A reply is translated event by event, or forwarded byte by byte where client and
 from __future__ import annotations
 
 from contextlib import aclosing
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, final
 
 from msgspec import structs
 
 from segue.conversation.blocks import Origin
-from segue.conversation.events import Event, Failed, Finished, Reply, UsageReported, fold
+from segue.conversation.events import (
+    ArgumentsDelta,
+    Event,
+    Failed,
+    Finished,
+    ReasoningDelta,
+    Reply,
+    TextDelta,
+    UsageReported,
+    fold,
+)
 from segue.dialects.reply_translation import ReplyTranslation
 from segue.errors import ProtocolError, SegueError
 from segue.gateway.model_field import ModelField, renamed
@@ -137,6 +148,8 @@ class TranslatedAttempt:
         ends = last is Failed or last is Finished
         if not (self._keep or ends):
             return Piece(events, translation.feed(events))
+        if self._whole:
+            events = _joined(events)
         if last is Finished:
             self.estimated = missing_usage(self._request, self.so_far)
         reported = [UsageReported(self.estimated)] if self.estimated is not None else []
@@ -264,6 +277,25 @@ class ForwardedAttempt:
     def keep_ids(self, reply: Reply) -> None:
         """The provider's own ids are the client's too."""
         self._ids = {call.native_id: call.id for call in reply.message.calls if call.native_id}
+
+
+def _joined(events: list[Event]) -> list[Event]:
+    """Neighbouring pieces of one block as one: who waits for the whole reply does not see them."""
+    joined: list[Event] = []
+    for place, same in groupby(events, _place):
+        if place is None:
+            joined += same
+        else:
+            kind, index = place
+            joined.append(kind(index, "".join([piece.text for piece in same])))  # type: ignore[union-attr]
+    return joined
+
+
+def _place(event: Event) -> tuple[type[TextDelta | ReasoningDelta | ArgumentsDelta], int] | None:
+    """What and whose piece it is; None if it is none."""
+    if type(event) is TextDelta or type(event) is ReasoningDelta or type(event) is ArgumentsDelta:
+        return type(event), event.index
+    return None
 
 
 def forwarded_headers(turn: ClientTurn) -> dict[str, str]:
