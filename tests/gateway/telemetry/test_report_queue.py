@@ -7,6 +7,8 @@ import threading
 
 import pytest
 
+from segue.conversation.blocks import Text
+from segue.conversation.message import Message
 from segue.gateway.report import RequestReport
 from segue.gateway.telemetry.report_queue import MOST, SECONDS, ReportQueue
 
@@ -38,6 +40,19 @@ def test_a_report_is_recorded_as_it_was() -> None:
     queue.put(report)
     queue.close()
     assert recorded == ["chat", "background"]
+
+
+def test_what_was_said_is_kept_only_for_those_who_read_it() -> None:
+    said = Message(speaker="user", blocks=(Text("hello"),))
+    answered = Message(speaker="model", blocks=(Text("hi"),))
+    report = RequestReport(request_id="1", messages=(said,), answer=answered)
+    for content, kept in ((False, ((), None)), (True, ((said,), answered))):
+        recorded: list[RequestReport] = []
+        queue = ReportQueue(recorded.append, content=content)
+        queue.put(report)
+        queue.close()
+        assert [(one.messages, one.answer) for one in recorded] == [kept]
+    assert report.messages == (said,), "others read it still"
 
 
 def test_a_report_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from copy import copy
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Final, final
 
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
     from segue.gateway.report import RequestReport
 
-SECONDS: Final = 0.5
-"""For which reports gather."""
+SECONDS: Final = 1.0
+"""For which reports gather: the more there are, the less each costs."""
 MOST: Final = 2000
 """Reports that wait; beyond them the newest is dropped. A process makes far fewer in that time."""
+_TOGETHER: Final = 10
+"""Reports between which the event loop does not get its turn: for half a millisecond. A turn costs as much as a report."""
 _LOG: Final = logging.getLogger("segue.gateway")
 
 
@@ -25,8 +27,10 @@ _LOG: Final = logging.getLogger("segue.gateway")
 class ReportQueue:
     """Starts its thread with the first report, and needs no time without any."""
 
-    def __init__(self, record: Callable[[RequestReport], object]) -> None:
+    def __init__(self, record: Callable[[RequestReport], object], *, content: bool = False) -> None:
+        """`content`: `record` reads what was said, too. Otherwise it is not kept in memory for that long."""
         self._record = record
+        self._content = content
         self._waiting: SimpleQueue[RequestReport | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._starting = Lock()
@@ -36,7 +40,10 @@ class ReportQueue:
         if self._waiting.qsize() >= MOST:
             return
         # The same report may serve a reply that goes on in the background.
-        self._waiting.put(copy(report))
+        kept = copy(report)
+        if not self._content:
+            kept.messages, kept.answer = (), None
+        self._waiting.put(kept)
         if self._thread is None:
             with self._starting:
                 if self._thread is None:
@@ -53,16 +60,13 @@ class ReportQueue:
     def _work(self) -> None:
         while (report := self._waiting.get()) is not None:
             self._closing.wait(SECONDS)
-            more: RequestReport | None = report
-            while more is not None:
+            self._record_one(report)
+            for number in range(1, self._waiting.qsize() + 1):
+                if number % _TOGETHER == 0:
+                    time.sleep(0)
+                if (more := self._waiting.get()) is None:
+                    return
                 self._record_one(more)
-                time.sleep(0)  # whatever the loop has to do comes first
-                try:
-                    more = self._waiting.get_nowait()
-                except Empty:
-                    break
-            else:
-                return
 
     def _record_one(self, report: RequestReport) -> None:
         try:

@@ -39,7 +39,7 @@ class Reporters:
             from segue.gateway.telemetry.traces import open_traces  # noqa: PLC0415
 
             self._traces = open_traces()
-            self._queue = ReportQueue(self._traces.record)
+            self._queue = ReportQueue(self._traces.record, content=self._traces.content)
             self._all.append(self._queue.put)
 
     def record(self, report: RequestReport) -> None:

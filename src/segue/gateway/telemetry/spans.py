@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, final
 
 from opentelemetry.attributes import BoundedAttributes
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, Tracer
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -29,6 +30,18 @@ _NOT_SAMPLED: Final = TraceFlags(TraceFlags.DEFAULT)
 
 Attributes: TypeAlias = Mapping[str, Any]
 """They are shared between spans, and never changed."""
+
+
+@final
+class HashedResource(Resource):
+    """Exporters look it up with each span. To hash it, OpenTelemetry writes it as JSON each time."""
+
+    def __init__(self, resource: Resource) -> None:
+        super().__init__(resource.attributes, resource.schema_url)
+        self._hash = super().__hash__()
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 class FinishedSpan(NamedTuple):

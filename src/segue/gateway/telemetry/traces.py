@@ -63,7 +63,8 @@ class GatewayTraces:
 
         from segue.gateway.telemetry.spans import SpanWriter  # noqa: PLC0415 - needs an extra
 
-        self._content = content
+        self.content = content or events is not None
+        self._on_spans = content
         self._tracers = tracers
         self._meters = meters
         self._events = events
@@ -92,7 +93,7 @@ class GatewayTraces:
 
         whole = FinishedSpan(
             f"{operation} {report.asked}",
-            {**facts, **_request_facts(report), **(_content_texts(report) if self._content else {})},
+            {**facts, **_request_facts(report), **(_content_texts(report) if self._on_spans else {})},
             report.began,
             report.seconds,
             report.error,
@@ -148,6 +149,8 @@ def open_traces() -> GatewayTraces:
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
+        from segue.gateway.telemetry.spans import HashedResource  # noqa: PLC0415
     except ImportError as error:
         raise UsageError(
             "Traces of the gateway need the OpenTelemetry SDK.",
@@ -158,7 +161,7 @@ def open_traces() -> GatewayTraces:
         "OTEL_RESOURCE_ATTRIBUTES", ""
     )
     resource = Resource.create({} if named else {"service.name": "segue-gateway"})
-    tracers = TracerProvider(resource=resource)
+    tracers = TracerProvider(resource=HashedResource(resource))
     tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     # Examples of spans beside the measurements would double the cost of these.
     reader = PeriodicExportingMetricReader(OTLPMetricExporter())
