@@ -283,3 +283,21 @@ def test_an_error_without_content_is_not_refused(content: dict[str, Any]) -> Non
         assert [(entry.rule, entry.body) for entry in world.refusals()] == []
 
     asyncio.run(main())
+
+
+def test_stream_options_are_not_sent_to_mistral() -> None:
+    """Clients that were written for OpenAI send them in every request; Mistral reports usage unasked."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS["mistral"](world, ROUTES["mistral"])
+        agent.add_user("Hello.")
+        model = ROUTES["mistral"]
+        body = {**agent.body(model), "stream": True, "stream_options": {"include_usage": True}}
+        reply = await world.ask(agent.path(model), body, headers=agent.headers)
+        assert reply.status == 200, reply.body
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+        assert reply.headers["x-segue-repairs"] == "hints_dropped=1"
+        assert b'"usage"' in reply.body
+
+    asyncio.run(main())

@@ -34,6 +34,8 @@ EXPLAINED = {
     "pi/009": "call_seal_filled",
     "pi/008": "call_seal_filled",
     "pi/022": "call_seal_filled",
+    "continue/005": "hints_dropped",  # `stream_options`, which the provider refuses (MIS-08)
+    "qwen/002": "hints_dropped",
     "pi/011": "option_not_sent",  # a level of effort that the model does not have
 }
 """Requests of clients that do not come back as they came, and the repair that says why."""

@@ -58,6 +58,7 @@ def _encoded(
     settings.sampling()
     settings.thinking()
     settings.format()
+    settings.usage()
     settings.add_extra(("model", "messages", "tools"))
     return settings
 
@@ -149,6 +150,11 @@ class _Settings(RequestSettings):
         safe = ensure_json_safe(schema)
         shape = {"name": "response", "schema": safe, "strict": True}
         self.body["response_format"] = {"type": "json_schema", "json_schema": shape}
+
+    def usage(self) -> None:
+        """MIS-08: the wire reports usage unasked, and refuses to be asked for it."""
+        if self.extra.pop("stream_options", None) is not None:
+            self.note("hints_dropped", "stream_options", "the target refuses it")
 
 
 # The other way
