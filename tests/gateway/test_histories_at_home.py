@@ -238,6 +238,7 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
         {"tools": []},
         {"n": 2},
         {"tool_choice": "required"},
+        {"temperature": 2},
     ],
 )
 def test_settings_of_a_chat_client_are_refused_by_no_provider(model: str, field: dict[str, Any]) -> None:

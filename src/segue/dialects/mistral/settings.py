@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Transcript
 
 NAME = MISTRAL.target.dialect
-HOTTEST = 1.5
+HOTTEST = 1
+"""MIS-V24: the hosted models are said to take more, and the schema that the provider publishes takes no more."""
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")  # MIS-11
 _CHOICES: Mapping[Any, ToolChoice] = {
     "auto": "auto",
