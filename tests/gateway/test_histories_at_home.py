@@ -302,3 +302,29 @@ def test_stream_options_are_not_sent_to_mistral() -> None:
         assert b'"usage"' in reply.body
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("model", ["anthropic/claude-sonnet-4-6", "anthropic/claude-opus-5-5"])
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_system_note_in_mid_history_is_sent_as_the_model_takes_it(model: str, at: int) -> None:
+    """Newer models of Claude take it behind a message of the user, older ones nowhere."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS["anthropic"](world, model)
+        agent.history = [
+            {"role": "user", "content": "Hello."},
+            {"role": "assistant", "content": "Hello!"},
+            {"role": "user", "content": "Please look."},
+        ]
+        agent.history.insert(at, {"role": "system", "content": "Be brief."})
+        body = {**agent.body(model), "thinking": {"type": "adaptive"}}
+        reply = await world.ask(agent.path(model), body, headers=agent.headers)
+        assert reply.status == 200, reply.body
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+        sent = world.emulator.log[-1].body
+        in_place = model.endswith("claude-opus-5-5") and at != 2
+        assert (sent["messages"][at]["role"] == "system") == in_place
+        assert "Be brief." in json.dumps(sent)
+
+    asyncio.run(main())

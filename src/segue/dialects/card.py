@@ -68,8 +68,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """Whether it knows a system prompt."""
     bridge: bool | None = None
     """Whether a text of the model must stand between tool results and a user message."""
-    inline_instructions: bool = False
-    """Whether it takes system notes in mid-conversation, where not every model of the wire does."""
+    inline_instructions: bool | None = None
+    """Whether it takes system notes in mid-conversation, where not every model of the wire does. None: not known."""
     nine_character_ids: bool = False
     """Whether call ids must be nine letters and digits."""
 

@@ -17,6 +17,7 @@ from segue.gateway.client_errors import strict_error
 from segue.gateway.model_field import renamed
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import is_home
+from segue.providers.models.cards import card_for_model
 from segue.providers.text_requests import as_text_request
 from segue.routing.route import provider_of
 from segue.routing.router import Need
@@ -134,7 +135,7 @@ class Members:
             return None
         if target.dialect != turn.dialect.name or not _all_made_by(turn, target):
             return None
-        harmless = _HARMLESS if turn.asked in (target.model, route.name) else frozenset()
+        harmless = _harmless(target) if turn.asked in (target.model, route.name) else frozenset()
         size = len(turn.request.body)
         lasting = _lasting(turn, request)
         if not (
@@ -205,6 +206,13 @@ def _without_passing_system(turn: ClientTurn) -> Conversation:
         return turn.conversation
     kept = [part for part in system.split("\n\n") if not part.startswith(marks)]
     return structs.replace(turn.conversation, system="\n\n".join(kept))
+
+
+def _harmless(target: Origin) -> frozenset[Kind]:
+    """What need not be changed for a client that names the provider's own model."""
+    # Where a system note may stand is known of some models, and then its client cannot know better (ANT-16).
+    known = card_for_model(target.model, target.dialect).inline_instructions is not None
+    return _HARMLESS - {"instruction_folded"} if known else _HARMLESS
 
 
 def _all_made_by(turn: ClientTurn, target: Origin) -> bool:
