@@ -328,3 +328,74 @@ def test_a_system_note_in_mid_history_is_sent_as_the_model_takes_it(model: str, 
         assert "Be brief." in json.dumps(sent)
 
     asyncio.run(main())
+
+
+SHORT, LONG = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
+
+
+@pytest.mark.parametrize(
+    ("marks", "kept"),
+    [
+        ([SHORT] * 3, {0, 1, 2}),
+        ([SHORT] * 6, {2, 3, 4, 5}),
+        ([SHORT, LONG, SHORT], {1, 2}),
+        ([LONG, SHORT, LONG, SHORT, SHORT, SHORT], {2, 3, 4, 5}),
+    ],
+)
+def test_of_too_many_cache_marks_the_last_are_sent(marks: list[Any], kept: set[int]) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS["anthropic"](world, ROUTES["anthropic"])
+        for mark in marks:
+            agent.history.append(
+                {"role": "user", "content": [{"type": "text", "text": "Hello.", "cache_control": mark}]}
+            )
+            agent.history.append({"role": "assistant", "content": "Hello!"})
+        agent.add_user("And?")
+        reply = await agent.send()
+        assert reply.status == 200, reply.body
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+        sent = world.emulator.log[-1].body["messages"][:-1:2]
+        assert {place for place, message in enumerate(sent) if "cache_control" in str(message)} == kept
+        dropped = len(marks) - len(kept)
+        reported = reply.headers.get("x-segue-repairs", "")
+        assert f"hints_dropped={dropped}" in reported if dropped else not reported
+
+    asyncio.run(main())
+
+
+def test_cache_marks_of_tools_and_system_count_too() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS["anthropic"](world, ROUTES["anthropic"])
+        said = [{"type": "text", "text": "Hello.", "cache_control": SHORT}] * 2
+        agent.history.append({"role": "user", "content": said})
+        body = agent.body(ROUTES["anthropic"])
+        body["system"] = [{"type": "text", "text": "Be brief.", "cache_control": SHORT}] * 2
+        body["tools"] = [{**tool, "cache_control": SHORT} for tool in body["tools"]]
+        reply = await world.ask(agent.path(agent.home), body, headers=agent.headers)
+        assert reply.status == 200, reply.body
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+        sent = world.emulator.log[-1].body
+        assert "cache_control" not in str(sent["tools"])
+        assert (str(sent["system"]) + str(sent["messages"])).count("cache_control") == 4
+
+    asyncio.run(main())
+
+
+def test_cache_marks_that_a_client_adds_with_each_turn_are_never_too_many() -> None:
+    """The history is long enough to be read on from its known beginning."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS["anthropic"](world, ROUTES["anthropic"])
+        for _ in range(8):
+            said = {"type": "text", "text": "Hello. " * 2000, "cache_control": SHORT}
+            agent.history.append({"role": "user", "content": [said]})
+            reply = await agent.send()
+            assert reply.status == 200, reply.body
+            agent.add_reply(agent.whole(reply))
+        assert [(entry.rule, entry.message) for entry in world.refusals()] == []
+        assert str(world.emulator.log[-1].body).count("cache_control") == 4
+
+    asyncio.run(main())

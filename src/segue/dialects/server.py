@@ -244,6 +244,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     passing_system: tuple[str, ...] = ()
     """How paragraphs of a system prompt begin that known clients write anew for each request. They mean nothing to another
     provider, and would keep it from finding the prompt in its cache."""
+    counted: tuple[bytes, int] | None = None
+    """What the provider counts in a whole request, as it is written there, and the most that it takes of it."""
     model_field: str = "model"
     """Empty if the model is in the path."""
     reply_model_field: str = "model"

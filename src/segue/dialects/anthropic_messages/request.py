@@ -8,6 +8,7 @@ from msgspec import Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Text
 from segue.dialects.anthropic_messages import wire
+from segue.dialects.anthropic_messages.cache_marks import without_excess_marks
 from segue.dialects.anthropic_messages.fast import LISTED, write_fast
 from segue.dialects.anthropic_messages.read_messages import output_text, read_messages, read_system
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
@@ -22,6 +23,7 @@ from segue.dialects.own_fields import as_fields, filled_parts, own, plain
 from segue.dialects.request_fields import items, text
 from segue.dialects.request_messages import check_target, take_system
 from segue.transcript import fast_paths
+from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 
 if TYPE_CHECKING:
@@ -217,6 +219,7 @@ def _encode_shown(block: Text | Media) -> wire.Content:
 
 
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
+    body, excess = without_excess_marks(body)
     origin = Origin(NAME, model=text(body.get("model"), "model"))
     given = items(body.get("messages"), "messages")
     messages = read_messages(given, origin)
@@ -228,6 +231,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         tools=read_once(body.get("tools"), NAME, lambda: read_tools(body.get("tools"))),
         options=decode_options(body, leading),
         leading=len(leading),
+        repairs=tuple([Repair("hints_dropped", NAME, path, decision="cache_control") for path in excess]),
     )
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from segue.dialects import sse
+from segue.dialects.anthropic_messages.cache_marks import MOST_MARKS
 from segue.dialects.anthropic_messages.errors import encode_error
 from segue.dialects.anthropic_messages.wire import ENCODER
 from segue.dialects.server import (
@@ -111,6 +112,7 @@ SERVER = ServerFacts(
     forwarded_headers=("anthropic-beta", "anthropic-version", "anthropic-dangerous-direct-browser-access"),
     standing_headers=_standing_headers,
     returned_headers=("anthropic-ratelimit-", "anthropic-organization-id"),
+    counted=(b'"cache_control"', MOST_MARKS),  # ANT-85
     passing_system=("x-anthropic-billing-header:",),
     session_headers=("x-claude-code-session-id", "x-session-id", "x-session-affinity", "session_id"),
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
