@@ -40,8 +40,10 @@ def _marks(body: Mapping[str, Any]) -> Iterator[tuple[_Place, Any]]:
     messages = body.get("messages")
     for index, message in enumerate(messages if type(messages) is list else ()):
         content = message.get("content") if type(message) is dict else None
-        if type(content) is list:
-            yield from _in_list(content, ("messages", index, "content"))
+        for block in content if type(content) is list else ():  # most have none, and each message comes here
+            if type(block) is dict and (_FIELD in block or type(block.get("content")) is list):
+                yield from _in_list(content, ("messages", index, "content"))
+                break
 
 
 def _in_list(blocks: Any, place: _Place) -> Iterator[tuple[_Place, Any]]:
