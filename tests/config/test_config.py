@@ -268,6 +268,11 @@ def test_a_misspelt_variable_is_a_fault_and_a_foreign_one_is_not(
     assert 'SEGUE_MODLE: Unknown key "modle". Did you mean "model"?' in told.err
 
 
+def test_half_a_character_in_a_variable_is_a_fault_of_that_variable() -> None:
+    with pytest.raises(UsageError, match=r"SEGUE_UI__MARKDOWN: ui\.markdown"):
+        load_settings(environment={"SEGUE_UI__MARKDOWN": "\ud800"}, bare=True)
+
+
 @pytest.mark.parametrize("told", ["model", "=x", ""])
 def test_a_set_without_a_value_is_wrong_usage(segue: Here, told: str) -> None:
     assert segue("config", "show", "--set", told).code == Exit.USAGE

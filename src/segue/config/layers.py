@@ -157,7 +157,10 @@ def _layer_faults(layer: Layer) -> Iterator[ConfigFault]:
     try:
         msgspec.convert(layer.table, Config)
         fits = layer.table.keys().isdisjoint(NOT_BY_TYPE)
-    except msgspec.ValidationError:
+    except (
+        msgspec.ValidationError,
+        UnicodeError,
+    ):  # the latter for half a character, which a variable may hold
         fits = False
     if not fits:  # only now: why not, all of it
         yield from config_faults(layer.table)
