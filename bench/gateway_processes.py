@@ -154,7 +154,7 @@ api_key = "sk-upstream"
         config = self._folder / "litellm.yaml"
         config.write_text(
             f"""model_list:
-  - model_name: claude-opus-4-6
+  - model_name: claude-opus-5-5
     litellm_params: {{model: openai/gpt-4.1, api_base: "{self.upstream_url}/v1", api_key: sk-upstream}}
 litellm_settings: {{drop_params: true, num_retries: 0}}
 router_settings: {{num_retries: 0, disable_cooldowns: true, allowed_fails: 1000000}}

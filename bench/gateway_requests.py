@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-MODEL = "claude-opus-4-6"
+MODEL = "claude-opus-5-5"
 BETAS = "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27"
 _WORDS = [f"word{number}" for number in range(400)]
 _MARK = {"cache_control": {"type": "ephemeral"}}
