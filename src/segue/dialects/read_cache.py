@@ -83,6 +83,8 @@ class _Known(Struct, frozen=True, eq=False):
     """What it was decoded as."""
     ids: frozenset[str]
     """The ids of all messages, on wires where they have some."""
+    counted: int
+    """How often it holds what the provider counts in a request."""
     conversation: Conversation
 
     def begins(self, body: bytes) -> bool:
@@ -226,16 +228,10 @@ class _Reader(Struct, frozen=True):
             return read, None
         before = list(fields)[: list(fields).index(field)]
         start = body[: start_of_messages(body, field)]
+        head, counted = {name: fields[name] for name in before}, self.dialect.server.count_in(start)
+        leading, empty = given[: decoded.leading], Conversation(system=decoded.system)
         nothing = _Known(
-            (start,),
-            len(start),
-            len(start),
-            {name: fields[name] for name in before},
-            given[: decoded.leading],
-            None,
-            (),
-            frozenset(),
-            Conversation(system=decoded.system),
+            (start,), len(start), len(start), head, leading, None, (), frozenset(), counted, empty
         )
         found = _Read(given, parsed.text, decoded.messages, -decoded.leading, conversation)
         known = self._next(nothing, body, found)
@@ -250,6 +246,9 @@ class _Reader(Struct, frozen=True):
         if rest[:1] != b",":
             return None
         field = self.dialect.messages_field
+        server = self.dialect.server
+        if known.counted + server.count_in(rest) > server.most_counted:
+            return None
         rest = b'{"%b":[%b' % (field.encode(), rest[1:])
         parsed = self.tools.parse(rest)
         fields = parsed.fields
@@ -259,9 +258,8 @@ class _Reader(Struct, frozen=True):
         fields = {**known.head, **fields, field: [*known.leading, known.last, *new]}
         decoded = self._decode(fields)
         count = len(known.overlap)
-        if decoded.messages[:count] != known.overlap or decoded.leading != len(known.leading):
-            return None
-        if decoded.repairs:
+        overlaps = decoded.messages[:count] == known.overlap and decoded.leading == len(known.leading)
+        if not overlaps or decoded.repairs:
             return None
         messages = self.prepare(decoded.messages[count:])
         clean = adopt_fast(messages, known.conversation.minted) if messages else None
@@ -312,6 +310,7 @@ class _Reader(Struct, frozen=True):
             read.given[at - 1],
             overlap,
             known.ids | ids if (ids := _ids(read.given[:at])) else known.ids,
+            known.counted + self.dialect.server.count_in(added),
             Conversation(messages[: len(messages) - count], read.conversation.system, minted - calls),
         )
 

@@ -244,8 +244,10 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     passing_system: tuple[str, ...] = ()
     """How paragraphs of a system prompt begin that known clients write anew for each request. They mean nothing to another
     provider, and would keep it from finding the prompt in its cache."""
-    counted: tuple[bytes, int] | None = None
-    """What the provider counts in a whole request, as it is written there, and the most that it takes of it."""
+    counted: bytes = b""
+    """What the provider counts in a whole request, as it is written there; empty if there is no such thing."""
+    most_counted: int = 0
+    """How many of it it takes."""
     model_field: str = "model"
     """Empty if the model is in the path."""
     reply_model_field: str = "model"
@@ -276,3 +278,7 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """None if the wire knows no stored replies."""
     decode_embedding: Callable[[Mapping[str, Any]], EmbeddingRequest] | None = None
     encode_embeddings: EmbeddingsEncoder | None = None
+
+    def count_in(self, text: bytes) -> int:
+        """How many of what the provider counts are in a part of a request."""
+        return text.count(self.counted) if self.counted else 0

@@ -34,14 +34,11 @@ class RequestReader:
         self._cache = ReadCache(max_bytes)
 
     def read(self, door: Door, request: WebRequest, caller: str) -> ReadRequest | None:
-        """None if it has to be read in another way: it refers to earlier replies, or something is wrong with it, or
-        may be wrong with all of it together."""
+        """None if it has to be read in another way: it refers to earlier replies, or something is wrong with it."""
         server = door.dialect.server
         if door.operation != "chat" or server.stored is not None:
             return None
-        body, counted = request.body, server.counted
-        if counted is not None and body.count(counted[0]) > counted[1]:
-            return None  # what was read before counts too
+        body = request.body
         asked = _named_model(body, server.model_field) if server.model_field else model_of(door, {})
         try:
             read = self._read(door, body, asked, caller)
