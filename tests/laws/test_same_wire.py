@@ -59,7 +59,7 @@ def again(request: WireRequest, to: str = "", model: str = "") -> tuple[Any, tup
             }
         ),
     )
-    return json.loads(planned.body), (*adopted.repairs, *planned.repairs)
+    return json.loads(planned.body), (*read.repairs, *adopted.repairs, *planned.repairs)
 
 
 def sent(request: WireRequest) -> dict[str, Any]:
