@@ -123,6 +123,17 @@ def test_fields_of_one_provider_are_not_sent_to_another_and_that_is_told() -> No
     assert any(repair.kind == "option_not_sent" for repair in converted.repairs)
 
 
+def test_what_is_not_read_because_its_own_provider_refuses_it_is_reported() -> None:
+    marked = [{"type": "text", "text": f"{n}", "cache_control": {"type": "ephemeral"}} for n in range(6)]
+    request = {"model": "claude-opus-5-5", "max_tokens": 9, "messages": [{"role": "user", "content": marked}]}
+    converted = convert(request, to="anthropic", source="anthropic")
+    assert converted.body.count(b'"cache_control"') == 4
+    assert [repair.path for repair in converted.repairs if repair.kind == "hints_dropped"] == [
+        "messages[0].content[0]",
+        "messages[0].content[1]",
+    ]
+
+
 def test_strict_refuses_to_lose_something_and_says_what() -> None:
     with pytest.raises(TranscriptError, match="reasoning") as caught:
         convert(anthropic(), to="openai_chat", strict=True)

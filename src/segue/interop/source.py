@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
 from msgspec import Struct
 
@@ -16,9 +16,7 @@ from segue.dialects.registry import DIALECTS, proper_name, recognise
 from segue.errors import TranscriptError, UsageError
 from segue.providers.models.cards import dialect_of_model
 from segue.transcript.adopt import adopt
-
-if TYPE_CHECKING:
-    from segue.transcript.repairs import Repair
+from segue.transcript.repairs import Repair
 
 CONVERSATION: Final = "conversation"
 """Our own form, by the name it has beside the dialects."""
@@ -39,10 +37,12 @@ class SourceRequest(Struct, frozen=True, kw_only=True):
     ledger: Ledger | None = None
     body: Mapping[str, Any] | None = None
     """The request body it was read from, where there is one."""
+    repairs: tuple[Repair, ...] = ()
+    """What was not read, because its own provider refuses it."""
     form: str = ""
+    """What kind of file it was, for people; empty for a plain request."""
     session: bool = False
     """Whether it is a client's session file: the next request adds a user message to it."""
-    """What kind of file it was, for people; empty for a plain request."""
 
     @property
     def message_count(self) -> int:
@@ -50,13 +50,13 @@ class SourceRequest(Struct, frozen=True, kw_only=True):
         return len(self.messages)
 
     def adopted(self) -> tuple[Conversation, tuple[Repair, ...]]:
-        """The conversation, and what was repaired in adopting it."""
+        """The conversation, and what was repaired in reading and adopting it."""
         if self.conversation is not None:
-            return self.conversation, ()
+            return self.conversation, self.repairs
         came = DIALECTS.get(self.dialect)
         rules = came.rules if came is not None else None
         adoption = adopt(self.messages, system=self.system, dialect=self.dialect, rules=rules)
-        return adoption.conversation, adoption.repairs
+        return adoption.conversation, (*self.repairs, *adoption.repairs)
 
 
 def target_name(name: str) -> str:
@@ -94,6 +94,7 @@ def read_request(request: object, dialect: str = AUTO, *, model: str = "", to: s
         tools=decoded.tools,
         options=decoded.options,
         body=body,
+        repairs=decoded.repairs,
     )
 
 
