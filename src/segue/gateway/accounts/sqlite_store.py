@@ -26,6 +26,7 @@ from segue.gateway.accounts.store import (
     Settlement,
     UsageRow,
     check_name,
+    decide,
 )
 from segue.gateway.sqlite_file import SharedFile
 
@@ -146,31 +147,22 @@ class SQLiteAccountStore:
     ) -> Admission | Refusal:
         now = self._clock()
         standing, reserved = _standing_and_reserved(connection, account.name, now)
-        decided = rules.admit(account.allowance, standing, reserved, estimate, now)
+        decided = decide(admission_id, account, estimate, more, standing, reserved, now)
         if isinstance(decided, Refusal):
             return decided
-        decided, more = rules.admit_more(account.allowance, decided, reserved, estimate, now, more)
-        _keep(connection, account.name, decided)
+        _keep(connection, account.name, decided.standing)
         if reserved.expired:
             connection.execute(
                 "UPDATE reservations SET spent = 1 WHERE name = ? AND expires <= ?", (account.name, now)
             )
-        admission = Admission(
-            id=admission_id,
-            account=account,
-            estimate=estimate,
-            standing=decided,
-            reserved=reserved,
-            slots=1 + more,
-        )
         connection.executemany(
             "INSERT INTO reservations (id, name, micros, expires) VALUES (?, ?, ?, ?)",
             [
-                (admission.slot(number).id, account.name, estimate.micros, now + RESERVED_SECONDS)
-                for number in range(admission.slots)
+                (decided.slot(number).id, account.name, estimate.micros, now + RESERVED_SECONDS)
+                for number in range(decided.slots)
             ],
         )
-        return admission
+        return decided
 
     def _renew(self, admission_ids: Sequence[str]) -> None:
         now = self._clock()

@@ -11,12 +11,10 @@ from msgspec import Struct, structs
 
 from segue.errors import UsageError
 from segue.gateway.accounts.account import Account
-from segue.gateway.accounts.admission import Charge, Reserved, Standing
+from segue.gateway.accounts.admission import Charge, Refusal, Reserved, Standing, admit, admit_more
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from segue.gateway.accounts.admission import Refusal
 
 RESERVED_SECONDS = 60.0
 """How long a reservation holds without being renewed. What a gateway that died had reserved counts as spent from then on."""
@@ -38,6 +36,30 @@ class Admission(Struct, frozen=True, kw_only=True):
     def slot(self, number: int) -> Admission:
         """One request of a block; the first has the block's own id."""
         return structs.replace(self, id=f"{self.id}.{number}" if number else self.id, slots=1)
+
+
+def decide(
+    admission_id: str,
+    account: Account,
+    estimate: Charge,
+    more: int,
+    standing: Standing,
+    reserved: Reserved,
+    now: float,
+) -> Admission | Refusal:
+    """By the rules: for stores that know them in Python."""
+    decided = admit(account.allowance, standing, reserved, estimate, now)
+    if isinstance(decided, Refusal):
+        return decided
+    decided, more = admit_more(account.allowance, decided, reserved, estimate, now, more)
+    return Admission(
+        id=admission_id,
+        account=account,
+        estimate=estimate,
+        standing=decided,
+        reserved=reserved,
+        slots=1 + more,
+    )
 
 
 @final

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from segue.gateway.accounts import admission as rules
 from segue.gateway.accounts.admission import Refusal, Reserved, Standing
-from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement, UsageRow, check_name
+from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement, UsageRow, check_name, decide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,26 +55,17 @@ class VolatileAccountStore:
     ) -> Admission | Refusal:
         now, reserved = self._clock(), self._reserved(account.name)
         standing = self._standings.get(account.name, Standing())
-        decided = rules.admit(account.allowance, standing, reserved, estimate, now)
+        decided = decide(admission_id, account, estimate, more, standing, reserved, now)
         if isinstance(decided, Refusal):
             return decided
-        decided, more = rules.admit_more(account.allowance, decided, reserved, estimate, now, more)
-        self._standings[account.name] = decided
+        self._standings[account.name] = decided.standing
         for each in self._reservations.values():
             each.spent |= each.name == account.name and each.expires <= now
-        admission = Admission(
-            id=admission_id,
-            account=account,
-            estimate=estimate,
-            standing=decided,
-            reserved=reserved,
-            slots=1 + more,
-        )
         end = now + RESERVED_SECONDS
-        for number in range(admission.slots):
+        for number in range(decided.slots):
             held = _Reservation(account.name, estimate.micros, end)
-            self._reservations[admission.slot(number).id] = held
-        return admission
+            self._reservations[decided.slot(number).id] = held
+        return decided
 
     async def renew(self, admission_ids: Sequence[str]) -> None:
         for each in admission_ids:
