@@ -255,7 +255,7 @@ class ForwardedAttempt:
         except SegueError as error:
             yield Piece([Failed(error)], b"")
         except Exception as error:  # whatever it is, the gateway continues
-            failure = ProtocolError(f"Unexpected {type(error).__name__}: {error}", code="unexpected")
+            failure = ProtocolError(f"Unexpected {type(error).__name__}.", code="unexpected")
             failure.__cause__ = error
             yield Piece([Failed(failure)], b"")
 

@@ -216,9 +216,8 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     repairs: list[Repair] = []
     for index, message in enumerate(given):
         path, fields = f"messages[{index}]", record(message, f"messages[{index}]")
-        if fields.get("prefix") and index + 1 < len(
-            given
-        ):  # what a reply once began with: refused if it is not last
+        # What a reply once began with is refused behind it.
+        if fields.get("prefix") and index + 1 < len(given):
             fields = {name: value for name, value in fields.items() if name != "prefix"}
             repairs.append(Repair("hints_dropped", NAME, path, decision="prefix"))
         messages.append(_decode_message(fields, path, origin))
