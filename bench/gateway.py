@@ -62,8 +62,9 @@ def _warm_up(bench: Bench) -> None:
 
 def _run(bench: Bench, run: Run) -> Figures:
     figures = bench.run(run)
-    if figures.refused:
-        raise RuntimeError(f"{figures.statuses}: requests were refused\n{bench.last_lines()}")
+    if figures.refused or figures.incomplete:
+        failed = f"{figures.refused} refused, {figures.incomplete} incomplete: {figures.statuses}"
+        raise RuntimeError(f"{failed}\n{bench.last_lines()}")
     return figures
 
 

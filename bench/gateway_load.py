@@ -10,11 +10,12 @@ from typing import Literal
 
 import msgspec
 
-from bench.gateway_requests import MODEL, AgentSession
+from bench.gateway_requests import MODEL, REPLY_WORDS, AgentSession
 
 RAMP_SECONDS = 5.0
 """Within which paced streams begin."""
 KEY = "sk-bench-caller-0f5c3a9d7e1b48265d90c7ab34ef6812"
+_LAST_WORD = f" word{REPLY_WORDS - 1}".encode()
 _CALL_ID = re.compile(rb'"((?:toolu|call)_[A-Za-z0-9_-]+)"')
 _SENT_AT = re.compile(rb" t(\d{10}\.\d{4}) ")
 
@@ -42,6 +43,8 @@ class Figures(msgspec.Struct, kw_only=True):
     requests: int = 0
     refused: int = 0
     """With a status other than 200."""
+    incomplete: int = 0
+    """Replies without their last word: a stream may fail behind its status."""
     statuses: dict[str, int] = {}
     seconds: float = 0.0
     latencies: list[float] = []
@@ -207,10 +210,15 @@ async def _ask(client: Client, data: bytes, figures: Figures) -> bytes:
         figures.latencies.append(monotonic() - started)
     figures.requests += 1
     figures.refused += client.status != 200
+    figures.incomplete += client.lags is None and not _is_complete(reply)
     figures.statuses[str(client.status)] = figures.statuses.get(str(client.status), 0) + 1
     figures.first_bytes.append(client.first_byte)
     figures.reply_bytes += len(reply)
     return reply
+
+
+def _is_complete(reply: bytes) -> bool:
+    return _LAST_WORD in reply or _LAST_WORD in re.sub(rb"\r\n[0-9a-f]+\r\n", b"", reply)
 
 
 async def main() -> None:

@@ -156,7 +156,10 @@ api_key = "sk-upstream"
             f"""model_list:
   - model_name: claude-opus-5-5
     litellm_params: {{model: openai/gpt-4.1, api_base: "{self.upstream_url}/v1", api_key: sk-upstream}}
-litellm_settings: {{drop_params: true, num_retries: 0}}
+litellm_settings:
+  drop_params: true
+  num_retries: 0
+  use_chat_completions_url_for_anthropic_messages: true  # the wire that the provider here and the gateway speak
 router_settings: {{num_retries: 0, disable_cooldowns: true, allowed_fails: 1000000}}
 """
         )
