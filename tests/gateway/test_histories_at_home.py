@@ -330,6 +330,31 @@ def test_a_system_note_in_mid_history_is_sent_as_the_model_takes_it(model: str, 
     asyncio.run(main())
 
 
+NOTES: list[Any] = ["Be brief.", [{"type": "text", "text": "Be brief."}]]
+
+
+@pytest.mark.parametrize("system", [None, "Be kind.", [{"type": "text", "text": "Be kind."}]])
+@pytest.mark.parametrize("note", NOTES)
+@pytest.mark.parametrize("model", ["anthropic/claude-sonnet-4-6", "anthropic/claude-opus-5-5"])
+def test_a_system_note_before_all_messages_is_sent_as_system_prompt(
+    model: str, note: Any, system: Any
+) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS["anthropic"](world, model)
+        agent.history = [{"role": "system", "content": note}, {"role": "user", "content": "Hello."}]
+        body = {**agent.body(model), **({"system": system} if system else {})}
+        reply = await world.ask(agent.path(model), body, headers=agent.headers)
+        assert reply.status == 200, reply.body
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+        sent = world.emulator.log[-1].body
+        assert [message["role"] for message in sent["messages"]] == ["user"]
+        assert [part["text"] for part in sent["system"]] == [*(["Be kind."] if system else []), "Be brief."]
+        assert "speaker_corrected=1" in reply.headers["x-segue-repairs"]
+
+    asyncio.run(main())
+
+
 SHORT, LONG = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
 
 
@@ -364,15 +389,19 @@ def test_of_too_many_cache_marks_the_last_are_sent(marks: list[Any], kept: set[i
     asyncio.run(main())
 
 
-def test_cache_marks_of_tools_and_system_count_too() -> None:
+@pytest.mark.parametrize("words", [1, 20_000])
+def test_cache_marks_of_tools_and_system_count_too(words: int) -> None:
+    """Of a long request the tools are kept, to be found by their bytes in the next ones."""
+
     async def main() -> None:
         world = GatewayWorld()
         agent = AGENTS["anthropic"](world, ROUTES["anthropic"])
-        said = [{"type": "text", "text": "Hello.", "cache_control": SHORT}] * 2
+        said = [{"type": "text", "text": "Hello. " * words, "cache_control": SHORT}] * 2
         agent.history.append({"role": "user", "content": said})
         body = agent.body(ROUTES["anthropic"])
         body["system"] = [{"type": "text", "text": "Be brief.", "cache_control": SHORT}] * 2
         body["tools"] = [{**tool, "cache_control": SHORT} for tool in body["tools"]]
+        body["tools"][0]["description"] = "It is a tool. " * words
         reply = await world.ask(agent.path(agent.home), body, headers=agent.headers)
         assert reply.status == 200, reply.body
         assert [(entry.rule, entry.body) for entry in world.refusals()] == []

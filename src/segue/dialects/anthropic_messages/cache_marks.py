@@ -47,7 +47,9 @@ def _marks(body: Mapping[str, Any]) -> Iterator[tuple[_Place, Any]]:
 
 
 def _in_list(blocks: Any, place: _Place) -> Iterator[tuple[_Place, Any]]:
-    for index, block in enumerate(blocks if type(blocks) is list else ()):
+    for index, block in enumerate(
+        blocks if isinstance(blocks, list) else ()
+    ):  # known tools are a list of their own
         if type(block) is not dict:
             continue
         if block.get(_FIELD):

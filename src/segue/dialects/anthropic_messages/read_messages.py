@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -22,7 +23,7 @@ from segue.transcript import fast_paths
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from segue.conversation.blocks import Block, MediaKind, Origin
 
@@ -68,6 +69,34 @@ def read_system(value: Any) -> str:
     for index, block in enumerate(blocks):
         text(block.get("text"), f"system[{index}].text")
     return joined(blocks)
+
+
+def with_notes_in_system(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """The request with the system notes before its first message in the system prompt, and where they stood: in front of all
+    others the provider takes only those without content (ANT-16)."""
+    given, system = body.get("messages"), body.get("system")
+    if type(given) is not list or not given or not _is_note(given[0]):  # nearly always
+        return body, []
+    if not isinstance(system, str | list | None):
+        return body, []  # its reader names what is wrong with it
+    messages, pieces, places = [*given], _pieces(system), []
+    for index, message in enumerate(takewhile(_is_note, given[:-1])):
+        noted = _pieces(message.get("content"))
+        if noted and all(type(piece) is dict and type(piece.get("text")) is str for piece in noted):
+            pieces += noted
+            messages[index] = {**message, "content": []}
+            places.append(f"messages[{index}]")
+    return ({**body, "system": pieces, "messages": messages} if places else body), places
+
+
+def _is_note(message: Any) -> bool:
+    return type(message) is dict and message.get("role") == "system"
+
+
+def _pieces(content: Any) -> list[Any]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content.strip() else []
+    return list(content) if isinstance(content, list) else []
 
 
 def joined(pieces: list[Any]) -> str:

@@ -10,7 +10,12 @@ from segue.conversation.blocks import Media, Origin, Reasoning, Text
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.cache_marks import without_excess_marks
 from segue.dialects.anthropic_messages.fast import LISTED, write_fast
-from segue.dialects.anthropic_messages.read_messages import output_text, read_messages, read_system
+from segue.dialects.anthropic_messages.read_messages import (
+    output_text,
+    read_messages,
+    read_system,
+    with_notes_in_system,
+)
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.settings import decode_options, encode_settings, leading_messages
 from segue.dialects.anthropic_messages.tools import read_tools
@@ -217,21 +222,27 @@ def _encode_shown(block: Text | Media) -> wire.Content:
 
 # The other way
 
+_EMPTY_NOTE = frozenset({"role", "content"})
+"""The fields of a system note; one without content has others, or nothing to return."""
+
 
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
+    body, moved = with_notes_in_system(body)
     body, excess = without_excess_marks(body)
     origin = Origin(NAME, model=text(body.get("model"), "model"))
     given = items(body.get("messages"), "messages")
     messages = read_messages(given, origin)
     system, adopted = take_system(read_system(body.get("system")), messages)
     leading = given[: len(messages) - len(adopted)]
+    repairs = [Repair("speaker_corrected", NAME, path, decision="system prompt") for path in moved]
+    repairs += [Repair("hints_dropped", NAME, path, decision="cache_control") for path in excess]
     return DecodedRequest(
         messages=adopted,
         system=system,
         tools=read_once(body.get("tools"), NAME, lambda: read_tools(body.get("tools"))),
-        options=decode_options(body, leading),
+        options=decode_options(body, [message for message in leading if message.keys() - _EMPTY_NOTE]),
         leading=len(leading),
-        repairs=tuple([Repair("hints_dropped", NAME, path, decision="cache_control") for path in excess]),
+        repairs=tuple(repairs),
     )
 
 
