@@ -9,11 +9,15 @@ from segue.cli.exit_codes import Exit
 from segue.errors import (
     InvalidRequestError,
     JournalError,
+    OverloadError,
     ProviderError,
+    RateLimitError,
     Remedy,
     SegueError,
     TranscriptError,
+    TransportError,
     UsageError,
+    status_of,
 )
 
 debug = False
@@ -47,6 +51,12 @@ _ADVICE: Final[dict[Remedy, str]] = {
     "go_elsewhere": "Name another model to fall back on: --fallback provider/model. Check all providers: segue health",
     "shrink": "Start a new session, or use a model with a larger context window: -m provider/model",
 }
+_TROUBLE: Final[tuple[tuple[type[SegueError], str], ...]] = (
+    (OverloadError, "is overloaded"),
+    (RateLimitError, "limits requests"),
+    (TransportError, "cannot be reached"),
+)
+"""What is wrong with a provider, in a few words."""
 
 
 def report_error(error: BaseException, *, model: str = "") -> Exit:
@@ -104,3 +114,17 @@ def exit_code(error: SegueError) -> Exit:
             return Exit.INPUT
         case _:
             return BY_REMEDY[error.remedy]
+
+
+def trouble_words(error: SegueError, model: str) -> str:
+    """`Anthropic is overloaded (HTTP 529)`; the provider's own words for everything else."""
+    from segue.providers.addresses import find_address  # noqa: PLC0415 - most errors need none
+
+    name, status = model.partition("/")[0], status_of(error)
+    address = find_address(name)
+    who = name if address is None else address.title
+    place = f" (HTTP {status})" if status else ""
+    for kind, words in _TROUBLE:
+        if isinstance(error, kind):
+            return f"{who} {words}{place}"
+    return f"{who} failed{place}: {error.message}".rstrip(" .:")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Struct
 
-from segue.config.named_files import named_files, read_trusted
-from segue.config.paths import AGENTS, user_file
+from segue.config.paths import AGENTS, named_files, user_file
+from segue.config.trust import read_trusted
 from segue.config.validation import suggestion
 from segue.errors import UsageError
 

@@ -1,4 +1,4 @@
-"""Where settings, keys, trust and sessions are kept."""
+"""Where settings, keys, trust and sessions are kept, and which files of one's own have a name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Sequence
 
 PROJECT_FILES = ("segue.toml", ".segue/config.toml")
@@ -36,6 +37,16 @@ def project_directories(start: Path) -> list[Path]:
     above = list(takewhile(lambda directory: directory.stat().st_uid == owner, [here, *here.parents]))
     root = next((at for at, directory in enumerate(above) if (directory / ".git").exists()), 0)
     return above[: root + 1]
+
+
+def named_files(users: Path, below: str, form: re.Pattern[str], ending: str, start: Path) -> dict[str, Path]:
+    """Every file by its name without the ending: the user's first, then those of the project, the nearest first."""
+    found: dict[str, Path] = {}
+    for folder in (users, *(directory / below for directory in project_directories(start))):
+        for file in sorted(folder.glob(f"*{ending}")) if folder.is_dir() else ():
+            if form.fullmatch(file.stem) and not file.is_symlink():
+                found.setdefault(file.stem, file)
+    return found
 
 
 def keys_file() -> Path:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Struct
 
-from segue.config.named_files import named_files, read_trusted
-from segue.config.paths import TEMPLATES, user_file
+from segue.config.paths import TEMPLATES, named_files, user_file
 from segue.config.schema import OptionSettings
+from segue.config.trust import read_trusted
 from segue.config.validation import suggestion
 from segue.errors import UsageError
 from segue.plugins import contribution, contributions

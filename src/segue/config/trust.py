@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.config.paths import AGENTS, PROJECT_FILES, TEMPLATES, project_directories, trust_file
+from segue.errors import UsageError
 from segue.private_files import write_private
 
 if TYPE_CHECKING:
@@ -64,6 +65,18 @@ def is_trusted(file: Path, data: bytes | None = None) -> bool:
     """Whether the user trusts this file with this content: what was read, or what it holds now."""
     content = file.read_bytes() if data is None else data
     return _read().files.get(str(file.resolve())) == _digest(content)
+
+
+def read_trusted(file: Path, users: Path, kind: str) -> bytes:
+    """Raises UsageError for a file of a project that is not trusted."""
+    data = file.read_bytes()
+    if file.parent != users and not is_trusted(file, data):
+        raise UsageError(
+            f"{file} is not trusted, so it is not used.",
+            code=f"untrusted_{kind}",
+            hint="Read it. To use it: segue trust",
+        )
+    return data
 
 
 def grant(files: list[Path]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from segue.cli.display.trouble_text import trouble_words
+from segue.cli.error_report import trouble_words
 from segue.conversation.blocks import ToolCall
 
 if TYPE_CHECKING:

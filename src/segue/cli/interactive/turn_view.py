@@ -14,9 +14,8 @@ from segue.cli.display.call_text import WrittenArguments, call_words, writing_wo
 from segue.cli.display.file_changes import change_of
 from segue.cli.display.status_lines import event_line
 from segue.cli.display.text_width import cut_beginning, wrapped
-from segue.cli.display.trouble_text import trouble_words
 from segue.cli.display.turn_summary import turn_line
-from segue.cli.error_report import error_lines
+from segue.cli.error_report import error_lines, trouble_words
 from segue.cli.interactive.call_view import CallView
 from segue.cli.interactive.switch_view import show_switch
 from segue.conversation.message import Conversation
