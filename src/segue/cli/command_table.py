@@ -9,8 +9,10 @@ from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, Final
 
+    from segue.config.layers import Settings
     from segue.plugins import Contribution
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
@@ -91,6 +93,17 @@ SET: Final[dict[str, dict[str, Any]]] = {
 def add_set(parser: Any) -> None:
     for flag, settings in SET.items():
         parser.add_argument(flag, **settings)
+
+
+def read_settings(sets: Sequence[str]) -> Settings:
+    """With what `--set` gives. What a project that is not trusted has set in vain is reported on stderr."""
+    from segue.cli.display.terminal import print_status  # noqa: PLC0415 - `--help` needs none of it
+    from segue.config.layers import load_settings  # noqa: PLC0415
+
+    settings = load_settings(sets=sets)
+    for line in settings.ignored:
+        print_status(line)
+    return settings
 
 
 def parser_of(command: str) -> argparse.ArgumentParser:

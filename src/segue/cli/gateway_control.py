@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from segue.cli.settings import read_settings
+from segue.cli.command_table import read_settings
 from segue.config.resources import open_providers
 from segue.errors import TransportError, UsageError
 from segue.gateway.control import CONVERSATIONS, check_model

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any
 
-from segue.cli.command_table import add_set
+from segue.cli.command_table import add_set, read_settings
+from segue.cli.display.lists import print_json
 from segue.cli.display.terminal import Colours, print_status
 from segue.cli.exit_codes import Exit
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from segue.config.layers import Path, Settings
+    from segue.config.layers import Path
 
 DESCRIPTION = """Settings come from the user's file, the project's file, SEGUE_… variables and --set. The last one wins."""
 
@@ -63,14 +63,15 @@ def _path() -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from segue.cli.settings import read_settings  # noqa: PLC0415
+    from msgspec import to_builtins  # noqa: PLC0415
+
     from segue.config.file_edit import key_of, toml_value  # noqa: PLC0415
     from segue.redaction import redact_settings  # noqa: PLC0415
 
     settings = read_settings(arguments.sets)
-    shown = {key: redact_settings(key, value) for key, value in _table(settings).items()}
+    shown = {key: redact_settings(key, value) for key, value in to_builtins(settings.config).items()}
     if arguments.json:
-        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+        print_json(shown)
         return Exit.OK
     paint = Colours(sys.stdout)
     for path, value in _leaves((), shown):
@@ -92,7 +93,6 @@ def _set(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from segue.cli.settings import read_settings  # noqa: PLC0415
     from segue.config.layers import config_error  # noqa: PLC0415
     from segue.config.model_names import reference_faults  # noqa: PLC0415
 
@@ -102,13 +102,6 @@ def _check(arguments: argparse.Namespace) -> int:
     read = ", ".join(layer.name for layer in settings.layers) or "the defaults"
     print_status(f"No errors in {read}.")
     return Exit.OK
-
-
-def _table(settings: Settings) -> dict[str, Any]:
-    import msgspec  # noqa: PLC0415
-
-    table: dict[str, Any] = msgspec.to_builtins(settings.config)
-    return table
 
 
 def _leaves(path: Path, table: dict[str, Any]) -> Iterator[tuple[Path, Any]]:

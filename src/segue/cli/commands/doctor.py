@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from segue.cli.display.lists import print_json
 from segue.cli.display.terminal import Colours, print_error, print_status
 from segue.cli.error_report import error_lines
 from segue.cli.exit_codes import Exit
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(file: str, examination: Examination, *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps({"file": file, **examination.as_dict()}, indent=2) + "\n")
+        print_json({"file": file, **examination.as_dict()})
     else:
         sys.stdout.write(_report(file, examination, Colours(sys.stdout)))
 

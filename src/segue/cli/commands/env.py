@@ -6,7 +6,8 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from segue.cli.command_table import add_set
+from segue.cli.command_table import add_set, read_settings
+from segue.cli.display.lists import name_lines
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 
@@ -27,12 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from segue.cli import clients  # noqa: PLC0415
-    from segue.cli.settings import read_settings  # noqa: PLC0415
 
     if not arguments.client:
-        width = max(map(len, clients.known_clients()))
-        for name, client in clients.known_clients().items():
-            sys.stdout.write(f"{name.ljust(width)}  {client.title}\n")
+        known = clients.known_clients()
+        sys.stdout.writelines(f"{line}\n" for line in name_lines(known, lambda name: known[name].title))
         return Exit.OK
     client = clients.find_client(arguments.client)
     config = read_settings(arguments.sets).config

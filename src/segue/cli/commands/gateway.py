@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from segue.cli.command_table import add_set
 from segue.cli.commands import gateway_keys
-from segue.cli.display.table import print_table
+from segue.cli.display.lists import print_json, print_table
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
-from segue.terminal_text import safe_json, sanitised
+from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -89,16 +89,12 @@ def _list(arguments: argparse.Namespace) -> int:
     with open_gateway_control(arguments.url, arguments.sets) as control:
         shown = control.conversations(arguments.limit)
     if arguments.json:
-        import msgspec  # noqa: PLC0415
-
-        sys.stdout.write(safe_json(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()) + "\n")
-        return Exit.OK
-    if not shown:
+        print_json(shown)
+    elif shown:
+        heads = ("ID", "CLIENT", "ASKS FOR", "ANSWERED BY", "SWITCHED TO", "REQUESTS", "LAST")
+        print_table([heads, *map(_row, shown)])
+    else:
         print_status("No conversation has run through the gateway yet.")
-        return Exit.OK
-    print_table(
-        [("ID", "CLIENT", "ASKS FOR", "ANSWERED BY", "SWITCHED TO", "REQUESTS", "LAST"), *map(_row, shown)]
-    )
     return Exit.OK
 
 

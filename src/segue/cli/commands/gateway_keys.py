@@ -8,11 +8,10 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from segue.cli.command_table import add_set
-from segue.cli.display.table import print_table
+from segue.cli.display.lists import print_json, print_table
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
-from segue.terminal_text import safe_json
 
 if TYPE_CHECKING:
     import argparse
@@ -141,11 +140,7 @@ def _revoke(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace) -> int:
     callers = with_administration(arguments.sets, lambda admin: admin.callers())
     if arguments.json:
-        import msgspec  # noqa: PLC0415
-
-        sys.stdout.write(
-            safe_json(msgspec.json.format(msgspec.json.encode(callers), indent=2).decode()) + "\n"
-        )
+        print_json(callers)
     elif callers:
         print_table([("NAME", "MODELS", "LIMITS", "TODAY", "MONTH", "RUNNING", "STATE"), *map(_row, callers)])
     else:

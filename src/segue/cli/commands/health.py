@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from typing import TYPE_CHECKING
 
-from segue.cli.command_table import add_set
+from segue.cli.command_table import add_set, read_settings
+from segue.cli.display.lists import print_json
 from segue.cli.display.terminal import Colours, print_status
 from segue.cli.exit_codes import Exit
 from segue.terminal_text import sanitised
@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.cli.settings import read_settings  # noqa: PLC0415 - `--help` needs none of it
     from segue.config.resources import configured_providers, local_provider_names, open_providers  # noqa: PLC0415
 
     config = read_settings(arguments.sets).config
@@ -46,9 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     # A local server that is neither configured nor running is not worth a line.
     found = [health for health in found if health.provider not in perhaps or health.status == "healthy"]
     if arguments.json:
-        import msgspec  # noqa: PLC0415
-
-        sys.stdout.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")
+        print_json(found)
     else:
         _write(found)
     if not found:

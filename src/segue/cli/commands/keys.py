@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from segue.cli.display.lists import print_json
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.config.paths import keys_file
@@ -163,7 +163,7 @@ def _remove(provider: str) -> int:
 def _list(*, as_json: bool) -> int:
     rows = found_keys()
     if as_json:
-        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+        print_json(rows)
     elif not rows:
         print_status("No key is stored, and none is in the environment. Store one: segue keys set PROVIDER")
     else:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from segue.cli.command_table import add_set
+from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.gate import ungated
+from segue.cli.display.lists import print_json
 from segue.cli.display.terminal import columns_of, print_error, print_status
 from segue.cli.display.text_width import cut
 from segue.cli.display.turn_summary import short
@@ -62,7 +62,6 @@ def complete(words: list[str]) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.cli.settings import read_settings  # noqa: PLC0415 - `--help` needs none of it
     from segue.config.resources import configured_providers, open_providers, require_provider  # noqa: PLC0415
 
     config = read_settings(arguments.sets).config
@@ -117,7 +116,7 @@ async def _list(names: list[str], providers: KnownProviders, arguments: argparse
 
 def _write_list(found: list[ModelInfo], *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps([_as_dict(info) for info in found], indent=2) + "\n")
+        print_json(found)
         return
     rows = [(f"{info.provider}/{info.id}", *_facts(info)) for info in found]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
@@ -164,11 +163,12 @@ async def _show(adapter: ProviderAdapter, model: str, arguments: argparse.Namesp
         info = next((known for known in listed if known.id == model), _unknown(adapter, model, listed))
     else:
         raise _cannot(adapter, "show models")
-    facts = _as_dict(info)
     if arguments.json:
-        sys.stdout.write(json.dumps(facts, indent=2) + "\n")
+        print_json(info)
         return Exit.OK
-    for key, value in facts.items():
+    from msgspec import to_builtins  # noqa: PLC0415
+
+    for key, value in to_builtins(info).items():
         shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
         sys.stdout.write(sanitised(f"{key:<14}{shown}").rstrip() + "\n")
     return Exit.OK
@@ -250,10 +250,3 @@ def _cannot(adapter: ProviderAdapter, what: str) -> UsageError:
         code="not_offered",
         hint="Only some providers support this.",
     )
-
-
-def _as_dict(info: ModelInfo) -> dict[str, object]:
-    import msgspec  # noqa: PLC0415
-
-    fields: dict[str, object] = msgspec.to_builtins(info)
-    return fields

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
+from segue.cli.display.lists import print_json
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
+from segue.errors import SegueError, UsageError
 from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         for one in sorted(contributions(), key=lambda one: (one.package, one.kind, one.name))
     ]
     if arguments.json:
-        sys.stdout.write(json.dumps(rows, ensure_ascii=False, indent=2) + "\n")
+        print_json(rows)
         return Exit.OK
     before = ""
     for row in rows:
@@ -47,11 +48,39 @@ def run(arguments: argparse.Namespace) -> int:
 
 def problem_of(one: Contribution) -> str:
     """Why it is not used; "" if it is."""
-    from segue.cli.plugin_checks import check  # noqa: PLC0415 - loads what each kind needs
-    from segue.errors import SegueError  # noqa: PLC0415
-
     try:
-        check(one)
+        _check(one)
     except SegueError as error:
         return error.message
     return ""
+
+
+def _check(one: Contribution) -> None:
+    """Use it as its kind is used. Raises UsageError where it cannot be, or stands in place of something of ours."""
+    match one.kind:
+        case "provider":
+            from segue.providers.addresses import addresses  # noqa: PLC0415 - each kind needs something else
+            from segue.providers.config import IN_PROCESS  # noqa: PLC0415
+            from segue.providers.registry import plugin_provider  # noqa: PLC0415
+
+            _refuse_ours(one, {*addresses().providers, *IN_PROCESS})
+            plugin_provider(one)
+        case "tool":
+            from segue.cli.tool_loader import plugin_tools, reserved_names  # noqa: PLC0415
+
+            _refuse_ours(one, reserved_names())
+            plugin_tools(one)
+        case "template":
+            from segue.config.templates import plugin_template  # noqa: PLC0415
+
+            plugin_template(one)
+        case _:
+            from segue.cli.command_table import COMMANDS, plugin_command  # noqa: PLC0415
+
+            _refuse_ours(one, set(COMMANDS))
+            plugin_command(one)
+
+
+def _refuse_ours(one: Contribution, taken: set[str]) -> None:
+    if one.name in taken:
+        raise UsageError(f'segue has a {one.kind} "{one.name}" of its own.', code="plugin_name_taken")

@@ -12,7 +12,7 @@ import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from segue.cli.command_table import add_set
+from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.terminal import print_status
 from segue.errors import UsageError
 
@@ -36,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from segue.cli import clients  # noqa: PLC0415
-    from segue.cli.settings import read_settings  # noqa: PLC0415
 
     client = clients.find_client(arguments.client)
     program = shutil.which(client.command) if client.command else None

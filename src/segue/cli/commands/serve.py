@@ -8,7 +8,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
-from segue.cli.command_table import add_set
+from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
@@ -168,7 +168,6 @@ def _load(sets: list[str]) -> Config:
     """The settings, with the caller whose key is in the environment. Names that lead nowhere are reported now."""
     from msgspec import structs  # noqa: PLC0415
 
-    from segue.cli.settings import read_settings  # noqa: PLC0415
     from segue.config.layers import config_error  # noqa: PLC0415
     from segue.config.model_names import reference_faults  # noqa: PLC0415
     from segue.config.schema import CallerSettings  # noqa: PLC0415

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.cli.command_table import add_set
+from segue.cli.command_table import add_set, read_settings
+from segue.cli.display.lists import print_json
 from segue.cli.display.terminal import columns_of, print_status
 from segue.cli.display.text_width import cut, padded
 from segue.cli.exit_codes import Exit
@@ -69,7 +69,6 @@ def complete(words: list[str]) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.cli.settings import read_settings  # noqa: PLC0415 - `--help` needs none of it
     from segue.config.resources import open_store, open_store_at  # noqa: PLC0415
 
     config = read_settings(arguments.sets).config
@@ -141,9 +140,7 @@ async def find_session(store: Store, name: str) -> SessionInfo:
 async def _list(store: Store, arguments: argparse.Namespace) -> int:
     found = await store.find(text=arguments.text, used=not arguments.all, limit=arguments.limit)
     if arguments.json:
-        import msgspec  # noqa: PLC0415
-
-        sys.stdout.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")
+        print_json(found)
     elif not found:
         print_status(
             "There are no saved sessions."

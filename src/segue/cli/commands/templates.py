@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.cli.display.name_list import name_lines, print_names
+from segue.cli.display.lists import name_lines, print_names
 
 if TYPE_CHECKING:
     import argparse

@@ -7,10 +7,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from segue.cli.command_table import add_set
-from segue.cli.display.table import print_table
+from segue.cli.display.lists import print_json, print_table
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
-from segue.terminal_text import safe_json, sanitised
+from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -45,9 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     rows = with_administration(arguments.sets, lambda admin: admin.usage(arguments.first, arguments.last))
     if arguments.json:
-        import msgspec  # noqa: PLC0415
-
-        sys.stdout.write(safe_json(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()) + "\n")
+        print_json(rows)
     elif arguments.csv:
         _print_csv(rows)
     elif rows:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.cli.command_table import add_set
+from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.terminal import Colours, print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
@@ -72,7 +72,6 @@ async def _verify(
 
 
 def _provider(arguments: argparse.Namespace) -> tuple[Provider, str]:
-    from segue.cli.settings import read_settings  # noqa: PLC0415
     from segue.config.model_names import resolve_model  # noqa: PLC0415
     from segue.providers.config import read_provider_config  # noqa: PLC0415
     from segue.providers.factory import connect  # noqa: PLC0415
