@@ -15,9 +15,9 @@ import pytest
 
 from cli.interactive.golden import golden, look_of
 from segue.cli.display.terminal import Colours
-from segue.cli.interactive.approval_prompt import question_about
 from segue.cli.interactive.key_watch import KeyWatch
 from segue.cli.interactive.question_view import QuestionView
+from segue.cli.interactive.questions import question_about
 from segue.cli.interactive.screen import Screen
 from segue.cli.interactive.switch_view import show_switch
 from segue.cli.interactive.turn_view import TurnScene, TurnView

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
+from segue.terminal_text import revealed
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+_COLOURS: Final = {"+": "green", "-": "red", " ": "dim", "…": "dim"}
 CONTEXT: Final = 3
 """Unchanged lines around each change."""
 _LARGEST: Final = 1_000_000
@@ -62,6 +65,18 @@ def change_of(arguments: Mapping[str, object], file: Path) -> FileChange | None:
         return FileChange(tuple(_unnumbered(difference(old, new))))
     after = before.replace(old, new, -1 if arguments.get("every") is True else 1)
     return FileChange(tuple(difference(before, after)))
+
+
+def change_lines(change: FileChange) -> tuple[tuple[str, str], ...]:
+    """The lines of a change with their numbers, and their colours."""
+    width = max((len(str(line.number)) for line in change.lines), default=1)
+    return tuple(
+        (
+            f"{line.number or '':>{width}} {line.mark} {revealed(line.text).expandtabs(4)}".rstrip(),
+            _COLOURS[line.mark],
+        )
+        for line in change.lines
+    )
 
 
 def difference(before: str, after: str) -> Iterator[ChangedLine]:

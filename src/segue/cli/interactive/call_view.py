@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final, final
 from msgspec import Struct
 
 from segue.cli.display.call_text import call_end, call_words, folded
-from segue.cli.display.file_changes import FileChange
+from segue.cli.display.file_changes import FileChange, change_lines
 from segue.cli.display.text_width import cut, width_of
-from segue.cli.interactive.approval_prompt import change_lines
 from segue.conversation.blocks import ToolCall, ToolResult
 from segue.terminal_text import sanitised
 

@@ -9,12 +9,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from segue.cli.attachments import with_attachments
-from segue.cli.interactive.approval_prompt import question_about
 from segue.cli.interactive.key_question import CANCELLED
 from segue.cli.interactive.key_watch import KeyWatch
-from segue.cli.interactive.pager import show_in_pager
 from segue.cli.interactive.question_view import OUTCOMES, QuestionView
-from segue.cli.interactive.server_question import ServerForm, field_prompt
+from segue.cli.interactive.questions import field_prompt, question_about, question_of_server
 from segue.cli.interactive.turn_view import TurnScene, TurnView, show_error
 from segue.cli.interactive.typed_ahead import take_typed
 from segue.conversation.blocks import Text
@@ -157,7 +155,7 @@ class InteractiveChat:
                 return "no"
             question = question_about(call, tool, self.runtime.workspace)
             shown = QuestionView(self.screen, question, keys)
-            answer = await self._answer_to(shown, keys, view)
+            answer = await self._answer_to(shown, view)
             view.decide(call.id, OUTCOMES[answer])
             shown.finish(answer)
             if answer == CANCELLED:
@@ -166,17 +164,13 @@ class InteractiveChat:
                 return "no"
             return _ANSWERS[answer]
 
-    async def _answer_to(self, shown: QuestionView, keys: KeyWatch, view: TurnView) -> str:
-        """The key that answers a question."""
+    async def _answer_to(self, shown: QuestionView, view: TurnView) -> str:
         view.question = shown
         try:
-            while (answer := await keys.ask(shown.choices(), shown.paint)) == "v":
-                await show_in_pager(self.screen, shown.whole(), keys.released())
-                shown.seen = True
+            return await shown.answer()
         finally:
             view.question = None
             self.screen.live(())
-        return answer
 
     async def answer(self, question: ServerQuestion) -> dict[str, FieldValue] | None:
         """Ask what an MCP server wants to know; None if the user declines."""
@@ -184,8 +178,8 @@ class InteractiveChat:
             keys, view = self._keys, self._view
             if keys is None or view is None:
                 return None
-            shown = QuestionView(self.screen, ServerForm(question), keys)
-            if (answer := await self._answer_to(shown, keys, view)) == CANCELLED:
+            shown = QuestionView(self.screen, question_of_server(question), keys)
+            if (answer := await self._answer_to(shown, view)) == CANCELLED:
                 self.interrupt(by_ctrl_c=False)
             if answer != "y":
                 return None

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import TYPE_CHECKING, Final, final
 
 from segue.cli.display.text_width import width_of, wrapped
-from segue.cli.interactive.approval_prompt import ROWS_AROUND
-from segue.cli.interactive.key_question import CANCELLED
+from segue.cli.interactive.key_question import CANCELLED, Choice
+from segue.cli.interactive.pager import show_in_pager
 
 if TYPE_CHECKING:
-    from segue.cli.display.terminal import Colours
-    from segue.cli.interactive.key_question import Choice
     from segue.cli.interactive.key_watch import KeyWatch
+    from segue.cli.interactive.questions import Question
     from segue.cli.interactive.screen import Screen
 
+ROWS_AROUND: Final = 9
+"""Rows of the screen that a question needs for more than what it is about."""
 OUTCOMES: Final = {
     "y": "you allowed it",
     "a": "you allowed it always",
@@ -22,42 +23,36 @@ OUTCOMES: Final = {
 }
 
 
-class ShownQuestion(Protocol):
-    """What is asked, and what can be answered."""
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def escape(self) -> str:
-        """What Esc means."""
-        ...
-
-    def lines(self, width: int, paint: Colours) -> list[str]: ...
-
-    def choices(self, *, seen: bool) -> list[Choice]: ...
-
-
 @final
 class QuestionView:
     """One question until its answer. What is longer than the screen can be allowed only after it was shown whole."""
 
-    def __init__(self, screen: Screen, question: ShownQuestion, keys: KeyWatch) -> None:
+    def __init__(self, screen: Screen, question: Question, keys: KeyWatch) -> None:
         self._screen = screen
         self._question = question
         self._keys = keys
         self._fits = screen.plain or len(self._title()) + len(self._body()) <= screen.height - ROWS_AROUND
-        self.seen = self._fits
+        self._seen = self._fits
 
-    def choices(self) -> list[Choice]:
-        choices = self._question.choices(seen=self.seen)
-        return [choice for choice in choices if choice.key != "v"] if self._fits else choices
+    async def answer(self) -> str:
+        """The key that answers; `v` shows the whole question first."""
+        while (answer := await self._keys.ask(self._choices(), self.paint)) == "v":
+            await show_in_pager(self._screen, self._whole(), self._keys.released())
+            self._seen = True
+        return answer
+
+    def _choices(self) -> list[Choice]:
+        """Nothing can be allowed that was not on the screen."""
+        refusal, view = self._question.refusal, Choice("v", self._question.view)
+        if not self._seen:
+            return [view, refusal]
+        return [*self._question.answers, refusal, *([] if self._fits else [view])]
 
     def paint(self) -> None:
         """Bring the question to the screen."""
         self._screen.end_text()
         if self._screen.plain:
-            for line in (*self.whole(), *self._choice_lines()):
+            for line in (*self._whole(), *self._choice_lines()):
                 self._screen.line(line)
         else:
             self._screen.live(self.lines())
@@ -67,7 +62,7 @@ class QuestionView:
         middle = ["", *self._body(), ""] if self._fits else []
         return ["", *self._title(), *middle, *self._choice_lines()]
 
-    def whole(self) -> list[str]:
+    def _whole(self) -> list[str]:
         """Title and body, for the pager."""
         return [*self._title(), "", *self._body(), ""]
 
@@ -99,7 +94,7 @@ class QuestionView:
         return self._key_rows("" if self._keys.listens or self._screen.plain else "dim")
 
     def _key_rows(self, colour: str) -> list[str]:
-        keys = [*((choice.key, choice.label) for choice in self.choices()), ("esc", self._question.escape)]
+        keys = [*((choice.key, choice.label) for choice in self._choices()), ("esc", self._question.escape)]
         rows: list[str] = []
         row, width = "", 0
         for key, label in keys:

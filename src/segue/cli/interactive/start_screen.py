@@ -7,14 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from segue import __version__
-from segue.cli.display.mode_words import MODE_WORDS
 from segue.cli.display.status_lines import shortened
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat
     from segue.sessions.stores.store import SessionInfo
+    from segue.tools.approval import Mode
 
 HINTS: Final = "/ commands · @ file · ! shell · esc interrupts · ? keys · ctrl-d exits"
+MODE_WORDS: Final[dict[Mode, str]] = {
+    "ask": "asks before edits and commands",
+    "auto-edit": "edits files, asks before commands",
+    "yolo": "runs everything without asking",
+    "plan": "plans, only reads",
+}
+"""What an approval mode means."""
 _MOST_NAMED: Final = 5
 _REF: Final = "ref: refs/heads/"
 
