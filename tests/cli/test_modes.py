@@ -43,8 +43,7 @@ def run_interactive(prompt: str) -> str:
         shown = io.StringIO()
         runtime = Runtime(parse(list(WORDS)))
         try:
-            model, _ = await runtime.first_model()
-            chat = runtime.chat(model=model)
+            chat = await runtime.open_chat(report=print, on_switch=print)
             screen = Screen(shown, Colours(shown))
             interactive = InteractiveChat(chat, runtime, screen, DummyInput(), show_reasoning=True)
             async with chat:

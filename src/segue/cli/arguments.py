@@ -175,6 +175,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
+    made.set_defaults(template_options={})
     for title, arguments in ARGUMENTS.items():
         group = made.add_argument_group(title) if title else made
         for flags, settings in arguments.items():

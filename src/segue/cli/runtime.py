@@ -14,13 +14,12 @@ import msgspec
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.compaction.trigger import CompactionSettings
-from segue.cli.bare_names import completions, full_name
 from segue.cli.commands.sessions import find_session
 from segue.cli.display.status_lines import switch_line
+from segue.cli.flag_values import given_options
 from segue.cli.instructions import find_instructions, system_prompt
-from segue.cli.model_discovery import DiscoveredModel, default_model_of, discover_model
-from segue.cli.model_options import given_options
-from segue.cli.tool_loader import NONE, ToolSource
+from segue.cli.model_choice import completions, default_model_of, discover_model, full_name
+from segue.cli.tool_loader import NONE, ToolSource, is_agent, is_function
 from segue.cli.tool_memory import allowed_call, approve_given, pattern_of, restore, whole_name
 from segue.config.layers import load_settings
 from segue.config.model_names import ModelChoice, resolve_model, with_options
@@ -99,8 +98,7 @@ class Runtime:
         self.approval = Approval(mode, allow=config.approval.allow, deny=config.approval.deny)
         allowed = [name.strip() for name in arguments.allowed_tools.split(",") if name.strip()]
         self.approval.always += [parse_pattern(text) for text in allowed]
-        for tool in self._source.own(self._tool_names):
-            self.approval.allow_tool(tool.name)
+        self._allow_own(self._tool_names)
         self.given = given_options(arguments)
         """Options of the flags and of /set: they count more than what the settings have for a model."""
         self.options = self.given
@@ -132,7 +130,7 @@ class Runtime:
 
     def _resolve(self, name: str, provider: str = "") -> ModelChoice:
         if not provider and "/" not in name:
-            name = full_name(name, self.config, self.providers.list(), self.configured)
+            name = full_name(name, self.config, self.providers)
         return resolve_model(name, self.config, provider=provider)
 
     def members(self, name: str) -> tuple[str, ...]:
@@ -141,13 +139,13 @@ class Runtime:
 
     def model_names(self) -> list[str]:
         """Names that work after /model, found without asking any provider."""
-        return completions(self.config, self.configured())
+        return completions(self.config, self.providers)
 
     def configured(self) -> list[str]:
         """Providers that the user has set up."""
         return configured_providers(self.config, self.providers)
 
-    async def first_model(self, session: SessionInfo | None = None) -> tuple[Model, DiscoveredModel | None]:
+    async def _first_model(self, session: SessionInfo | None, report: Callable[[str], None]) -> Model:
         """The model of the flags, of the session, of the settings, or a discovered one, in this order."""
         name, provider = self._arguments.model, self._arguments.provider
         if provider and not name:
@@ -160,14 +158,14 @@ class Runtime:
                 )
         chosen_provider = provider if name else ""
         name = name or self._session_model(session) or self.config.model
-        discovered = None
         if not name:
             discovered = await discover_model(self.config, self.providers)
+            report(str(discovered))
             name = discovered.model
         chosen = self._resolve(name, chosen_provider)
         if self._arguments.fallback:
             chosen = self._with_fallback(chosen)
-        return self._open(chosen), discovered
+        return self._open(chosen)
 
     def _session_model(self, session: SessionInfo | None) -> str:
         """The last model of a session; the configured profile if the model is a member of it."""
@@ -208,11 +206,10 @@ class Runtime:
         arguments = self._arguments
         resumes = arguments.last or arguments.resume is not None
         session = await self._session_to_resume() if resumes else None
-        model, discovered = await self.first_model(session)
-        found = [str(discovered)] if discovered else []
+        model = await self._first_model(session, report)
         read = [f"Instructions of the project: {', '.join(self.instructions)}"] if self.instructions else []
         unusable = [] if self.mcp is None else await self._open_tools(self.mcp, report)
-        for line in [*found, *self._source.problems, *self.ignored, *read, *unusable]:
+        for line in [*self._source.problems, *self.ignored, *read, *unusable]:
             report(line)
         if session is not None and arguments.fork:
             session = await self._forked(session)
@@ -308,8 +305,7 @@ class Runtime:
         wanted = [name for name in kept.tools if name not in found.declined]
         self._tool_names = [*dict.fromkeys([*self._tool_names, *wanted])]
         self._unasked = chat.id if found.unasked else ""
-        for tool in self._source.own(found.names):
-            self.approval.allow_tool(tool.name)
+        self._allow_own(found.names)
         self.approval.mode = found.mode or self.approval.mode
         self.approval.always += [pattern_of(call) for call in found.allow]
         here = set() if self.mcp is None else {*self.mcp.offers, *self.mcp.problems}
@@ -334,6 +330,11 @@ class Runtime:
         if now != journal.state.tools and not fixed:
             await journal.append(SettingsChanged(tools=now))
             approve_given(now, journal.session)
+
+    def _allow_own(self, names: Iterable[str]) -> None:
+        """Functions of files and agents: whoever names one wants it to run. What an agent calls is judged by itself."""
+        for tool in self._source.load(name for name in names if is_agent(name) or is_function(name)):
+            self.approval.allow_tool(tool.name)
 
     # MCP servers
 

@@ -15,7 +15,7 @@ from segue.errors import SegueError, UsageError
 from segue.plugins import contribution, contributions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from segue.chat.lifecycle import Model
     from segue.plugins import Contribution
@@ -26,6 +26,8 @@ NONE = "none"
 """No tools, whatever the settings or the session have."""
 ALL_AGENTS: Final = "agents"
 AGENT_PREFIX: Final = "agent:"
+_READERS: Final = ("read_file", "list_dir", "search")
+"""What an agent may use if its file names no tools."""
 
 
 @final
@@ -49,21 +51,42 @@ class ToolSource:
         tools = self._load_plain(name for name in names if name not in agents)
         if not agents:
             return tools
-        from segue.cli.agents import agent_tools  # noqa: PLC0415 - a chat without them pays nothing
+        found = {tool.name: tool for tool in tools}
+        for tool in self._load_agents(agents):
+            found.setdefault(tool.name, tool)
+        return tuple(found.values())
 
-        found = agent_tools(
-            agents,
-            self._directory,
-            load=self._load_plain,  # an agent starts no other agents
-            open_model=self._open_model,
+    def _load_agents(self, names: list[str]) -> Iterator[Tool]:
+        """Raises what is wrong with an agent that was named. Of all agents those that cannot be used are reported."""
+        from segue.config.agents import agent_files  # noqa: PLC0415 - a chat without them pays nothing
+
+        for name in names:
+            if name != ALL_AGENTS:
+                yield self._load_agent(name.removeprefix(AGENT_PREFIX))
+                continue
+            for agent in agent_files(self._directory):
+                try:
+                    yield self._load_agent(agent)
+                except SegueError as error:
+                    problem = f"Agent {agent} is not offered: {error.message} {error.hint}".rstrip()
+                    self.problems[problem] = None
+
+    def _load_agent(self, name: str) -> Tool:
+        from segue.chat.budget import Budget  # noqa: PLC0415
+        from segue.chat.subagent import subagent_tool  # noqa: PLC0415
+        from segue.config.agents import find_agent  # noqa: PLC0415
+
+        agent = find_agent(name, self._directory)
+        # An agent starts no other agents.
+        tools = self._load_plain(_READERS if agent.tools is None else agent.tools)
+        return subagent_tool(
+            agent.name,
+            agent.description,
+            self._open_model(agent.model) if agent.model else None,
+            tools=tools,
+            system=agent.system,
+            budget=Budget() if agent.max_turns is None else Budget(max_turns=agent.max_turns),
         )
-        self.problems |= dict.fromkeys(found.problems)
-        taken = {tool.name for tool in tools}
-        return (*tools, *(tool for tool in found.tools if tool.name not in taken))
-
-    def own(self, names: Iterable[str]) -> tuple[Tool, ...]:
-        """Functions of files and agents: whoever names one wants it to run. What an agent calls is judged by itself."""
-        return self.load(name for name in names if is_agent(name) or is_function(name))
 
 
 def load_tools(names: Iterable[str], *, workspace: Path, timeout: float | None = None) -> tuple[Tool, ...]:

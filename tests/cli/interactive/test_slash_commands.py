@@ -53,8 +53,7 @@ def sit(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         async def run() -> None:
             runtime = Runtime(parse(["-m", "openai/gpt-4.1", *words]))
             shown = io.StringIO()
-            model, _ = await runtime.first_model()
-            chat = runtime.chat(model=model)
+            chat = await runtime.open_chat(report=print, on_switch=print)
             interactive = InteractiveChat(
                 chat, runtime, Screen(shown, Colours(shown)), DummyInput(), show_reasoning=True
             )

@@ -54,12 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _model_names() -> list[str]:
-    from segue.cli.bare_names import completions  # noqa: PLC0415 - the scripts need none of it
+    from segue.cli.model_choice import completions  # noqa: PLC0415 - the scripts need none of it
     from segue.config.layers import load_settings  # noqa: PLC0415
-    from segue.config.resources import configured_providers, open_providers  # noqa: PLC0415
+    from segue.config.resources import open_providers  # noqa: PLC0415
 
     config = load_settings().config
-    return completions(config, configured_providers(config, open_providers(config)))
+    return completions(config, open_providers(config))
 
 
 def places() -> list[CompletionContext]:

@@ -137,17 +137,15 @@ def _facts(info: ModelInfo) -> tuple[str, str, str]:
 
 
 def _default(name: str, config: Config, providers: KnownProviders) -> int:
-    from segue.cli.bare_names import full_name  # noqa: PLC0415
+    from segue.cli.model_choice import full_name  # noqa: PLC0415
     from segue.config.file_edit import write_setting  # noqa: PLC0415
     from segue.config.model_names import resolve_model  # noqa: PLC0415
-    from segue.config.resources import configured_providers, require_provider  # noqa: PLC0415
+    from segue.config.resources import require_provider  # noqa: PLC0415
 
     if not name:
         sys.stdout.write(sanitised(config.model or "none: the first that can be used") + "\n")
         return Exit.OK
-    full = name
-    if "/" not in name:
-        full = full_name(name, config, providers.list(), lambda: configured_providers(config, providers))
+    full = name if "/" in name else full_name(name, config, providers)
     for route in resolve_model(full, config).routes:
         require_provider(route.provider, providers)
     print_status(f"{full} is used without -m from now on: {write_setting(('model',), full)}")

@@ -13,7 +13,7 @@ import msgspec
 from segue.chat.attachments import mime_of, of_bytes
 from segue.cli.attachments import read_attachment, with_attachments
 from segue.cli.display.terminal import print_status
-from segue.cli.template_flags import variables_of
+from segue.cli.flag_values import variables_of
 from segue.conversation.blocks import Text
 from segue.errors import UsageError
 

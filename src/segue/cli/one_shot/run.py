@@ -6,26 +6,27 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Callable
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 import msgspec
+from msgspec import Struct, field
 
-from segue import __version__
+from segue import __version__, signals
 from segue.chat.turn import Answer
 from segue.cli.attachments import check_media
 from segue.cli.display.terminal import Colours, print_status
 from segue.cli.display.turn_summary import dollars
 from segue.cli.error_report import report_error
 from segue.cli.exit_codes import Exit
+from segue.cli.flag_values import apply_template, read_schema
 from segue.cli.one_shot import json_output
-from segue.cli.one_shot.answer_schema import read_schema
-from segue.cli.one_shot.interrupts import Stop
 from segue.cli.one_shot.output import JsonLinesOutput, JsonOutput, make_output
 from segue.cli.one_shot.prompts import read_prompts
 from segue.cli.runtime import Runtime, lossy_switch_error
-from segue.cli.template_flags import apply_template
 from segue.conversation.blocks import Media
 from segue.conversation.options import NO_OPTIONS
 from segue.errors import ContentPolicyError, SegueError, UsageError
@@ -34,18 +35,62 @@ from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from segue.chat.chat import Chat
     from segue.cli.one_shot.output import TurnOutput
     from segue.conversation.blocks import Block
     from segue.events import ChatEvent
 
+StopCause: TypeAlias = Literal["", "interrupted", "terminated", "timeout", "cost", "loss"]
 _BY_CODE: Mapping[str, json_output.Subtype] = {
     "timed_out": "error_timeout",
     "too_expensive": "error_max_cost",
 }
 """What a result is called, by the code of its error."""
+
+
+@final
+class _Stop(Struct):
+    """Ctrl-C, SIGTERM or a limit stops the run: the first cause counts, a second signal stops at once. The session is saved
+    and valid in every case."""
+
+    cause: StopCause = ""
+    error: SegueError | None = None
+    """The error to report; None for a signal."""
+    cancel_turn: Callable[[], bool] = lambda: False
+    """Cancels the running turn; False if there is none."""
+    _task: asyncio.Task[Any] | None = field(default_factory=asyncio.current_task)
+
+    def __call__(self, cause: StopCause, error: SegueError | None = None) -> None:
+        again = bool(self.cause)
+        if not again:
+            self.cause, self.error = cause, error
+        running = self.cancel_turn()
+        # Limits found while events are handled are reported after the last event.
+        if self._task is not None and (again or not running) and cause not in ("cost", "loss"):
+            self._task.cancel()
+
+    @contextmanager
+    def after(self, seconds: float | None) -> Iterator[None]:
+        """Stop when the block takes longer."""
+        if seconds is None:
+            yield
+            return
+        error = UsageError(
+            f"There was no complete answer within {seconds:g} s.",
+            code="timed_out",
+            hint="Allow more time: --timeout SECONDS",
+        )
+        timer = asyncio.get_running_loop().call_later(seconds, self, "timeout", error)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @property
+    def exit_code(self) -> Exit:
+        return Exit.TERMINATED if self.cause == "terminated" else Exit.INTERRUPTED
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,9 +111,13 @@ class _OneShot:
         self._options = NO_OPTIONS
 
     async def run(self) -> Exit:
-        stop = Stop()
+        stop = _Stop()
+        ends = dict.fromkeys(signals.END, partial(stop, "terminated"))
         try:
-            with stop.on_signals(), stop.after(self._arguments.timeout):
+            with (
+                signals.handle({signals.INTERRUPT: partial(stop, "interrupted"), **ends}),
+                stop.after(self._arguments.timeout),
+            ):
                 return await self._answer_all(stop)
         except SegueError as error:
             return self._fail(error)
@@ -77,7 +126,7 @@ class _OneShot:
                 raise
             return self._fail(stop.error) if stop.error else stop.exit_code
 
-    async def _answer_all(self, stop: Stop) -> Exit:
+    async def _answer_all(self, stop: _Stop) -> Exit:
         prompts = read_prompts(self._arguments, self._template)
         # In a thread: stdin may be silent for long, and Ctrl-C must not wait for it.
         next_prompt = partial(in_thread, partial(next, prompts, None), "segue-stdin")
@@ -118,7 +167,7 @@ class _OneShot:
             await runtime.close()
 
     async def _run_turn(
-        self, chat: Chat, prompt: tuple[Block, ...], output: TurnOutput, stop: Stop, max_cost: float | None
+        self, chat: Chat, prompt: tuple[Block, ...], output: TurnOutput, stop: _Stop, max_cost: float | None
     ) -> Exit:
         self._started = time.monotonic()
         self._repairs = 0
@@ -153,7 +202,7 @@ class _OneShot:
             print_status("The answer is cut off: the model reached its output limit.")
         return Exit.OK
 
-    def _watch(self, event: ChatEvent, stop: Stop, max_cost: float | None) -> None:
+    def _watch(self, event: ChatEvent, stop: _Stop, max_cost: float | None) -> None:
         """Count for the result, and keep the limits."""
         if type(event) is Repaired:
             self._repairs += len(event.repairs)

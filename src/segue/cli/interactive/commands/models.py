@@ -9,7 +9,7 @@ from segue.cli.display.text_width import padded, width_of
 from segue.cli.display.turn_summary import short
 from segue.cli.interactive.picker import pick
 from segue.cli.interactive.switch_view import show_switch
-from segue.cli.model_discovery import default_model_of
+from segue.cli.model_choice import default_model_of
 from segue.errors import SegueError, UsageError
 from segue.providers.models.listing import catalog_models
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.cli.display.request_page import Mark, around_changes, from_message, request_page, summary
-from segue.cli.model_discovery import default_model_of
+from segue.cli.model_choice import default_model_of
 from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
 from segue.interop.convert import convert

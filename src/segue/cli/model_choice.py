@@ -1,4 +1,7 @@
-"""The model when none is configured: of a provider with a key, of a local server, or the embedded one, in this order."""
+"""Which model is meant: by a name without a provider (`-m gemini`, `-m gpt-4.1`), or where none is named.
+
+Then it is one of a provider with a key, of a local server, or the embedded one, in this order.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
-from segue.config.resources import local_provider_names, require_provider
+from segue.config.resources import configured_providers, local_provider_names, require_provider
+from segue.config.validation import suggestion
 from segue.errors import SegueError, UsageError
 from segue.providers.addresses import addresses, find_address
 from segue.providers.models.cards import default_model
+from segue.providers.models.catalog import catalog
 
 if TYPE_CHECKING:
     from segue.config.schema import Config
@@ -41,6 +46,56 @@ def default_model_of(provider: str, config: Config) -> str:
     address = find_address(provider)
     dialects = address.dialects if address else ()
     return next((model for dialect in dialects if (model := default_model(dialect))), "")
+
+
+def full_name(name: str, config: Config, providers: KnownProviders) -> str:
+    """provider/model for a name without a slash; an alias or a profile as it is. Raises UsageError where it is not clear which."""
+    known = providers.list()
+    if name in known:
+        if model := default_model_of(name, config):
+            return f"{name}/{model}"
+        raise UsageError(
+            f"{name} has no default model.", code="no_model", hint=f"List its models: segue models {name}"
+        )
+    if name in config.aliases or name in config.profiles or name.partition(":")[0] in known:
+        return name
+    offers = [
+        f"{provider}/{name}"
+        for model in catalog().model
+        if name == model.id or name in model.also
+        for provider in model.providers
+    ]
+    if len(offers) > 1:
+        usable = set(configured_providers(config, providers))
+        offers = [offer for offer in offers if offer.partition("/")[0] in usable] or offers[:1]
+    if not offers:
+        names = [*config.aliases, *config.profiles, *known, *(model.id for model in catalog().model)]
+        raise UsageError(
+            f'"{name}" is not an alias, a profile, a provider or a known model.',
+            code="bad_model_name",
+            hint=suggestion(name, names) or "Write provider/model. List the models: segue models",
+        )
+    if len(offers) > 1:
+        raise UsageError(
+            f'"{name}" is a model of several providers.',
+            code="bad_model_name",
+            hint=f"Choose one: {', '.join(offers)}.",
+        )
+    return offers[0]
+
+
+def completions(config: Config, providers: KnownProviders) -> list[str]:
+    """Names that -m takes: aliases, profiles, and the known models of the providers that can be used."""
+    configured = configured_providers(config, providers)
+    models = [
+        f"{provider}/{model.id}"
+        for model in catalog().model
+        if model.type == "chat"
+        for provider in model.providers
+        if provider in configured
+    ]
+    defaults = [f"{name}/{model}" for name in configured if (model := default_model_of(name, config))]
+    return list(dict.fromkeys([*config.aliases, *config.profiles, *defaults, *models]))
 
 
 async def discover_model(config: Config, providers: KnownProviders) -> DiscoveredModel:
