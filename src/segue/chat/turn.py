@@ -1,15 +1,10 @@
-"""The turn: from a user's message to a reply without calls.
-
-`take_turn` decides: a generator that yields what it wants, an `Ask` or `RunTools`, and is sent what came of it. It
-neither waits nor writes: the same outcomes lead to the same intents. `Turn` performs them.
-"""
+"""The turn: from a user's message to a reply without calls. It asks the model and runs its calls until there are none."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Generic, final
 
 from msgspec import Struct, field
 
@@ -18,13 +13,11 @@ from segue.chat.budget import OVER_BUDGET
 from segue.chat.exchange import Exchanges
 from segue.chat.lifecycle import ChatSession
 from segue.chat.output_type import OutputMismatch, second_request
-from segue.conversation.blocks import Reason, Text, ToolCall, ToolResult
-from segue.conversation.events import FinishReason, Reply
+from segue.conversation.blocks import Text, ToolResult
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import ProtocolError, SegueError
 from segue.events import Compaction, Emit, Error, ToolCallResult, TurnComplete, Warned
-from segue.limits import MAX_EXCHANGES
 from segue.providers.models.prices import Bill
 from segue.sessions.entries import (
     Entry,
@@ -37,9 +30,13 @@ from segue.sessions.entries import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from typing_extensions import TypeVar
 
     from segue.chat.output_type import OutputType
+    from segue.conversation.blocks import Reason
+    from segue.conversation.events import FinishReason
     from segue.events import ChatEvent
     from segue.routing.router import Routing
     from segue.sessions.state import State
@@ -51,29 +48,6 @@ else:
     OutputT_co = TypeVar("OutputT_co", covariant=True)
 
 _CONTINUE = "Your reply was cut off here. Go on where it stopped; repeat nothing."
-
-
-@final
-class Ask(Struct, frozen=True):
-    """Ask the model what comes next: the n-th exchange of the turn, counted from 1."""
-
-    number: int
-
-
-@final
-class RunTools(Struct, frozen=True):
-    """Run these calls as one batch."""
-
-    calls: tuple[ToolCall, ...]
-    closed: Reason | None = None
-    """Set when none of them may run: the reason that they all end with."""
-
-
-Intent: TypeAlias = Ask | RunTools
-Outcome: TypeAlias = Reply | Message
-"""What came of an intent: the reply that was asked for, or the message of the results."""
-Intents: TypeAlias = Generator[Intent, Outcome, TurnFinish]
-
 _ENDS: Mapping[FinishReason, TurnFinish] = {
     "stop": "complete",
     "tool_calls": "complete",
@@ -89,36 +63,6 @@ _CUT: Mapping[FinishReason, Reason] = {
     "cancelled": "cancelled_by_user",
 }
 """Replies that broke off. Their last call may be half of what was meant, so none of them runs."""
-
-
-def take_turn(max_exchanges: int = MAX_EXCHANGES, *, done: int = 0) -> Intents:
-    """`done`: exchanges that the turn has had before, which this one continues."""
-    for number in range(done + 1, max_exchanges + 1):
-        reply = yield Ask(number)
-        assert type(reply) is Reply  # noqa: S101 - what was asked for
-        calls = reply.message.calls
-        if not calls:
-            return _ENDS[reply.finish]
-        results = yield RunTools(calls, _CUT.get(reply.finish))
-        assert type(results) is Message  # noqa: S101 - what was asked for
-        if reply.finish in _CUT:
-            return _ENDS[reply.finish]
-        if any(type(block) is ToolResult and block.reason == "cancelled_by_user" for block in results.blocks):
-            return "cancelled"
-    return "max_turns"
-
-
-async def drive(intents: Intents, perform: Callable[[Intent], Awaitable[Outcome]]) -> TurnFinish:
-    """Perform one intent after another; how the turn ended."""
-    try:
-        intent = next(intents)
-        while True:
-            intent = intents.send(await perform(intent))
-    except StopIteration as ended:
-        finish: TurnFinish = ended.value
-        return finish
-    finally:
-        intents.close()
 
 
 @final
@@ -310,7 +254,7 @@ class Turn(Struct):
         self._exchanges = exchanges
         if previous != name or routing.skipped or session.skipped:
             exchanges.report_route(previous, cause)
-        finish = await drive(take_turn(session.turn.budget.max_turns, done=self._number), self._perform)
+        finish = await self._exchange_all(exchanges)
         if exchanges.error is None:
             session.compactor.summariser = exchanges.routing.route
         return finish
@@ -339,22 +283,27 @@ class Turn(Struct):
         note = second_request(output, last.text) if state.answered else _CONTINUE
         return [TurnResumed(model), NoteAdded(Message("user", (Text(note),), instruction=True))]
 
-    async def _perform(self, intent: Intent) -> Outcome:
-        session, exchanges = self._session, self._exchanges
-        assert exchanges is not None  # noqa: S101 - intents come after `_take` began
-        if type(intent) is Ask:
-            self._number = intent.number
+    async def _exchange_all(self, exchanges: Exchanges) -> TurnFinish:
+        """Ask the model and run what it calls, one after the other, until a reply has no calls or a limit is reached."""
+        session = self._session
+        while self._number < session.turn.budget.max_turns:
+            self._number += 1
             reply = await exchanges.ask()
-            if not reply.message.calls and reply.finish not in ("error", "cancelled"):
-                self._complete(exchanges)
-            return reply
-        assert type(intent) is RunTools  # noqa: S101 - there are two intents
-        exchanges.ran = exchanges.ran or intent.closed is None
-        results = await session.scheduler.run(
-            intent.calls, session.tools, self.emit, self.abort, closed=intent.closed
-        )
-        self._complete(exchanges)
-        return results
+            calls, closed = reply.message.calls, _CUT.get(reply.finish)
+            if not calls:
+                if reply.finish not in ("error", "cancelled"):
+                    self._complete(exchanges)
+                return _ENDS[reply.finish]
+            exchanges.ran = exchanges.ran or closed is None
+            results = await session.scheduler.run(calls, session.tools, self.emit, self.abort, closed=closed)
+            self._complete(exchanges)
+            if closed is not None:
+                return _ENDS[reply.finish]
+            if any(
+                type(block) is ToolResult and block.reason == "cancelled_by_user" for block in results.blocks
+            ):
+                return "cancelled"
+        return "max_turns"
 
     def _complete(self, exchanges: Exchanges) -> None:
         latest = exchanges.latest
