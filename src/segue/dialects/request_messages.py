@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -10,17 +10,18 @@ from segue.conversation.blocks import Text, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects.errors import unencodable
+from segue.dialects.own_fields import runs, with_container
 from segue.transcript import fast_paths
 from segue.transcript.steps import UserStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from segue.conversation.blocks import Block
-    from segue.conversation.options import Options
-    from segue.transcript.steps import Completion, ModelStep, Step, StepBlock, Transcript
+    from msgspec import Struct
 
-M = TypeVar("M")
+    from segue.conversation.blocks import Block, Media
+    from segue.conversation.options import Options
+    from segue.transcript.steps import Completion, Step, StepBlock, Transcript
 
 
 def check_target(transcript: Transcript, dialect: str, wire: str) -> None:
@@ -39,31 +40,32 @@ def model_field(transcript: Transcript, options: Options) -> dict[str, str]:
 
 def encode_steps(
     transcript: Transcript,
+    head: list[Any],
     after: int,
+    dialect: str,
     wire: str,
-    encode_system: Callable[[str], M] | None,
-    encode_user: Callable[[UserStep, int, list[M]], None],
-    encode_model: Callable[[ModelStep, int, list[M]], None],
-    write_fast: Callable[[tuple[StepBlock, ...], list[M]], bool],
-) -> tuple[list[M], int]:
+    encode_shown: Callable[[tuple[Text | Media, ...], int], Struct],
+    encode_reply: Callable[[tuple[StepBlock, ...], int, list[Any]], None],
+    write_fast: Callable[[tuple[StepBlock, ...], list[Any]], bool],
+) -> tuple[list[Any], int]:
     """The messages of a wire that has a system message first and no instructions in mid-conversation; and how many there
-    are before the last reply.
-
-    `encode_system` is None if the system prompt is written already.
+    are before the last reply. `head` are those of the system prompt.
     """
-    messages: list[M] = []
+    messages = [*head]
     fast, before_reply = fast_paths.enabled(), 0
-    if transcript.system and not after and encode_system is not None:
-        messages.append(encode_system(transcript.system))
     for index, step in enumerate(transcript.steps[after:], after):
         if type(step) is not UserStep:
             before_reply = len(messages)
             if not (fast and write_fast(step.blocks, messages)):
-                encode_model(step, index, messages)
+                for run in runs(step.blocks, dialect):
+                    encode_reply(run, index, messages)
         elif step.instruction:
             raise unencodable(wire, "an instruction in mid-conversation", index)
         else:
-            encode_user(step, index, messages)
+            messages += [
+                with_container(encode_shown(shown, index), shown[0].extra, dialect)
+                for shown in runs(step.blocks, dialect)
+            ]
     return messages, before_reply
 
 

@@ -24,7 +24,6 @@ from segue.dialects.own_fields import (
     own,
     own_call,
     own_result,
-    runs,
     with_container,
     with_parts,
 )
@@ -41,13 +40,14 @@ from segue.dialects.request_messages import (
 )
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import media_type
-from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
+from segue.transcript.steps import AnsweredCall
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from segue.conversation.blocks import Block
+    from segue.conversation.extra import Extra
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
@@ -72,36 +72,31 @@ def encode_request(
 ) -> EncodedRequest:
     check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
-    head = leading_messages(options.own, NAME, transcript.system, _text_of) if not after else []
-    encoded, before_reply = encode_steps(
-        transcript, after, WIRE, None if head else _encode_system, _encode_user, _encode_model, write_fast
+    messages, before_reply = encode_steps(
+        transcript,
+        [] if after else _encode_system(transcript.system, options.own),
+        after,
+        NAME,
+        WIRE,
+        _encode_shown,
+        _encode_reply,
+        write_fast,
     )
-    body = {
-        **model_field(transcript, options),
-        "messages": [*head, *encoded],
-        **settings,
-    }
-    return EncodedRequest(body, tuple(repairs), before_reply + len(head) if before_reply else 0)
+    body = {**model_field(transcript, options), "messages": messages, **settings}
+    return EncodedRequest(body, tuple(repairs), before_reply)
 
 
-def _encode_system(text: str) -> Any:
-    return wire.TextMessage("system", text)
+def _encode_system(system: str, came: Extra | None) -> list[Any]:
+    head = leading_messages(
+        came, NAME, system, lambda given: _decode_message(given, "messages", Origin(NAME)).text
+    )
+    return head or ([wire.TextMessage("system", system)] if system else [])
 
 
-def _text_of(message: dict[str, Any]) -> str:
-    return _decode_message(message, "messages", Origin(NAME)).text
-
-
-def _encode_user(step: UserStep, index: int, messages: list[Any]) -> None:
-    for run in runs(step.blocks, NAME):
-        message = wire.TextMessage("user", _encode_shown(run, index))
-        messages.append(with_container(message, run[0].extra, NAME))
-
-
-def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> str | list[dict[str, Any]]:
+def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> wire.TextMessage:
     only = blocks[0]
     if len(blocks) == 1 and type(only) is Text and not _is_chunk(only):
-        return only.text
+        return wire.TextMessage("user", only.text)
     chunks: list[dict[str, Any]] = []
     for block in blocks:
         extra = own(block.extra, NAME)
@@ -114,7 +109,7 @@ def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> str | list[di
         else:
             raise unencodable(WIRE, "a document or a sound", index)
         chunks.append(chunk if extra is None else extra.written(chunk))
-    return chunks
+    return wire.TextMessage("user", chunks)
 
 
 def _is_chunk(block: Text | Reasoning) -> bool:
@@ -123,36 +118,30 @@ def _is_chunk(block: Text | Reasoning) -> bool:
     return extra is not None and "type" in extra.form
 
 
-def _encode_model(step: ModelStep, index: int, messages: list[Any]) -> None:
-    for run in runs(step.blocks, NAME):
-        _encode_reply(run, index, messages)
-
-
 def _encode_reply(blocks: tuple[StepBlock, ...], index: int, messages: list[Any]) -> None:
     calls: list[Any] = []
     results: list[Any] = []
     others: list[Text | Reasoning] = []
     for block in blocks:
         if type(block) is AnsweredCall:
+            done = block.completion
             call = wire.RequestCall(block.id, wire.RequestFunction(block.name, block.arguments))
             extra = own(block.extra, NAME)
             calls.append(call if extra is None else own_call(as_fields(call), extra, "function"))
-            output = completion_text(block.completion, WIRE, index)
+            output = completion_text(done, WIRE, index) if done.media or done.is_error else done.text
             result = wire.Result(block.id, block.name, output)  # MIS-09
-            done = own(block.completion.extra, NAME)
-            results.append(result if done is None else own_result(result, output, done, _output_text))
+            extra = own(done.extra, NAME)
+            results.append(result if extra is None else own_result(result, output, extra, _output_text))
         elif isinstance(block, Media):
             raise unencodable(WIRE, "media from the model", index)  # MIS-V12
         else:
             others.append(block)
-    message = wire.Assistant(_encode_said(others), calls)
+    message = wire.Assistant(_encode_said(others) if others else "", calls)
     messages.append(with_container(message, blocks[0].extra, NAME))
     messages += results
 
 
 def _encode_said(blocks: list[Text | Reasoning]) -> str | list[dict[str, Any]]:
-    if not blocks:
-        return ""
     only = blocks[0]
     if len(blocks) == 1 and type(only) is Text and not _is_chunk(only):
         return only.text

@@ -17,7 +17,7 @@ from segue.dialects.ollama import wire
 from segue.dialects.ollama.fast import write_fast
 from segue.dialects.ollama.rules import OLLAMA
 from segue.dialects.ollama.settings import decode_options, decode_tools, encode_settings
-from segue.dialects.own_fields import FieldKinds, as_fields, own, own_call, runs, with_container
+from segue.dialects.own_fields import FieldKinds, as_fields, own, own_call, with_container
 from segue.dialects.request_fields import items, listed, record, text
 from segue.dialects.request_messages import (
     begun_blocks,
@@ -30,7 +30,7 @@ from segue.dialects.request_messages import (
     take_system,
 )
 from segue.transcript.rules import media_type
-from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
+from segue.transcript.steps import AnsweredCall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,30 +59,25 @@ def encode_request(
 ) -> EncodedRequest:
     check_target(transcript, NAME, WIRE)
     settings, repairs = encode_settings(transcript, tools, options, card)
-    head = leading_messages(options.own, NAME, transcript.system, _text_of) if not after else []
-    encoded, before_reply = encode_steps(
-        transcript, after, WIRE, None if head else _encode_system, _encode_user, _encode_model, write_fast
+    messages, before_reply = encode_steps(
+        transcript,
+        [] if after else _encode_system(transcript.system, options.own),
+        after,
+        NAME,
+        WIRE,
+        _encode_shown,
+        _encode_reply,
+        write_fast,
     )
-    body = {
-        **model_field(transcript, options),
-        "messages": [*head, *encoded],
-        **settings,
-    }
-    return EncodedRequest(body, tuple(repairs), before_reply + len(head) if before_reply else 0)
+    body = {**model_field(transcript, options), "messages": messages, **settings}
+    return EncodedRequest(body, tuple(repairs), before_reply)
 
 
-def _encode_system(text: str) -> Any:
-    return wire.TextMessage("system", text)
-
-
-def _text_of(message: dict[str, Any]) -> str:
-    return _decode_message(message, "messages", Origin(NAME)).text
-
-
-def _encode_user(step: UserStep, index: int, messages: list[Any]) -> None:
-    for run in runs(step.blocks, NAME):
-        message = _encode_shown(run, index)
-        messages.append(with_container(message, run[0].extra, NAME))
+def _encode_system(system: str, came: Extra | None) -> list[Any]:
+    head = leading_messages(
+        came, NAME, system, lambda given: _decode_message(given, "messages", Origin(NAME)).text
+    )
+    return head or ([wire.TextMessage("system", system)] if system else [])
 
 
 def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> wire.TextMessage:
@@ -96,11 +91,6 @@ def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> wire.TextMess
         else:
             raise unencodable(WIRE, "anything but images by content", index)
     return wire.TextMessage("user", texts[0] if len(texts) == 1 else "\n\n".join(texts), images)  # OLL-01
-
-
-def _encode_model(step: ModelStep, index: int, messages: list[Any]) -> None:
-    for run in runs(step.blocks, NAME):
-        _encode_reply(run, index, messages)
 
 
 def _encode_reply(blocks: tuple[StepBlock, ...], index: int, messages: list[Any]) -> None:
