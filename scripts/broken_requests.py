@@ -26,8 +26,7 @@ from segue.verify.known_violations import FOLDER, WIRES, Violation, broken_rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from segue.emulators.context import Context
-    from segue.emulators.refusal import Refusal
+    from segue.emulators.rules import Context, Refusal
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_BYTES = 4000

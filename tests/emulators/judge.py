@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from segue.emulators.context import Context
 from segue.emulators.model_facts import facts_for
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import first_enforced
+from segue.emulators.rules import Context, Refusal, first_enforced
 
 Complaints = Callable[[object, Context], Iterator[Refusal]]
 

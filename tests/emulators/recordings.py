@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from segue.emulators import providers
 from segue.emulators.app import App
-from segue.emulators.context import Context
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import ask_now
 from segue.emulators.openai_responses import seals
+from segue.emulators.rules import Context
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.emulators.context import Context
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import REGISTRY, first_enforced, rule
+from segue.emulators.rules import REGISTRY, Context, Refusal, first_enforced, rule
 
 ROOT = Path(__file__).parents[2]
 HIGH, MEDIUM, LOW = (Refusal(rule=c, message=c, confidence=c) for c in ("H", "M", "L"))

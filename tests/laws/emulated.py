@@ -5,9 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-from segue.emulators.context import Context
 from segue.emulators.model_facts import facts_for
-from segue.emulators.rules import enforced
+from segue.emulators.rules import Context, enforced
 
 EMULATED: Final = {
     "openai_chat": ("openai", "openai_chat"),

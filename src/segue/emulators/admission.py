@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from segue.emulators.context import Context
 from segue.emulators.http import BadJsonError, Request, Response
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import first_enforced
+from segue.emulators.rules import Context, Refusal, first_enforced
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator

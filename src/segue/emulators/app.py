@@ -19,10 +19,9 @@ from segue.emulators import fault_delivery, providers, script, websocket
 from segue.emulators.emulator import Emulator
 from segue.emulators.http import BadJsonError, Request, Response, json_response
 from segue.emulators.log import Entry
-from segue.emulators.refusal import Refusal
+from segue.emulators.rules import Context, Refusal
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
     from segue.emulators.fault_delivery import Delivery
     from segue.emulators.faults import Fault
 
@@ -95,7 +94,7 @@ class App:
         kinds = {404: "not_found_error", 413: "request_too_large"}
         openai = found.mounted.provider == "openai"
         kind = "invalid_request_error" if openai else kinds.get(status, "invalid_request_error")
-        refusal = Refusal(rule="HTTP", status=status, message=message, type=kind)
+        refusal = Refusal("HTTP", message, status=status, type=kind)
         context = self._context(request, found)
         body = found.mounted.errors.envelope(refusal, context)
         return fault_delivery.Delivery(response=json_response(body, status=status, refusal=refusal))

@@ -7,10 +7,10 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.context import Context
 from segue.emulators.model_facts import facts_for
 from segue.emulators.prompt_cache import PromptCache, size
 from segue.emulators.responder import Responder, ScriptedResponder
+from segue.emulators.rules import Context
 from segue.emulators.signatures import SECRET, digest
 
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from segue.emulators.http import Response, json_response
-from segue.emulators.refusal import Refusal
+from segue.emulators.rules import Context, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-    from segue.emulators.context import Context
     from segue.emulators.faults import Fault
 
 HTML = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>\n"
@@ -73,10 +72,10 @@ def refusal_for(fault: Fault, errors: ModuleType, context: Context) -> Refusal:
     words: Any = getattr(errors, "fault", None)
     if words is None:
         return Refusal(
-            rule="fault",
+            "fault",
+            fault.message or "The server could not answer.",
             status=fault.status,
             type=TYPES.get(fault.status, "api_error"),
-            message=fault.message or "The server could not answer.",
             retry_after=fault.retry_after,
         )
     refusal: Refusal = words(fault, context)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from segue.emulators.refusal import Refusal
+from segue.emulators.rules import Refusal
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator

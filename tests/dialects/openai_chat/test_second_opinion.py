@@ -15,15 +15,13 @@ from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.card import fit_rules
 from segue.dialects.openai_chat import DIALECTS
-from segue.emulators.context import Context
 from segue.emulators.deepseek import checks as deepseek
 from segue.emulators.kimi import checks as kimi
 from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.ollama.v1 import checks as ollama
 from segue.emulators.openai_chat import checks as openai_chat
 from segue.emulators.openai_chat.profile import Profile
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import enforced
+from segue.emulators.rules import Context, Refusal, enforced
 from segue.providers.models.cards import card_for_model
 from segue.transcript.policy import Policy
 from segue.transcript.render import render

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.anthropic.checks import complaints
-from segue.emulators.context import Context
 from segue.emulators.model_facts import facts_for
-from segue.emulators.rules import enforced
+from segue.emulators.rules import Context, enforced
 
 if TYPE_CHECKING:
-    from segue.emulators.refusal import Refusal
+    from segue.emulators.rules import Refusal
 
 OLD, NEW, BINDING = "claude-sonnet-4-5", "claude-opus-4-7", "claude-opus-5-5"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -23,8 +23,8 @@ from emulators.anthropic.requests import (
 )
 from segue.emulators.anthropic import replies, thinking
 from segue.emulators.anthropic.checks import complaints
-from segue.emulators.context import Context
 from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
+from segue.emulators.rules import Context
 
 MANUAL: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
 SHOWN: dict[str, Any] = {"thinking": {"type": "adaptive", "display": "summarized"}}

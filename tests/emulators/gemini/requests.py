@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.context import Context
 from segue.emulators.gemini.checks import complaints
 from segue.emulators.model_facts import facts_for
-from segue.emulators.rules import enforced
+from segue.emulators.rules import Context, enforced
 
 if TYPE_CHECKING:
-    from segue.emulators.refusal import Refusal
+    from segue.emulators.rules import Refusal
 
 OLD, THREE, NEWEST = "gemini-2.5-flash", "gemini-3-flash-preview", "gemini-3.8-flash"
 SENTINEL = "skip_thought_signature_validator"

@@ -24,10 +24,10 @@ from emulators.gemini.requests import (
     tools,
     user,
 )
-from segue.emulators.context import Context
 from segue.emulators.gemini import replies
 from segue.emulators.gemini.checks import complaints
 from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
+from segue.emulators.rules import Context
 
 NOT_FOUND = (
     "models/gemini-3.6-flahs is not found for API version v1beta, or is not supported for generateContent."

@@ -11,7 +11,7 @@ from segue.emulators.mistral.checks import complaints
 from segue.emulators.rules import enforced
 
 if TYPE_CHECKING:
-    from segue.emulators.refusal import Refusal
+    from segue.emulators.rules import Refusal
 
 
 def refusals(body: object, model: str = MODEL, **extra: Any) -> list[Refusal]:

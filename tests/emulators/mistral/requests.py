@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from segue.emulators.context import Context
 from segue.emulators.model_facts import facts_for
+from segue.emulators.rules import Context
 
 MODEL = "ministral-8b-latest"
 FIRST, SECOND = "aB3dE5f7G", "hI9jK1m3N"

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from emulators.ollama.requests import TOOL, calling, chat, user
-from segue.emulators.context import Context
 from segue.emulators.model_facts import facts_for
 from segue.emulators.ollama.checks import complaints
-from segue.emulators.rules import enforced
+from segue.emulators.rules import Context, enforced
 
 
 def refusals(body: object) -> list[tuple[str, int, str]]:

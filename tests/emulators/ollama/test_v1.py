@@ -9,7 +9,6 @@ import pytest
 
 from emulators.ollama.requests import MODEL, TOOL, user
 from segue.emulators.app import App
-from segue.emulators.context import Context
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.in_process import EmulatorResponse, ask_now
@@ -17,6 +16,7 @@ from segue.emulators.model_facts import facts_for
 from segue.emulators.model_reply import Call, Reply, Say, Think
 from segue.emulators.ollama.v1.checks import complaints, translated
 from segue.emulators.responder import ScriptedResponder
+from segue.emulators.rules import Context
 
 CALLS = Reply(pieces=(Think("Two lookups."), Call("get_weather", {"city": "Paris"}), Call("now")))
 WORDS = Reply(pieces=(Think("Simple."), Say("Paris is warm.")), chunk_size=6)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from emulators.openai_chat.requests import USER, body, call, calling, judge, result
-from segue.emulators.context import Context
 from segue.emulators.openai_chat.checks import complaints
 from segue.emulators.openai_chat.profile import Profile
+from segue.emulators.rules import Context
 
 
 @pytest.mark.rule("CHAT-01")

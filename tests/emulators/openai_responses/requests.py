@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from emulators.judge import Judge
-from segue.emulators.context import Context
 from segue.emulators.openai_responses import seals
 from segue.emulators.openai_responses.checks import complaints
+from segue.emulators.rules import Context
 
 judge = Judge(complaints, "openai", "gpt-5.5")
 USER = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Weather?"}]}

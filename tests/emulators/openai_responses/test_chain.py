@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from emulators.openai_responses.requests import USER, body, call, judge, output, reasoning, said
-from segue.emulators.context import Context
 from segue.emulators.openai_responses import seals
 from segue.emulators.openai_responses.checks import complaints
-from segue.emulators.rules import enforced
+from segue.emulators.rules import Context, enforced
 
 
 @pytest.mark.rule("RESP-10")

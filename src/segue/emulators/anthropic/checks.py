@@ -19,13 +19,10 @@ from segue.emulators.anthropic import (
     typed_blocks,
 )
 from segue.emulators.model_facts import facts_for
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from segue.emulators.context import Context
 
 
 def complaints(body: object, context: Context) -> Iterator[Refusal]:
@@ -89,10 +86,9 @@ def header_complaints(context: Context) -> Iterator[Refusal]:
 def versions(context: Context) -> Iterator[Refusal]:
     version = context.headers.get("anthropic-version")
     if version is None:
-        yield Refusal(rule="ANT-02", message="anthropic-version: header is required")
+        yield Refusal("ANT-02", "anthropic-version: header is required")
     elif version not in ("2023-01-01", "2023-06-01", "2026-10-21"):
-        text = f'anthropic-version: "{version}" is not a valid version'
-        yield Refusal(rule="ANT-02", message=text)
+        yield Refusal("ANT-02", f'anthropic-version: "{version}" is not a valid version')
 
 
 @rule("ANT-05")
@@ -107,4 +103,4 @@ def betas(context: Context) -> Iterator[Refusal]:
             f"Unexpected value(s) {', '.join(f'`{value}`' for value in strange)} for the `anthropic-beta` header."
             " Please consult our documentation at docs.claude.com or try again without the header."
         )
-        yield Refusal(rule="ANT-05", message=text)
+        yield Refusal("ANT-05", text)

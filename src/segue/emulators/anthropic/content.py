@@ -6,14 +6,12 @@ import itertools
 from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import typed_blocks
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segue.emulators.anthropic.typed_blocks import Block, Body
-    from segue.emulators.context import Context
 
 MOST_MESSAGES = 100_000
 
@@ -34,10 +32,9 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 def some_messages(body: Body) -> Iterator[Refusal]:
     messages = body.get("messages")
     if messages == []:
-        yield Refusal(rule="ANT-11", message="messages: at least one message is required")
+        yield Refusal("ANT-11", "messages: at least one message is required")
     if len(typed_blocks.list_of(messages)) > MOST_MESSAGES:
-        text = f"messages: List should have at most {MOST_MESSAGES} items after validation"
-        yield Refusal(rule="ANT-11", message=text)
+        yield Refusal("ANT-11", f"messages: List should have at most {MOST_MESSAGES} items after validation")
 
 
 @rule("ANT-10", "L")
@@ -46,15 +43,14 @@ def legacy_alternation(body: Body) -> Iterator[Refusal]:
     messages = typed_blocks.messages_of(body)
     roles = [typed_blocks.text_of(message.get("role")) for _, message in messages]
     if roles and roles[0] == "assistant":
-        text = 'messages: first message must use the "user" role'
-        yield Refusal(rule="ANT-10", message=text, confidence="L")
+        yield Refusal("ANT-10", 'messages: first message must use the "user" role', confidence="L")
     for one, other in itertools.pairwise(roles):
         if one == other:
             text = (
                 'messages: roles must alternate between "user" and "assistant",'
                 f' but found multiple "{one}" roles in a row'
             )
-            yield Refusal(rule="ANT-10", message=text, confidence="L")
+            yield Refusal("ANT-10", text, confidence="L")
             return
 
 
@@ -65,7 +61,7 @@ def empty_messages(body: Body) -> Iterator[Refusal]:
         final_assistant = index == messages[-1][0] and message.get("role") == "assistant"
         if message.get("content") in ("", []) and message.get("role") != "system" and not final_assistant:
             text = "all messages must have non-empty content except for the optional final assistant message"
-            yield Refusal(rule="ANT-14", message=f"messages.{index}: {text}")
+            yield Refusal("ANT-14", f"messages.{index}: {text}")
 
 
 @rule("ANT-12")
@@ -74,7 +70,7 @@ def empty_text(body: Body) -> Iterator[Refusal]:
         if isinstance(message.get("content"), str):
             continue
         if any(_texts(block) == "" for block in typed_blocks.message_blocks(index, message)):
-            yield Refusal(rule="ANT-12", message="messages: text content blocks must be non-empty")
+            yield Refusal("ANT-12", "messages: text content blocks must be non-empty")
             return
 
 
@@ -93,7 +89,7 @@ def _texts(block: Block) -> str | None:
 def empty_system(body: Body) -> Iterator[Refusal]:
     for _, block in typed_blocks.records_of(body.get("system")):
         if block.get("text") == "":
-            yield Refusal(rule="ANT-17", message="system: text content blocks must be non-empty")
+            yield Refusal("ANT-17", "system: text content blocks must be non-empty")
             return
 
 
@@ -103,8 +99,7 @@ def only_whitespace(body: Body) -> Iterator[Refusal]:
         blocks = typed_blocks.message_blocks(index, message)
         texts = [typed_blocks.text_of(block.value.get("text")) for block in blocks if block.type == "text"]
         if any(texts) and not any(text.strip() for text in texts):
-            text = "messages: text content blocks must contain non-whitespace text"
-            yield Refusal(rule="ANT-13", message=text)
+            yield Refusal("ANT-13", "messages: text content blocks must contain non-whitespace text")
             return
 
 
@@ -114,7 +109,7 @@ def assistant_documents(body: Body) -> Iterator[Refusal]:
     for block in typed_blocks.blocks_of(body):
         if block.role == "assistant" and block.type == "document":
             text = f"{block.path}: `document` blocks are not permitted in `assistant` messages"
-            yield Refusal(rule="ANT-03", message=text)
+            yield Refusal("ANT-03", text)
 
 
 @rule("ANT-03")
@@ -123,7 +118,7 @@ def user_citations(body: Body) -> Iterator[Refusal]:
         if block.role == "user":
             for path, value in _nested(f"{block.path}.{block.type}", block.value):
                 if value.get("type") == "text" and value.get("citations"):
-                    yield Refusal(rule="ANT-03", message=f"{path}.citations: Extra inputs are not permitted")
+                    yield Refusal("ANT-03", f"{path}.citations: Extra inputs are not permitted")
 
 
 def _nested(path: str, block: Body) -> Iterator[tuple[str, Body]]:

@@ -9,11 +9,9 @@ import msgspec
 
 from segue.emulators.emulator import key_of
 from segue.emulators.http import Request, Response, json_response
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
     from segue.emulators.emulator import Emulator
     from segue.emulators.faults import Fault
 
@@ -76,10 +74,10 @@ def fault(fault: Fault, context: Context) -> Refusal:
     )
     usual = rate_limit if fault.status == 429 else MESSAGES.get(fault.status, "Internal server error")
     return Refusal(
-        rule="ANT-90",
+        "ANT-90",
+        fault.message or usual,
         status=fault.status,
         type=TYPES.get(fault.status, "api_error" if fault.status >= 500 else "invalid_request_error"),
-        message=fault.message or usual,
         retry_after=fault.retry_after if fault.status == 429 else None,
     )
 
@@ -102,12 +100,12 @@ def credentials(request: Request, emulator: Emulator) -> Refusal | None:
     if key and (emulator.keys is None or key in emulator.keys):
         return None
     text = "invalid x-api-key" if key else "x-api-key header is required"
-    return Refusal(rule="ANT-01", status=401, type="authentication_error", message=text)
+    return Refusal("ANT-01", text, status=401, type="authentication_error")
 
 
 @rule("ANT-04")
 def not_json(problem: str) -> Refusal:
-    return Refusal(rule="ANT-04", message=f"The request body is not valid JSON: {problem}")
+    return Refusal("ANT-04", f"The request body is not valid JSON: {problem}")
 
 
 def _request_id(context: Context) -> str:

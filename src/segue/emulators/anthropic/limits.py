@@ -7,14 +7,12 @@ from base64 import b64decode
 from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import prompt, typed_blocks
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segue.emulators.anthropic.typed_blocks import Body
-    from segue.emulators.context import Context
 
 MOST_BYTES = 32 * 1024 * 1024
 MOST_IMAGE_BYTES = 10 * 1024 * 1024
@@ -35,8 +33,7 @@ def body_too_large(size: int) -> Refusal | None:
     """ANT-81: answered before the body is read."""
     if size <= MOST_BYTES:
         return None
-    text = "Request exceeds the maximum size"
-    return Refusal(rule="ANT-81", status=413, type="request_too_large", message=text)
+    return Refusal("ANT-81", "Request exceeds the maximum size", status=413, type="request_too_large")
 
 
 def _images(body: Body) -> Iterator[tuple[str, Body]]:
@@ -59,17 +56,17 @@ def images(body: Body) -> Iterator[Refusal]:
         data = source["data"]
         where = f"{path}.source.base64"
         if not data:
-            yield Refusal(rule="ANT-65", message=f"{where}: image cannot be empty")
+            yield Refusal("ANT-65", f"{where}: image cannot be empty")
         size = len(data) * 3 // 4
         if size > MOST_IMAGE_BYTES:
             text = f"{where}: image exceeds 10 MB maximum: {size} bytes > {MOST_IMAGE_BYTES} bytes"
-            yield Refusal(rule="ANT-65", message=text)
+            yield Refusal("ANT-65", text)
         longest = _longest_side(data)
         dimension = f"{where}.data: At least one of the image dimensions exceed max allowed size"
         if longest > 8000:
-            yield Refusal(rule="ANT-65", message=f"{dimension}: 8000 pixels")
+            yield Refusal("ANT-65", f"{dimension}: 8000 pixels")
         elif longest > 2000 and len(found) > MANY_IMAGES:
-            yield Refusal(rule="ANT-65", message=f"{dimension} for many-image requests: 2000 pixels")
+            yield Refusal("ANT-65", f"{dimension} for many-image requests: 2000 pixels")
 
 
 def _longest_side(data: str) -> int:
@@ -89,8 +86,7 @@ def _longest_side(data: str) -> int:
 def image_count(body: Body, context: Context) -> Iterator[Refusal]:
     number, most = len(list(_images(body))), 600 if context.facts.get("context", 0) > 200_000 else 100
     if number > most:
-        text = f"Too much media: 0 document pages + {number} images > {most}"
-        yield Refusal(rule="ANT-65", message=text)
+        yield Refusal("ANT-65", f"Too much media: 0 document pages + {number} images > {most}")
 
 
 def _marked(body: Body) -> Iterator[Body]:
@@ -111,9 +107,9 @@ def cache_marks(body: Body) -> Iterator[Refusal]:
     found = len(marked) + bool(body.get("cache_control"))
     if found > MARKS:
         text = f"A maximum of {MARKS} blocks with cache_control may be provided. Found {found}."
-        yield Refusal(rule="ANT-85", message=text)
+        yield Refusal("ANT-85", text)
     if any(value.get("type") == "text" and value.get("text") == "" for value in marked):
-        yield Refusal(rule="ANT-85", message="cache_control cannot be set for empty text blocks")
+        yield Refusal("ANT-85", "cache_control cannot be set for empty text blocks")
 
 
 @rule("ANT-85")
@@ -128,7 +124,7 @@ def cache_order(body: Body) -> Iterator[Refusal]:
             "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. Note that blocks"
             " are processed in the following order: `tools`, `system`, `messages`."
         )
-        yield Refusal(rule="ANT-85", message=text)
+        yield Refusal("ANT-85", text)
 
 
 @rule("ANT-80")
@@ -138,10 +134,10 @@ def too_long(body: Body, context: Context) -> Iterator[Refusal]:
         return
     used, asked = prompt.size(prompt.segments(body)), body.get("max_tokens")
     if used > window:
-        yield Refusal(rule="ANT-80", message=f"prompt is too long: {used} tokens > {window} maximum")
+        yield Refusal("ANT-80", f"prompt is too long: {used} tokens > {window} maximum")
     elif context.facts.get("reserves_output") and isinstance(asked, int) and used + asked > window:
         text = (
             f"input length and `max_tokens` exceed context limit: {used} + {asked} > {window},"
             " decrease input length or `max_tokens` and try again"
         )
-        yield Refusal(rule="ANT-80", message=text)
+        yield Refusal("ANT-80", text)

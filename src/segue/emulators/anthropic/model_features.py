@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import typed_blocks
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segue.emulators.anthropic.typed_blocks import Body
-    from segue.emulators.context import Context
 
 NO_PREFILL = (
     "This model does not support assistant message prefill. The conversation must end with a user message."
@@ -51,7 +49,7 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 @rule("ANT-05")
 def unknown_model(body: Body, context: Context) -> Iterator[Refusal]:
     if not context.facts and isinstance(body.get("model"), str):
-        yield Refusal(rule="ANT-05", status=404, type="not_found_error", message=f"model: {body['model']}")
+        yield Refusal("ANT-05", f"model: {body['model']}", status=404, type="not_found_error")
 
 
 @rule("ANT-05")
@@ -59,7 +57,7 @@ def too_many_output_tokens(body: Body, context: Context) -> Iterator[Refusal]:
     asked, most = body.get("max_tokens"), context.facts.get("max_output")
     if isinstance(asked, int) and isinstance(most, int) and asked > most:
         tail = f"which is the maximum allowed number of output tokens for {context.model}"
-        yield Refusal(rule="ANT-05", message=f"max_tokens: {asked} > {most}, {tail}")
+        yield Refusal("ANT-05", f"max_tokens: {asked} > {most}, {tail}")
 
 
 @rule("ANT-03")
@@ -67,17 +65,17 @@ def sampling_parameters(body: Body, context: Context) -> Iterator[Refusal]:
     given = [key for key in ("temperature", "top_p", "top_k") if body.get(key) is not None]
     for key in given:
         if typed_blocks.version_of(context) >= "2026-10-21":
-            yield Refusal(rule="ANT-03", message=f"{key}: Extra inputs are not permitted")
+            yield Refusal("ANT-03", f"{key}: Extra inputs are not permitted")
         elif context.facts.get("sampling") is False:
-            yield Refusal(rule="ANT-03", message=f"{key} is deprecated for this model")
+            yield Refusal("ANT-03", f"{key} is deprecated for this model")
     if typed_blocks.thinking_mode(body) not in ("enabled", "adaptive"):
         return
     if body.get("temperature") not in (None, 1):
         text = "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode"
-        yield Refusal(rule="ANT-03", message=text)
+        yield Refusal("ANT-03", text)
     if isinstance(body.get("top_p"), int | float) and body["top_p"] < 0.95:
         text = "`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled"
-        yield Refusal(rule="ANT-03", message=text)
+        yield Refusal("ANT-03", text)
 
 
 @rule("ANT-50")
@@ -86,10 +84,10 @@ def thinking_modes(body: Body, context: Context) -> Iterator[Refusal]:
     if not mode or modes is None:
         return
     if mode not in modes:
-        yield Refusal(rule="ANT-50", message=_refused_mode(mode, context))
+        yield Refusal("ANT-50", _refused_mode(mode, context))
     highest = typed_blocks.record_of(body.get("output_config")).get("effort")
     if mode == "disabled" and highest in context.facts.get("efforts_needing_thinking", ()):
-        yield Refusal(rule="ANT-50", message=CANNOT_DISABLE["adaptive"])
+        yield Refusal("ANT-50", CANNOT_DISABLE["adaptive"])
 
 
 def _refused_mode(mode: str, context: Context) -> str:
@@ -112,7 +110,7 @@ def thinking_budget(body: Body, context: Context) -> Iterator[Refusal]:
         return
     # With interleaved thinking the budget may be spread over several replies of a tool loop.
     if budget >= most and not (body.get("tools") and typed_blocks.has_beta(context, "interleaved-thinking")):
-        yield Refusal(rule="ANT-50", message=BUDGET_TOO_BIG)
+        yield Refusal("ANT-50", BUDGET_TOO_BIG)
 
 
 @rule("ANT-05")
@@ -123,10 +121,9 @@ def effort(body: Body, context: Context) -> Iterator[Refusal]:
         return
     if levels:
         text = f"This model does not support effort level '{asked}'. Supported levels: {', '.join(sorted(levels))}."
-        yield Refusal(rule="ANT-05", message=text)
+        yield Refusal("ANT-05", text)
     else:
-        text = "This model does not support the effort parameter."
-        yield Refusal(rule="ANT-05", message=text, confidence="M")
+        yield Refusal("ANT-05", "This model does not support the effort parameter.", confidence="M")
 
 
 @rule("ANT-43")
@@ -134,11 +131,9 @@ def forced_choice(body: Body, context: Context) -> Iterator[Refusal]:
     if typed_blocks.choice_of(body) not in ("any", "tool"):
         return
     if context.facts.get("forced_tool_choice") is False:
-        text = 'tool_choice: type "tool" and "any" are not supported for this model'
-        yield Refusal(rule="ANT-43", message=text)
+        yield Refusal("ANT-43", 'tool_choice: type "tool" and "any" are not supported for this model')
     if typed_blocks.thinking_mode(body) == "enabled":
-        text = "Thinking may not be enabled when tool_choice forces tool use."
-        yield Refusal(rule="ANT-43", message=text)
+        yield Refusal("ANT-43", "Thinking may not be enabled when tool_choice forces tool use.")
 
 
 @rule("ANT-87")
@@ -153,8 +148,7 @@ def prewarming(body: Body) -> Iterator[Refusal]:
         body.get("output_format") or typed_blocks.record_of(body.get("output_config")).get("format"),
     )
     if any(wants_output):
-        text = "max_tokens: Input should be greater than or equal to 1"
-        yield Refusal(rule="ANT-87", message=text)
+        yield Refusal("ANT-87", "max_tokens: Input should be greater than or equal to 1")
 
 
 @rule("ANT-16")
@@ -164,7 +158,7 @@ def system_messages(body: Body, context: Context) -> Iterator[Refusal]:
         if turn.role != "system":
             continue
         if context.facts.get("system_messages") is not True:
-            yield Refusal(rule="ANT-16", message="role 'system' is not supported on this model")
+            yield Refusal("ANT-16", "role 'system' is not supported on this model")
             return
         yield from _misplaced_system(turns, place)
         yield from _system_content(turn)
@@ -177,7 +171,7 @@ def _misplaced_system(turns: list[typed_blocks.Turn], place: int) -> Iterator[Re
     where = f"messages.{turn.first}"
     if place == 0:
         text = f"{where}: use the top-level 'system' parameter for the initial system prompt{DIRECTIVE_ONLY}"
-        yield Refusal(rule="ANT-16", message=text)
+        yield Refusal("ANT-16", text)
         return
     before = turns[place - 1]
     if before.role != "user" and not (before.blocks and before.blocks[-1].type.endswith("_tool_result")):
@@ -185,10 +179,10 @@ def _misplaced_system(turns: list[typed_blocks.Turn], place: int) -> Iterator[Re
             f"{where}: role 'system' must follow a 'user' message or an 'assistant' message ending in a server"
             f" tool result{DIRECTIVE_ONLY}"
         )
-        yield Refusal(rule="ANT-16", message=text)
+        yield Refusal("ANT-16", text)
     if place + 1 < len(turns) and turns[place + 1].role != "assistant":
         text = f"{where}: role 'system' must precede an 'assistant' message or end the array{DIRECTIVE_ONLY}"
-        yield Refusal(rule="ANT-16", message=text)
+        yield Refusal("ANT-16", text)
 
 
 def _system_content(turn: typed_blocks.Turn) -> Iterator[Refusal]:
@@ -196,7 +190,7 @@ def _system_content(turn: typed_blocks.Turn) -> Iterator[Refusal]:
         text = (
             f"messages.{turn.first}: role 'system' supports text, tool_addition, and tool_removal blocks only"
         )
-        yield Refusal(rule="ANT-16", message=text)
+        yield Refusal("ANT-16", text)
 
 
 @rule("ANT-16")
@@ -205,8 +199,7 @@ def empty_system_messages(body: Body) -> Iterator[Refusal]:
     for index, message in typed_blocks.messages_of(body):
         if message.get("role") != "system" or message.get("content") or message.get("output_config"):
             continue
-        text = f"messages.{index}: system content must contain at least one block"
-        yield Refusal(rule="ANT-16", message=text)
+        yield Refusal("ANT-16", f"messages.{index}: system content must contain at least one block")
 
 
 @rule("ANT-15")
@@ -215,12 +208,11 @@ def prefill(body: Body, context: Context) -> Iterator[Refusal]:
     if not turns or turns[-1].role != "assistant":
         return
     if context.facts.get("prefill") is False and not _paused(turns[-1]):
-        yield Refusal(rule="ANT-15", message=NO_PREFILL)
+        yield Refusal("ANT-15", NO_PREFILL)
     last = turns[-1].blocks[-1] if turns[-1].blocks else None
     ending = typed_blocks.text_of(last.value.get("text")) if last is not None and last.type == "text" else ""
     if ending != ending.rstrip():
-        text = "messages: final assistant content cannot end with trailing whitespace"
-        yield Refusal(rule="ANT-15", message=text)
+        yield Refusal("ANT-15", "messages: final assistant content cannot end with trailing whitespace")
 
 
 def _paused(turn: typed_blocks.Turn) -> bool:

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import typed_blocks
 from segue.emulators.anthropic.model_features import NO_PREFILL
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segue.emulators.anthropic.typed_blocks import Block, Body, Turn
-    from segue.emulators.context import Context
 
 THOUGHTS = ("thinking", "redacted_thinking")
 
@@ -38,10 +36,10 @@ def wrong_side(turns: list[Turn]) -> Iterator[Refusal]:
         for block in turn.blocks:
             if block.type == "tool_use" and turn.role == "user":
                 text = f"messages.{block.message}: `tool_use` blocks can only be in `assistant` messages"
-                yield Refusal(rule="ANT-20", message=text, confidence="M")
+                yield Refusal("ANT-20", text, confidence="M")
             if block.type == "tool_result" and turn.role == "assistant":
                 text = f"messages.{block.message}: `tool_result` blocks can only be in `user` messages"
-                yield Refusal(rule="ANT-22", message=text, confidence="M")
+                yield Refusal("ANT-22", text, confidence="M")
 
 
 @rule("ANT-24")
@@ -53,7 +51,7 @@ def unique_ids(body: Body) -> Iterator[Refusal]:
             continue
         call = block.message, typed_blocks.text_of(block.value.get("id"))
         if call in seen:
-            yield Refusal(rule="ANT-24", message=f"{block.path}: `tool_use` ids must be unique")
+            yield Refusal("ANT-24", f"{block.path}: `tool_use` ids must be unique")
         seen.add(call)
 
 
@@ -70,7 +68,7 @@ def unexpected_results(turns: list[Turn]) -> Iterator[Refusal]:
                     f"{block.path}: unexpected `tool_use_id` found in `tool_result` blocks: {result_id}. Each"
                     " `tool_result` block must have a corresponding `tool_use` block in the previous message."
                 )
-                yield Refusal(rule="ANT-22", message=text)
+                yield Refusal("ANT-22", text)
 
 
 @rule("ANT-27")
@@ -81,9 +79,9 @@ def calls_not_last(turns: list[Turn], context: Context) -> Iterator[Refusal]:
         if turn.role != "assistant" or not stranded:
             continue
         if turn.of_type(*THOUGHTS) and context.facts.get("prefill") is False:
-            yield Refusal(rule="ANT-27", message=NO_PREFILL)
+            yield Refusal("ANT-27", NO_PREFILL)
         else:
-            yield Refusal(rule="ANT-27", message=_unanswered(stranded))
+            yield Refusal("ANT-27", _unanswered(stranded))
 
 
 def _stranded_calls(turn: Turn) -> list[Block]:
@@ -118,7 +116,7 @@ def unanswered_calls(turns: list[Turn]) -> Iterator[Refusal]:
             if typed_blocks.text_of(block.value.get("id")) not in answered
         ]
         if missing:
-            yield Refusal(rule="ANT-20", message=_unanswered(missing))
+            yield Refusal("ANT-20", _unanswered(missing))
 
 
 def _unanswered(calls: list[Block]) -> str:
@@ -153,7 +151,7 @@ def several_results(turns: list[Turn]) -> Iterator[Refusal]:
                     f"{block.path}: each tool_use must have a single result."
                     f" Found multiple `tool_result` blocks with id: {result_id}"
                 )
-                yield Refusal(rule="ANT-23", message=text)
+                yield Refusal("ANT-23", text)
             seen.add(result_id)
 
 
@@ -165,10 +163,10 @@ def error_results(body: Body) -> Iterator[Refusal]:
         content = block.value.get("content")
         if not content:
             text = f"{block.path}.tool_result: content cannot be empty if `is_error` is true"
-            yield Refusal(rule="ANT-28", message=text, confidence="M")
+            yield Refusal("ANT-28", text, confidence="M")
         elif any(value.get("type") != "text" for _, value in typed_blocks.records_of(content)):
             text = f"{block.path}.tool_result: all content must be type `text` if `is_error` is true"
-            yield Refusal(rule="ANT-28", message=text, confidence="M")
+            yield Refusal("ANT-28", text, confidence="M")
 
 
 @rule("ANT-28", "M")
@@ -176,7 +174,7 @@ def empty_result_list(body: Body) -> Iterator[Refusal]:
     for block in typed_blocks.blocks_of(body):
         if block.type == "tool_result" and block.value.get("content") == []:
             text = f"{block.path}.tool_result: content cannot be an empty list"
-            yield Refusal(rule="ANT-28", message=text, confidence="M")
+            yield Refusal("ANT-28", text, confidence="M")
 
 
 @rule("ANT-30")
@@ -191,14 +189,14 @@ def server_tools(turns: list[Turn]) -> Iterator[Refusal]:
             result_id = typed_blocks.text_of(block.value.get("tool_use_id"))
             answered.add(result_id)
             if result_id not in used:
-                yield Refusal(rule="ANT-30", message=_orphan(block, result_id))
+                yield Refusal("ANT-30", _orphan(block, result_id))
     waiting = {_caller(block) for turn in turns for block in turn.of_type("tool_use")}
     for call_id, block in used.items():
         # A call to an MCP server may still be in flight: recorded as accepted.
         if block.type == "mcp_tool_use":
             continue
         if call_id not in answered | waiting and block.message < turns[-1].first:
-            yield Refusal(rule="ANT-30", message=_open_server_call(block, call_id))
+            yield Refusal("ANT-30", _open_server_call(block, call_id))
 
 
 def _caller(block: Block) -> str:

@@ -13,7 +13,7 @@ from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:
     from segue.emulators.anthropic.typed_blocks import Body, Turn
-    from segue.emulators.context import Context
+    from segue.emulators.rules import Context
 
 FORCED = ("any", "tool")
 

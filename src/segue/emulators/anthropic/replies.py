@@ -9,13 +9,12 @@ import msgspec
 from segue.emulators import tokens
 from segue.emulators.anthropic import prompt, seals, typed_blocks
 from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, rule
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from segue.emulators.context import Context
 
 STOP_REASONS = {"length": "max_tokens", "refusal": "refusal", "content_filter": "refusal"}
 

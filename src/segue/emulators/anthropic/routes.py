@@ -8,11 +8,9 @@ from segue.emulators.anthropic import checks, errors, limits, replies, typed_blo
 from segue.emulators.anthropic.prompt import cached_segments, prompt, segments, size
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
 from segue.emulators.model_facts import facts_for, listed
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import first_enforced, rule
+from segue.emulators.rules import Context, Refusal, first_enforced, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
     from segue.emulators.emulator import Emulator
 
 PROVIDER = "anthropic"
@@ -105,7 +103,7 @@ def _paging(request: Request) -> list[Refusal]:
     limit = request.query.get("limit", "20")
     if limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= 1000:
         return []
-    return [Refusal(rule="ANT-95", message="limit: Input should be a valid integer between 1 and 1000")]
+    return [Refusal("ANT-95", "limit: Input should be a valid integer between 1 and 1000")]
 
 
 @rule("ANT-95")
@@ -114,8 +112,7 @@ def show_model(request: Request, emulator: Emulator) -> Response:
     context = emulator.context(request, provider=PROVIDER, model=name)
     refusal = errors.credentials(request, emulator)
     if refusal is None and not context.facts:
-        text = f"model: {name}"
-        refusal = Refusal(rule="ANT-95", status=404, type="not_found_error", message=text)
+        refusal = Refusal("ANT-95", f"model: {name}", status=404, type="not_found_error")
     if refusal is not None:
         return errors.refuse(refusal, context)
     return json_response(_model(name), headers=errors.headers(None, context))

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from segue.emulators.refusal import Refusal
+from segue.emulators.rules import Refusal
 
 
 class Anything(Struct, frozen=True):
@@ -82,7 +82,7 @@ Offers: TypeAlias = Callable[[str], bool]
 
 
 def _refuse(path: str, problem: str, rule: str = "ANT-04") -> Refusal:
-    return Refusal(rule=rule, message=f"{path}: {problem}")
+    return Refusal(rule, f"{path}: {problem}")
 
 
 def faults(shape: Shape, value: Any, path: str, offers: Offers) -> Iterator[Refusal]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from segue.emulators.anthropic.typed_blocks import Block, Body
-    from segue.emulators.context import Context
+    from segue.emulators.rules import Context
 
 PREFIX = "EqQB"
 THOUGHTS = ("thinking", "redacted_thinking")

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import seals, typed_blocks
 from segue.emulators.anthropic.seals import THOUGHTS, Claims
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segue.emulators.anthropic.typed_blocks import Body, Turn
-    from segue.emulators.context import Context
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 BOUND = (
@@ -61,7 +59,7 @@ def starts_with_thinking(body: Body) -> Iterator[Refusal]:
     if opening is not None and opening.blocks and opening.blocks[0].type not in THOUGHTS:
         first = opening.blocks[0]
         text = f"{first.path}.type: Expected `thinking` or `redacted_thinking`, but found `{first.type}`. {MUST_START}"
-        yield Refusal(rule="ANT-52", message=text)
+        yield Refusal("ANT-52", text)
 
 
 def _loop_start(turns: list[Turn]) -> Turn | None:
@@ -85,7 +83,7 @@ def thinking_while_disabled(body: Body, context: Context) -> Iterator[Refusal]:
             "When thinking is disabled, an `assistant` message in the final position cannot contain `thinking`."
             " To use thinking blocks, enable `thinking` in your request."
         )
-        yield Refusal(rule="ANT-53", message=text, confidence="M")
+        yield Refusal("ANT-53", text, confidence="M")
 
 
 @rule("ANT-56", "M")
@@ -94,7 +92,7 @@ def ends_with_thinking(body: Body) -> Iterator[Refusal]:
         if turn.role == "assistant" and turn.blocks and turn.blocks[-1].type in THOUGHTS:
             last = turn.blocks[-1]
             text = f"messages.{last.message}: The final block in an assistant message cannot be `thinking`."
-            yield Refusal(rule="ANT-56", message=text, confidence="M")
+            yield Refusal("ANT-56", text, confidence="M")
 
 
 @rule("ANT-54")
@@ -109,7 +107,7 @@ def modified_thinking(body: Body, context: Context) -> Iterator[Refusal]:
             continue
         torn = born.get("run") != now["run"] or not _whole(born, latest, context)
         if torn or not seals.same_text(block.value, born):
-            yield Refusal(rule="ANT-54", message=f"{block.path}: {MODIFIED}")
+            yield Refusal("ANT-54", f"{block.path}: {MODIFIED}")
 
 
 def _whole(born: Claims, latest: Turn, context: Context) -> bool:
@@ -128,12 +126,12 @@ def invalid_signatures(body: Body, context: Context) -> Iterator[Refusal]:
     for block, _ in seals.thoughts(body, context):
         if block.type == "redacted_thinking":
             text = f"{block.path}: Invalid `data` in `redacted_thinking` block"
-            yield Refusal(rule="ANT-55", message=text, confidence="M")
+            yield Refusal("ANT-55", text, confidence="M")
             continue
         born = seals.opened(block.value, context)
         foreign = born is None or (born["platform"], born["account"]) != (context.platform, context.account)
         if born is None or foreign or not seals.same_text(block.value, born):
-            yield Refusal(rule="ANT-55", message=f"{block.path}: Invalid `signature` in `thinking` block")
+            yield Refusal("ANT-55", f"{block.path}: Invalid `signature` in `thinking` block")
 
 
 @rule("ANT-57")
@@ -152,7 +150,7 @@ def broken_bonds(body: Body, context: Context) -> Iterator[Refusal]:
             continue
         broken = _first_broken(born, now)
         if broken is not None:
-            yield Refusal(rule="ANT-57", message=f"{block.path}: {BOUND}{DIAGNOSES[broken]}")
+            yield Refusal("ANT-57", f"{block.path}: {BOUND}{DIAGNOSES[broken]}")
 
 
 def _first_broken(born: Claims, now: Claims) -> str | None:

@@ -7,8 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import json_schema, typed_blocks
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,23 +40,23 @@ def unique_names(body: Body) -> Iterator[Refusal]:
         typed_blocks.text_of(tool.get("name")) for _, tool in typed_blocks.tools_of(body) if "name" in tool
     )
     if any(times > 1 for times in names.values()):
-        yield Refusal(rule="ANT-42", message="tools: Tool names must be unique.")
+        yield Refusal("ANT-42", "tools: Tool names must be unique.")
 
 
 @rule("ANT-41")
 def input_schema(schema: Body, path: str) -> Iterator[Refusal]:
     if any(key in schema for key in ("oneOf", "allOf", "anyOf")):
         text = f"{path}: input_schema does not support oneOf, allOf, or anyOf at the top level"
-        yield Refusal(rule="ANT-41", message=text)
+        yield Refusal("ANT-41", text)
     if "type" not in schema:
-        yield Refusal(rule="ANT-41", message=f"{path}.type: Field required", confidence="M")
+        yield Refusal("ANT-41", f"{path}.type: Field required", confidence="M")
     elif schema["type"] != "object":
-        yield Refusal(rule="ANT-41", message=f"{path}.type: Input should be 'object'")
+        yield Refusal("ANT-41", f"{path}.type: Input should be 'object'")
     if not json_schema.is_valid(schema):
-        yield Refusal(rule="ANT-41", message=f"{path}: {INVALID_SCHEMA}")
+        yield Refusal("ANT-41", f"{path}: {INVALID_SCHEMA}")
     if any(not re.fullmatch(PROPERTY_KEY, key) for key in typed_blocks.record_of(schema.get("properties"))):
         text = f"{path}.properties: Property keys should match pattern '^{PROPERTY_KEY}$'"
-        yield Refusal(rule="ANT-41", message=text, confidence="M")
+        yield Refusal("ANT-41", text, confidence="M")
 
 
 # Of the next four the rulebook has the rule, not the words.
@@ -66,15 +65,14 @@ def strict_schema(tool: Body, path: str) -> Iterator[Refusal]:
     schema = typed_blocks.record_of(tool.get("input_schema"))
     if tool.get("strict") is True and schema.get("additionalProperties") is not False:
         text = f"{path}: For 'object' type, 'additionalProperties' must be explicitly set to false"
-        yield Refusal(rule="ANT-42", message=text)
+        yield Refusal("ANT-42", text)
 
 
 @rule("ANT-42")
 def all_deferred(body: Body) -> Iterator[Refusal]:
     tools = [tool for _, tool in typed_blocks.tools_of(body)]
     if tools and all(tool.get("defer_loading") is True for tool in tools):
-        text = "At least one tool must have defer_loading=false."
-        yield Refusal(rule="ANT-42", message=text)
+        yield Refusal("ANT-42", "At least one tool must have defer_loading=false.")
 
 
 @rule("ANT-42")
@@ -83,7 +81,7 @@ def examples(tool: Body, path: str) -> Iterator[Refusal]:
     for index, example in enumerate(typed_blocks.list_of(tool.get("input_examples"))):
         if not json_schema.conforms(example, schema):
             text = f"{path}.input_examples.{index}: Input does not match the tool's input_schema"
-            yield Refusal(rule="ANT-42", message=text)
+            yield Refusal("ANT-42", text)
 
 
 @rule("ANT-43")
@@ -94,11 +92,9 @@ def choice_without_tools(body: Body) -> Iterator[Refusal]:
     names = [typed_blocks.text_of(tool.get("name")) for _, tool in typed_blocks.tools_of(body)]
     wanted = typed_blocks.record_of(body.get("tool_choice")).get("name")
     if not names:
-        text = "tool_choice may only be specified while providing tools."
-        yield Refusal(rule="ANT-43", message=text)
+        yield Refusal("ANT-43", "tool_choice may only be specified while providing tools.")
     elif choice == "tool" and wanted not in names:
-        text = f"Tool '{wanted}' not found in provided tools"
-        yield Refusal(rule="ANT-43", message=text, confidence="M")
+        yield Refusal("ANT-43", f"Tool '{wanted}' not found in provided tools", confidence="M")
 
 
 @rule("ANT-40", "M")
@@ -107,7 +103,7 @@ def history_names(body: Body) -> Iterator[Refusal]:
         name = typed_blocks.text_of(block.value.get("name"))
         if block.type == "tool_use" and not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", name):
             text = f"{block.path}.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
-            yield Refusal(rule="ANT-40", message=text, confidence="M")
+            yield Refusal("ANT-40", text, confidence="M")
 
 
 @rule("ANT-44", "L")
@@ -117,4 +113,4 @@ def blocks_without_tools(body: Body) -> Iterator[Refusal]:
         return
     if any(block.type in ("tool_use", "tool_result") for block in typed_blocks.blocks_of(body)):
         text = "Requests which include `tool_use` or `tool_result` blocks must define tools."
-        yield Refusal(rule="ANT-44", message=text, confidence="L")
+        yield Refusal("ANT-44", text, confidence="L")

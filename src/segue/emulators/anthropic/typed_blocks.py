@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
+    from segue.emulators.rules import Context
 
 Body = Mapping[str, Any]
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from segue.emulators.openai_chat.checks import prompt_tokens
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
-
-if TYPE_CHECKING:
-    from segue.emulators.context import Context
+from segue.emulators.rules import Context, Refusal, rule
 
 Message: TypeAlias = Mapping[str, Any]
 _ROLES = ("system", "user", "assistant", "tool")
@@ -56,8 +52,7 @@ def _failure(rule_id: str, what: str, body: object) -> Refusal:
     """The parser says where it stopped; we say where the body ends."""
     column = len(msgspec.json.encode(body))
     return Refusal(
-        rule=rule_id,
-        message=f"Failed to deserialize the JSON body into the target type: {what} at line 1 column {column}",
+        rule_id, f"Failed to deserialize the JSON body into the target type: {what} at line 1 column {column}"
     )
 
 
@@ -75,7 +70,7 @@ def unreadable_body(body: object) -> Iterator[Refusal]:
         if body.get(name) is not None and not isinstance(body[name], shape):
             yield _failure("DSK-00", f"{name}: invalid type: {_kind(body[name])}, expected {expected}", body)
     if body.get("messages") == []:
-        yield Refusal(rule="DSK-00", message="Empty input messages")
+        yield Refusal("DSK-00", "Empty input messages")
 
 
 def _kind(value: object) -> str:
@@ -198,8 +193,8 @@ def pairing(messages: Sequence[Message]) -> Iterator[Refusal]:
 def unanswered_calls(open_ids: set[str]) -> Iterator[Refusal]:
     if open_ids:
         yield Refusal(
-            rule="DSK-03",
-            message="An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            "DSK-03",
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
             "'tool_call_id'. (insufficient tool messages following tool_calls message)",
         )
 
@@ -208,8 +203,7 @@ def unanswered_calls(open_ids: set[str]) -> Iterator[Refusal]:
 def stray_result(*, in_batch: bool) -> Iterator[Refusal]:
     if not in_batch:
         yield Refusal(
-            rule="DSK-03",
-            message="Messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
+            "DSK-03", "Messages with role 'tool' must be a response to a preceding message with 'tool_calls'"
         )
 
 
@@ -222,8 +216,7 @@ def missing_reasoning(body: Message, messages: Sequence[Message], context: Conte
         return
     if any(not isinstance(message.get("reasoning_content"), str) for message in assistant):
         yield Refusal(
-            rule="DSK-01",
-            message="The `reasoning_content` in the thinking mode must be passed back to the API.",
+            "DSK-01", "The `reasoning_content` in the thinking mode must be passed back to the API."
         )
 
 
@@ -236,8 +229,8 @@ def too_long(body: Message, context: Context) -> Iterator[Refusal]:
     message_tokens = sum(prompt_tokens(body))
     if isinstance(limit, int) and message_tokens + completion > limit:
         yield Refusal(
-            rule="REC-DSK-01",
-            message=f"This model's maximum context length is {limit} tokens. However, you requested "
+            "REC-DSK-01",
+            f"This model's maximum context length is {limit} tokens. However, you requested "
             f"{message_tokens + completion} tokens ({message_tokens} in the messages, {completion} in the completion). "
             "Please reduce the length of the messages or completion.",
         )

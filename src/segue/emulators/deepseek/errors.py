@@ -8,11 +8,9 @@ import msgspec
 
 from segue.emulators.emulator import key_of
 from segue.emulators.http import Request, Response, json_response
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
     from segue.emulators.emulator import Emulator
     from segue.emulators.faults import Fault
 
@@ -65,11 +63,7 @@ def fault(fault: Fault, context: Context) -> Refusal:  # noqa: ARG001 — one si
         case _:
             message, kind = "Invalid request", "invalid_request_error"
     return Refusal(
-        rule="DSK-00",
-        status=fault.status,
-        message=fault.message or message,
-        type=kind,
-        retry_after=fault.retry_after,
+        "DSK-00", fault.message or message, status=fault.status, type=kind, retry_after=fault.retry_after
     )
 
 
@@ -88,7 +82,7 @@ def credentials(request: Request, emulator: Emulator) -> Refusal | None:
 
 
 def _unauthenticated(message: str) -> Refusal:
-    return Refusal(rule="DSK-00", status=401, message=message, type="authentication_error")
+    return Refusal("DSK-00", message, status=401, type="authentication_error")
 
 
 def _wrong_key(key: str) -> str:
@@ -96,6 +90,4 @@ def _wrong_key(key: str) -> str:
 
 
 def not_json(body: bytes) -> Refusal:  # noqa: ARG001 — one signature for all providers
-    return Refusal(
-        rule="DSK-00", message="Failed to parse the request body as JSON: expected value at line 1 column 1"
-    )
+    return Refusal("DSK-00", "Failed to parse the request body as JSON: expected value at line 1 column 1")

@@ -23,7 +23,8 @@ from segue.emulators.openai_chat.checks import prompt_tokens
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from segue.emulators.context import Context
+    from segue.emulators.rules import Context
+
 
 _FINGERPRINT = "fp_emulated_prod_fp8_kvcache"
 _CACHE_STEP = 64

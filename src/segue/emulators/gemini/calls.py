@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.gemini import typed_contents
 from segue.emulators.gemini.typed_contents import Body, Content, refused
-from segue.emulators.rules import rule
+from segue.emulators.rules import Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.emulators.refusal import Refusal
 
 # Which of the two disagrees, the API does not tell.
 BARE = "Request contains an invalid argument."

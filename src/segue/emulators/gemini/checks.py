@@ -9,13 +9,11 @@ from msgspec.structs import replace
 from segue.emulators.gemini import calls, messages, proto, settings, thoughts, tools, turns
 from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.model_facts import facts_for
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.emulators.context import Context
-    from segue.emulators.refusal import Refusal
 
 MOST_EMBEDDINGS = 100
 

@@ -9,11 +9,9 @@ import msgspec
 
 from segue.emulators.emulator import key_of
 from segue.emulators.http import Request, Response, json_response
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
     from segue.emulators.emulator import Emulator
     from segue.emulators.faults import Fault
 
@@ -122,10 +120,10 @@ def fault(fault: Fault, context: Context) -> Refusal:
         if fault.retry_after is not None:
             usual += f"\nPlease retry in {fault.retry_after:g}s."
     return Refusal(
-        rule="GEM-44",
+        "GEM-44",
+        fault.message or usual,
         status=fault.status,
         type=STATUSES.get(fault.status, "UNAVAILABLE" if fault.status > 500 else "UNKNOWN"),
-        message=fault.message or usual,
         retry_after=fault.retry_after,
     )
 
@@ -151,12 +149,11 @@ def refuse(refusal: Refusal, context: Context, *, in_array: bool = False) -> Res
 def credentials(request: Request, emulator: Emulator) -> Refusal | None:
     key = key_of(request)
     if not key:
-        return Refusal(rule="GEM-00", status=403, type="PERMISSION_DENIED", message=NO_KEY)
+        return Refusal("GEM-00", NO_KEY, status=403, type="PERMISSION_DENIED")
     if emulator.keys is not None and key not in emulator.keys:
-        return Refusal(rule="GEM-00", type="INVALID_ARGUMENT", message=WRONG_KEY, code="API_KEY_INVALID")
+        return Refusal("GEM-00", WRONG_KEY, type="INVALID_ARGUMENT", code="API_KEY_INVALID")
     return None
 
 
 def not_json(problem: str) -> Refusal:
-    text = f"Invalid JSON payload received. {problem}"
-    return Refusal(rule="GEM-11", type="INVALID_ARGUMENT", message=text)
+    return Refusal("GEM-11", f"Invalid JSON payload received. {problem}", type="INVALID_ARGUMENT")

@@ -12,8 +12,8 @@ from segue.emulators.model_reply import Offer, Prompt
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
     from segue.emulators.gemini.typed_contents import Body
+    from segue.emulators.rules import Context
 
 
 def segments(body: Body) -> list[object]:

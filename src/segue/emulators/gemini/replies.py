@@ -9,13 +9,12 @@ import msgspec
 from segue.emulators import tokens
 from segue.emulators.gemini import checks, prompt, thoughts, typed_contents
 from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, rule
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from segue.emulators.context import Context
 
 FINISH = {"auto": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY"}
 CALLED = "Model generated function call(s)."

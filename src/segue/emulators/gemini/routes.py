@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from segue.emulators.context import Context
 from segue.emulators.gemini import checks, embeddings, errors, replies
 from segue.emulators.gemini.prompt import prompt, segments, size
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
 from segue.emulators.model_facts import facts_for, listed
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import first_enforced, rule
+from segue.emulators.rules import Context, Refusal, first_enforced, rule
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
@@ -141,7 +139,7 @@ def _bad_page(request: Request) -> Refusal | None:
         value = request.query.get(name) or "0"
         if not (value.isascii() and value.isdigit()) or len(value) > 9:
             text = f"Invalid value at '{name}' (TYPE_INT32), \"{value}\""
-            return Refusal(rule="GEM-45", type="INVALID_ARGUMENT", message=text)
+            return Refusal("GEM-45", text, type="INVALID_ARGUMENT")
     return None
 
 
@@ -152,7 +150,7 @@ def show_model(request: Request, emulator: Emulator) -> Response:
     refusal = errors.credentials(request, emulator)
     if refusal is None and not context.facts:
         text = f"Model is not found: models/{name} for api version v1beta"
-        refusal = Refusal(rule="GEM-45", status=404, type="NOT_FOUND", message=text)
+        refusal = Refusal("GEM-45", text, status=404, type="NOT_FOUND")
     if refusal is not None:
         return errors.refuse(refusal, context)
     return json_response(_model(name), headers=errors.headers(None, context))

@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.gemini import prompt, typed_contents
 from segue.emulators.gemini.typed_contents import Body, refused
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from segue.emulators.context import Context
 
 
 def complaints(body: Body, context: Context) -> Iterator[Refusal]:
@@ -32,15 +29,14 @@ def unknown_model(context: Context, method: str) -> Iterator[Refusal]:
         return
     if context.platform == "vertex":
         place = f"projects/emulated/locations/global/publishers/google/models/{context.model}"
-        text = f"Publisher Model `{place}` not found."
-        yield Refusal(rule="GEM-45", status=404, type="NOT_FOUND", message=text)
+        yield Refusal("GEM-45", f"Publisher Model `{place}` not found.", status=404, type="NOT_FOUND")
         return
     purpose = "embedContent" if embeds else method.replace("streamG", "g")
     text = (
         f"models/{context.model} is not found for API version v1beta, or is not supported for {purpose}."
         " Call ListModels to see the list of available models and their supported methods."
     )
-    yield Refusal(rule="GEM-45", status=404, type="NOT_FOUND", message=text)
+    yield Refusal("GEM-45", text, status=404, type="NOT_FOUND")
 
 
 @rule("GEM-27")

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 from segue.emulators import signatures
 from segue.emulators.gemini import typed_contents
 from segue.emulators.gemini.typed_contents import Body, Content, refused
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.emulators.context import Context
-    from segue.emulators.refusal import Refusal
 
 PREFIX = "EukB"
 _WORDS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")

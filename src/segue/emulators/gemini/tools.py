@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.gemini import typed_contents
 from segue.emulators.gemini.typed_contents import Body, refused
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.emulators.context import Context
-    from segue.emulators.refusal import Refusal
 
 REQUEST = "* GenerateContentRequest"
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segue.emulators.gemini import typed_contents
 from segue.emulators.gemini.typed_contents import Body, Content, refused
-from segue.emulators.rules import rule
+from segue.emulators.rules import Confidence, Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.emulators.context import Context
-    from segue.emulators.refusal import Confidence, Refusal
 
 REQUEST = "* GenerateContentRequest"
 LEARN_MORE = "Learn more: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/gemini"

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from segue.emulators.gemini.messages import DATA
-from segue.emulators.refusal import Confidence, Refusal
+from segue.emulators.rules import Confidence, Refusal
 
 Body = Mapping[str, Any]
 
@@ -61,4 +61,4 @@ def data_of(part: Body) -> list[str]:
 
 
 def refused(rule: str, message: str, confidence: Confidence = "H") -> Refusal:
-    return Refusal(rule=rule, message=message, type="INVALID_ARGUMENT", confidence=confidence)
+    return Refusal(rule, message, type="INVALID_ARGUMENT", confidence=confidence)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from segue.emulators import tokens
 from segue.emulators.kimi import mfjs
 from segue.emulators.kimi.messages import Message, message_complaints
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
-
-if TYPE_CHECKING:
-    from segue.emulators.context import Context
+from segue.emulators.rules import Context, Refusal, rule
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _BUILTIN = re.compile(r"\$[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
@@ -47,21 +43,21 @@ def is_thinking(body: Mapping[str, Any], context: Context) -> bool:
 def wrong_shape(body: object) -> Iterator[Refusal]:
     """What every JSON API checks before it reads on; the wording is plain, no report quotes it."""
     if not isinstance(body, Mapping):
-        yield Refusal(rule="KIM-00", message="Invalid request: request body must be a JSON object")
+        yield Refusal("KIM-00", "Invalid request: request body must be a JSON object")
         return
     if not isinstance(body.get("model"), str) or not body["model"]:
-        yield Refusal(rule="KIM-00", message="Invalid request: model is required")
+        yield Refusal("KIM-00", "Invalid request: model is required")
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
-        yield Refusal(rule="KIM-00", message="Invalid request: messages must be a non-empty array")
+        yield Refusal("KIM-00", "Invalid request: messages must be a non-empty array")
         return
     for position, message in enumerate(messages):
         wrong = _wrong_message(message)
         if wrong:
-            yield Refusal(rule="KIM-00", message=f"Invalid request: {wrong} at position {position}")
+            yield Refusal("KIM-00", f"Invalid request: {wrong} at position {position}")
     for name, kind in (("tools", list), ("thinking", Mapping)):
         if body.get(name) is not None and not isinstance(body[name], kind):
-            yield Refusal(rule="KIM-00", message=f"Invalid request: {name} has the wrong type")
+            yield Refusal("KIM-00", f"Invalid request: {name} has the wrong type")
 
 
 def _wrong_message(message: object) -> str | None:
@@ -93,7 +89,7 @@ def _is_call(call: object) -> bool:
 @rule("KIM-08")
 def thinking_and_effort(body: Mapping[str, Any]) -> Iterator[Refusal]:
     if body.get("thinking") is not None and body.get("reasoning_effort") is not None:
-        yield Refusal(rule="KIM-08", message="cannot specify both 'thinking' and 'reasoning_effort'")
+        yield Refusal("KIM-08", "cannot specify both 'thinking' and 'reasoning_effort'")
 
 
 @rule("KIM-08")
@@ -101,23 +97,17 @@ def kept_thinking(body: Mapping[str, Any], context: Context) -> Iterator[Refusal
     """No report quotes the words of these two refusals, only that they happen."""
     asked = body.get("thinking") or {}
     if asked.get("keep") is not None and not context.facts.get("keep"):
-        yield Refusal(
-            rule="KIM-08", message=f"Invalid request: thinking.keep is not supported by model {context.model}"
-        )
+        yield Refusal("KIM-08", f"Invalid request: thinking.keep is not supported by model {context.model}")
     if asked and asked.get("type") not in ("enabled", "disabled"):
         yield Refusal(
-            rule="KIM-08",
-            message="Invalid request: thinking.type must be one of 'enabled', 'disabled'",
-            confidence="M",
+            "KIM-08", "Invalid request: thinking.type must be one of 'enabled', 'disabled'", confidence="M"
         )
 
 
 @rule("KIM-12", "M")
 def fixed_temperature(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
     if context.facts.get("fixed_sampling") and body.get("temperature", 1) not in (1, None):
-        yield Refusal(
-            rule="KIM-12", message="invalid temperature: only 1 is allowed for this model", confidence="M"
-        )
+        yield Refusal("KIM-12", "invalid temperature: only 1 is allowed for this model", confidence="M")
 
 
 def tool_complaints(body: Mapping[str, Any]) -> Iterator[Refusal]:
@@ -126,7 +116,7 @@ def tool_complaints(body: Mapping[str, Any]) -> Iterator[Refusal]:
     for tool in tools or ():
         function = tool.get("function") if isinstance(tool, Mapping) else None
         if not isinstance(function, Mapping):
-            yield Refusal(rule="KIM-00", message="Invalid request: tools.function is required")
+            yield Refusal("KIM-00", "Invalid request: tools.function is required")
             continue
         yield from tool_name(function.get("name"), builtin=tool.get("type") == "builtin_function")
         if tool.get("type") != "builtin_function":
@@ -137,7 +127,7 @@ def tool_complaints(body: Mapping[str, Any]) -> Iterator[Refusal]:
 @rule("KIM-16", "M")
 def no_tools(tools: object) -> Iterator[Refusal]:
     if tools == []:
-        yield Refusal(rule="KIM-16", message="Invalid request: tools must not be empty", confidence="M")
+        yield Refusal("KIM-16", "Invalid request: tools must not be empty", confidence="M")
 
 
 @rule("KIM-13")
@@ -145,8 +135,8 @@ def tool_name(name: object, *, builtin: bool) -> Iterator[Refusal]:
     pattern = _BUILTIN if builtin else _NAME
     if not isinstance(name, str) or not pattern.fullmatch(name):
         yield Refusal(
-            rule="KIM-13",
-            message="function name is invalid, must start with a letter and can contain letters, numbers, "
+            "KIM-13",
+            "function name is invalid, must start with a letter and can contain letters, numbers, "
             "underscores, and dashes",
         )
 
@@ -155,9 +145,7 @@ def tool_name(name: object, *, builtin: bool) -> Iterator[Refusal]:
 def root_type(function: Mapping[str, Any]) -> Iterator[Refusal]:
     schema = function.get("parameters")
     if not (isinstance(schema, Mapping) and schema.get("type") == "object"):
-        yield Refusal(
-            rule="KIM-14", message='tools.function.parameters.type is required and must be "object"'
-        )
+        yield Refusal("KIM-14", 'tools.function.parameters.type is required and must be "object"')
 
 
 @rule("KIM-15")
@@ -167,9 +155,8 @@ def flavored_schema(function: Mapping[str, Any]) -> Iterator[Refusal]:
         return
     for mistake in mfjs.mistakes(schema):
         yield Refusal(
-            rule="KIM-15",
-            message="tools.function.parameters is not a valid moonshot flavored json schema, "
-            f"details: <{mistake}>",
+            "KIM-15",
+            f"tools.function.parameters is not a valid moonshot flavored json schema, details: <{mistake}>",
             confidence=mistake.confidence,
         )
 
@@ -182,7 +169,7 @@ def forced_choice(body: Mapping[str, Any], context: Context, *, thinking: bool) 
         return
     if forced == "required" and context.facts.get("forced_choice"):
         return
-    yield Refusal(rule="KIM-09", message=f"tool_choice '{forced}' is incompatible with thinking enabled")
+    yield Refusal("KIM-09", f"tool_choice '{forced}' is incompatible with thinking enabled")
 
 
 @rule("KIM-21")
@@ -192,8 +179,7 @@ def too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
     size = prompt_tokens(body)
     if isinstance(limit, int) and size > limit:
         yield Refusal(
-            rule="KIM-21",
-            message=f"Invalid request: Your request exceeded model token limit: {limit} (requested: {size})",
+            "KIM-21", f"Invalid request: Your request exceeded model token limit: {limit} (requested: {size})"
         )
 
 

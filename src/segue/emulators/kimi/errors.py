@@ -8,11 +8,9 @@ import msgspec
 
 from segue.emulators.emulator import key_of
 from segue.emulators.http import Request, Response, json_response
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
     from segue.emulators.emulator import Emulator
     from segue.emulators.faults import Fault
 
@@ -53,11 +51,7 @@ def fault(fault: Fault, context: Context) -> Refusal:  # noqa: ARG001 — one si
         case _:
             message, kind = "Invalid request", "invalid_request_error"
     return Refusal(
-        rule="KIM-21",
-        status=fault.status,
-        message=fault.message or message,
-        type=kind,
-        retry_after=fault.retry_after,
+        "KIM-21", fault.message or message, status=fault.status, type=kind, retry_after=fault.retry_after
     )
 
 
@@ -69,14 +63,9 @@ def stream_error(refusal: Refusal, context: Context) -> bytes:
 def credentials(request: Request, emulator: Emulator) -> Refusal | None:
     key = key_of(request)
     if not key or (emulator.keys is not None and key not in emulator.keys):
-        return Refusal(
-            rule="KIM-00",
-            status=401,
-            message="Invalid Authentication",
-            type="invalid_authentication_error",
-        )
+        return Refusal("KIM-00", "Invalid Authentication", status=401, type="invalid_authentication_error")
     return None
 
 
 def not_json(body: bytes) -> Refusal:  # noqa: ARG001 — one signature for all providers
-    return Refusal(rule="KIM-00", message="Invalid request: request body is not valid JSON")
+    return Refusal("KIM-00", "Invalid request: request body is not valid JSON")

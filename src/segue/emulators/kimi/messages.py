@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Refusal, rule
 
 Message: TypeAlias = Mapping[str, Any]
 _PARTS = ("text", "image_url", "video_url")
@@ -34,7 +33,7 @@ def empty_text(message: Message) -> Iterator[Refusal]:
     if any(
         isinstance(part, Mapping) and part.get("type") == "text" and not part.get("text") for part in parts
     ):
-        yield Refusal(rule="KIM-10", message="text content is empty")
+        yield Refusal("KIM-10", "text content is empty")
 
 
 @rule("KIM-10")
@@ -44,9 +43,7 @@ def empty_message(message: Message, position: int) -> Iterator[Refusal]:
     role = message.get("role")
     if role in ("tool", "system") or message.get("content") or calls_of(message) or message.get("partial"):
         return
-    yield Refusal(
-        rule="KIM-10", message=f"message at position {position} with role '{role}' must not be empty"
-    )
+    yield Refusal("KIM-10", f"message at position {position} with role '{role}' must not be empty")
 
 
 @rule("KIM-11", "M")
@@ -55,11 +52,7 @@ def foreign_parts(message: Message) -> Iterator[Refusal]:
     for part in content if isinstance(content, list) else ():
         kind = part.get("type") if isinstance(part, Mapping) else None
         if kind not in _PARTS:
-            yield Refusal(
-                rule="KIM-11",
-                message=f"Invalid request: unsupported content type {kind}",
-                confidence="M",
-            )
+            yield Refusal("KIM-11", f"Invalid request: unsupported content type {kind}", confidence="M")
 
 
 @rule("KIM-04")
@@ -67,7 +60,7 @@ def repeated_ids(messages: Sequence[Message]) -> Iterator[Refusal]:
     seen: set[str] = set()
     for call in (call for message in messages for call in calls_of(message)):
         if call["id"] in seen:
-            yield Refusal(rule="KIM-04", message=f"Invalid request: tool call id {call['id']} is duplicated")
+            yield Refusal("KIM-04", f"Invalid request: tool call id {call['id']} is duplicated")
         seen.add(call["id"])
 
 
@@ -90,8 +83,8 @@ def pairing(messages: Sequence[Message]) -> Iterator[Refusal]:
 def unanswered_calls(open_ids: Sequence[str]) -> Iterator[Refusal]:
     if open_ids:
         yield Refusal(
-            rule="KIM-05",
-            message="an assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            "KIM-05",
+            "an assistant message with 'tool_calls' must be followed by tool messages responding to each "
             "'tool_call_id'. The following tool_call_ids did not have response messages: "
             + ", ".join(dict.fromkeys(open_ids)),
         )
@@ -103,7 +96,7 @@ def unknown_result(message: Message, known: frozenset[str]) -> Iterator[Refusal]
     given = message.get("tool_call_id")
     identifier = given if isinstance(given, str) else ""
     if identifier not in known:
-        yield Refusal(rule="KIM-06", message=f"tool_call_id {identifier} is not found")
+        yield Refusal("KIM-06", f"tool_call_id {identifier} is not found")
 
 
 @rule("KIM-07")
@@ -112,7 +105,7 @@ def missing_reasoning(messages: Sequence[Message]) -> Iterator[Refusal]:
     for index, message in enumerate(messages):
         if calls_of(message) and not isinstance(message.get("reasoning_content"), str):
             yield Refusal(
-                rule="KIM-07",
-                message="thinking is enabled but reasoning_content is missing in assistant tool call message "
+                "KIM-07",
+                "thinking is enabled but reasoning_content is missing in assistant tool call message "
                 f"at index {index}",
             )

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from segue.emulators.refusal import Confidence
+from segue.emulators.rules import Confidence
 
 Schema: TypeAlias = Mapping[str, Any]
 Place: TypeAlias = tuple[str, ...]

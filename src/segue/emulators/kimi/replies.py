@@ -19,12 +19,10 @@ from segue.emulators.model_reply import (
     text_of,
     thoughts_of,
 )
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from segue.emulators.context import Context
 
 
 def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:

@@ -9,10 +9,9 @@ from segue.emulators.http import Request, Response, Route, json_response, stream
 from segue.emulators.kimi import checks, errors, replies
 from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
     from segue.emulators.emulator import Emulator
 
 CREATED = 1_770_933_892

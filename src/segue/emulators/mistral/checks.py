@@ -10,13 +10,11 @@ from segue.emulators.mistral.errors import MODEL, PROMPT, SchemaRefusal
 from segue.emulators.mistral.request import misshapen
 from segue.emulators.mistral.schemas import mistakes
 from segue.emulators.mistral.shape import listing, mapping, number, optional, record, text, text_or
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from segue.emulators.context import Context
 
 _MAX_INPUTS = 512
 _MAX_INPUT_TOKENS = 16_384
@@ -44,7 +42,7 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
 @rule("MIS-V01")
 def missing_model(body: Mapping[str, Any]) -> Iterator[Refusal]:
     if body.get("model") is None:
-        yield Refusal(rule="MIS-V01", message="Model name parameter is required for serving mode")
+        yield Refusal("MIS-V01", "Model name parameter is required for serving mode")
 
 
 @rule("MIS-V22")
@@ -52,7 +50,7 @@ def tool_definitions(body: Mapping[str, Any]) -> Iterator[Refusal]:
     for tool in body.get("tools") or ():
         mistake = next(mistakes(tool["function"]["parameters"]), None)
         if mistake is not None:
-            yield Refusal(rule="MIS-V22", message=f"Invalid tool schema: {mistake}")
+            yield Refusal("MIS-V22", f"Invalid tool schema: {mistake}")
         yield from content.function_names(tool["function"]["name"])
 
 
@@ -61,7 +59,7 @@ def tool_definitions(body: Mapping[str, Any]) -> Iterator[Refusal]:
 def reasoning_effort(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
     effort = body.get("reasoning_effort")
     if effort is not None and order.tokenizer(context) < 15:
-        yield Refusal(rule="MIS-V23", message=f"reasoning_effort={effort!r} is not supported for this model")
+        yield Refusal("MIS-V23", f"reasoning_effort={effort!r} is not supported for this model")
 
 
 @rule("MIS-16", "L")
@@ -72,8 +70,8 @@ def too_long(messages: Sequence[Mapping[str, Any]], context: Context) -> Iterato
     size = tokens.count_value(list(messages))
     if size > limit:
         yield Refusal(
-            rule="MIS-16",
-            message=f"Prompt contains {size} tokens and 0 draft tokens, "
+            "MIS-16",
+            f"Prompt contains {size} tokens and 0 draft tokens, "
             f"too large for model with {limit} maximum context length",
             type=PROMPT[0],
             code=PROMPT[1],
@@ -102,20 +100,10 @@ def embedding_complaints(body: object, context: Context) -> Iterator[Refusal]:
         return
     if "embedding" not in context.facts:
         kind, code = MODEL
-        yield Refusal(rule="MIS-17", message=f"Invalid model: {body['model']}", type=kind, code=code)
+        yield Refusal("MIS-17", f"Invalid model: {body['model']}", type=kind, code=code)
     inputs = [body["input"]] if isinstance(body["input"], str) else body["input"]
     kind, code = PROMPT
     if len(inputs) > _MAX_INPUTS:
-        yield Refusal(
-            rule="MIS-17",
-            message="Too many inputs in request, split into more batches.",
-            type=kind,
-            code=code,
-        )
+        yield Refusal("MIS-17", "Too many inputs in request, split into more batches.", type=kind, code=code)
     if sum(map(tokens.count, inputs)) > _MAX_INPUT_TOKENS:
-        yield Refusal(
-            rule="MIS-17",
-            message="Too many tokens overall, split into more batches.",
-            type=kind,
-            code=code,
-        )
+        yield Refusal("MIS-17", "Too many tokens overall, split into more batches.", type=kind, code=code)

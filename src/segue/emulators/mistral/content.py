@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.mistral.errors import CALL, Location, SchemaRefusal
 from segue.emulators.mistral.order import Message, call_id, calls_of, tokenizer
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from segue.emulators.context import Context
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\n?")
 """The original's `$` also lets one line break through at the end."""
@@ -99,36 +97,31 @@ def chunk_types(message: Message, context: Context) -> Iterator[Refusal]:
     if foreign:
         named = {"assistant": "MIS-10", "tool": "MIS-15"}
         yield Refusal(
-            rule=named.get(role, "MIS-V13"),
-            message=f"Unexpected content chunk types in {role} message: {foreign}",
+            named.get(role, "MIS-V13"), f"Unexpected content chunk types in {role} message: {foreign}"
         )
 
 
 @rule("MIS-06")
 def empty_assistant(message: Message) -> Iterator[Refusal]:
     if not message.get("content") and not calls_of(message):
-        yield Refusal(
-            rule="MIS-06", message="Assistant message must have either content or tool_calls, but not none."
-        )
+        yield Refusal("MIS-06", "Assistant message must have either content or tool_calls, but not none.")
 
 
 @rule("MIS-V14")
 def content_and_calls(message: Message, context: Context) -> Iterator[Refusal]:
     if tokenizer(context) <= 3 and message.get("content") and calls_of(message):
-        yield Refusal(
-            rule="MIS-V14", message="Assistant message must have either content or tool_calls, but not both."
-        )
+        yield Refusal("MIS-V14", "Assistant message must have either content or tool_calls, but not both.")
 
 
 @rule("MIS-V15")
 def early_prefix(message: Message, *, is_last: bool) -> Iterator[Refusal]:
     if message.get("prefix") and not is_last:
-        yield Refusal(rule="MIS-V15", message="Assistant message with prefix True must be last message")
+        yield Refusal("MIS-V15", "Assistant message with prefix True must be last message")
 
 
 def _bad_call(rule_id: str, message: str) -> Refusal:
     kind, code = CALL
-    return Refusal(rule=rule_id, message=message, type=kind, code=code)
+    return Refusal(rule_id, message, type=kind, code=code)
 
 
 @rule("MIS-V16")

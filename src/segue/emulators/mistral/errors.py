@@ -8,11 +8,9 @@ import msgspec
 
 from segue.emulators.emulator import key_of
 from segue.emulators.http import Request, Response, json_response
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
     from segue.emulators.emulator import Emulator
     from segue.emulators.faults import Fault
 
@@ -79,9 +77,9 @@ def fault(fault: Fault, context: Context) -> Refusal:  # noqa: ARG001 — one si
         case _:
             message, kind, code = "Bad request", "invalid_request_error", ""
     return Refusal(
-        rule="MIS-19",
+        "MIS-19",
+        fault.message or message,
         status=fault.status,
-        message=fault.message or message,
         type=kind,
         code=code or None,
         retry_after=fault.retry_after,
@@ -96,9 +94,9 @@ def stream_error(refusal: Refusal, context: Context) -> bytes:
 def credentials(request: Request, emulator: Emulator) -> Refusal | None:
     key = key_of(request)
     if not key:
-        return Refusal(rule="MIS-00", status=401, message="Unauthorized")
+        return Refusal("MIS-00", "Unauthorized", status=401)
     if emulator.keys is not None and key not in emulator.keys:
-        return Refusal(rule="MIS-00", status=401, message="Invalid API Key")
+        return Refusal("MIS-00", "Invalid API Key", status=401)
     return None
 
 

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from segue.emulators.mistral.errors import ORDER
-from segue.emulators.refusal import Confidence, Refusal
-from segue.emulators.rules import rule
-
-if TYPE_CHECKING:
-    from segue.emulators.context import Context
+from segue.emulators.rules import Confidence, Context, Refusal, rule
 
 Message = Mapping[str, Any]
 
@@ -57,7 +53,7 @@ def call_id(call: Message) -> str:
 
 def _refuse(rule_id: str, message: str, confidence: Confidence = "H") -> Refusal:
     kind, code = ORDER
-    return Refusal(rule=rule_id, message=message, type=kind, code=code, confidence=confidence)
+    return Refusal(rule_id, message, type=kind, code=code, confidence=confidence)
 
 
 @rule("MIS-V02")
@@ -169,8 +165,8 @@ def system_with_audio(messages: Sequence[Message], context: Context) -> Iterator
     audios = [index for index, message in enumerate(messages) if _has_audio(message)]
     if systems and audios:
         yield Refusal(
-            rule="MIS-V11",
-            message=f"Found system messages at indexes {systems} and audio chunks in messages at indexes {audios}. "
+            "MIS-V11",
+            f"Found system messages at indexes {systems} and audio chunks in messages at indexes {audios}. "
             "This is not allowed prior to the tokenizer version 13.",
         )
 

@@ -19,12 +19,11 @@ from segue.emulators.model_reply import (
     thoughts_of,
 )
 from segue.emulators.openai_chat.prompt import text_in
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from segue.emulators.context import Context
 
 _PADDING = "abcdefghijklmnopqrstuvwxyz0123456789"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

@@ -11,10 +11,9 @@ from segue.emulators.mistral import checks, errors, replies
 from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.openai_chat.embeddings import embedding
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
     from segue.emulators.emulator import Emulator
     from segue.emulators.model_reply import Prompt
 

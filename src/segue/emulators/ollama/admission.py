@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from segue.emulators.admission import Complaints, model_of
-from segue.emulators.context import Context
 from segue.emulators.http import BadJsonError, Request, Response
 from segue.emulators.ollama import gojson, window
 from segue.emulators.ollama.management import store_of
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import first_enforced
+from segue.emulators.rules import Context, Refusal, first_enforced
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
@@ -41,7 +39,7 @@ def accepted(
     try:
         body = request.json()
     except BadJsonError:
-        return refuse(Refusal(rule="OLL-11", message=gojson.not_json(request.body)), context)
+        return refuse(Refusal("OLL-11", gojson.not_json(request.body)), context)
     context = emulator.context(request, provider="ollama", model=model_of(body))
     refusal = first_enforced(complaints(body, context), context)
     return refuse(refusal, context) if refusal is not None else (body, context)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from segue.emulators.ollama import gojson, window
 from segue.emulators.ollama.fields import tool_schemas, unreadable, wrong_messages
 from segue.emulators.ollama.store import REGISTRY, full_name, known_store
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
-
-if TYPE_CHECKING:
-    from segue.emulators.context import Context
+from segue.emulators.rules import Context, Refusal, rule
 
 LEVELS = ("high", "medium", "low", "max")
 _LISTED = '"high", "medium", "low", "max", true, or false'
@@ -76,7 +72,7 @@ def is_thinking(body: Mapping[str, Any], context: Context) -> bool:
 def wrong_envelope(body: object) -> Iterator[Refusal]:
     """Types of the fields beside the messages; what is no object has no fields."""
     if body is None:
-        yield Refusal(rule="OLL-11", message="missing request body")
+        yield Refusal("OLL-11", "missing request body")
     fields = {
         "model": gojson.STRING,
         "stream": gojson.BOOL,
@@ -103,35 +99,35 @@ def think_value(body: Mapping[str, Any]) -> Iterator[Refusal]:
     if think is None or isinstance(think, bool) or (isinstance(think, str) and think in LEVELS):
         return
     if isinstance(think, str):
-        yield Refusal(rule="OLL-08", message=f'invalid think value: "{think}" (must be {_LISTED})')
+        yield Refusal("OLL-08", f'invalid think value: "{think}" (must be {_LISTED})')
     else:
-        yield Refusal(rule="OLL-08", message=f"think must be a boolean or string ({_LISTED})")
+        yield Refusal("OLL-08", f"think must be a boolean or string ({_LISTED})")
 
 
 @rule("OLL-11")
 def logprobs(body: Mapping[str, Any]) -> Iterator[Refusal]:
     wanted = body.get("top_logprobs") or 0
     if not 0 <= wanted <= 20:
-        yield Refusal(rule="OLL-11", message="top_logprobs must be between 0 and 20")
+        yield Refusal("OLL-11", "top_logprobs must be between 0 and 20")
 
 
 @rule("OLL-11")
 def missing_model(body: Mapping[str, Any]) -> Iterator[Refusal]:
     if not body.get("model"):
-        yield Refusal(rule="OLL-11", message="model is required")
+        yield Refusal("OLL-11", "model is required")
 
 
 @rule("OLL-11")
 def unknown_model(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
     store, name = known_store(context.memory), body.get("model")
     if name and store is not None and store.find(name) is None:
-        yield Refusal(rule="OLL-11", status=404, message=f"model '{name}' not found", type="not_found_error")
+        yield Refusal("OLL-11", f"model '{name}' not found", status=404, type="not_found_error")
 
 
 @rule("OLL-10")
 def cannot_chat(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
     if "completion" not in capabilities(context):
-        yield Refusal(rule="OLL-10", message=f'"{body.get("model")}" does not support chat')
+        yield Refusal("OLL-10", f'"{body.get("model")}" does not support chat')
 
 
 @rule("OLL-07")
@@ -139,13 +135,13 @@ def cannot_call(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
     able = capabilities(context)
     if body.get("tools") and "completion" in able and "tools" not in able:
         name = full_name(str(body.get("model")))
-        yield Refusal(rule="OLL-07", message=f"{REGISTRY}/{name} does not support tools")
+        yield Refusal("OLL-07", f"{REGISTRY}/{name} does not support tools")
 
 
 @rule("OLL-08")
 def cannot_think(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
     if body.get("think") and "thinking" not in capabilities(context):
-        yield Refusal(rule="OLL-08", message=f'"{body.get("model")}" does not support thinking')
+        yield Refusal("OLL-08", f'"{body.get("model")}" does not support thinking')
 
 
 @rule("OLL-14")
@@ -155,10 +151,7 @@ def option_types(body: Mapping[str, Any]) -> Iterator[Refusal]:
         wanted = _option_type(name)
         if wanted is not None and value is not None and gojson.kind(value) != wanted[0]:
             yield Refusal(
-                rule="OLL-14",
-                status=500,
-                message=f'option "{name}" must be of type {wanted[1]}',
-                type="api_error",
+                "OLL-14", f'option "{name}" must be of type {wanted[1]}', status=500, type="api_error"
             )
 
 
@@ -177,9 +170,9 @@ def format_of_reply(body: Mapping[str, Any]) -> Iterator[Refusal]:
         return
     shown = msgspec.json.encode(wanted).decode()
     yield Refusal(
-        rule="OLL-18",
+        "OLL-18",
+        f'invalid format: {shown}; expected "json" or a valid JSON Schema object',
         status=500,
-        message=f'invalid format: {shown}; expected "json" or a valid JSON Schema object',
         type="api_error",
     )
 
@@ -193,8 +186,8 @@ def too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
     limit = window.size(body, context)
     if asked > limit:
         yield Refusal(
-            rule="OLL-16",
-            message=f"request ({asked} tokens) exceeds the available context size ({limit} tokens), "
+            "OLL-16",
+            f"request ({asked} tokens) exceeds the available context size ({limit} tokens), "
             "try increasing it",
         )
 
@@ -214,4 +207,4 @@ def rendered(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
 
 
 def _template(message: str) -> Refusal:
-    return Refusal(rule="OLL-03", status=500, message=message, type="api_error")
+    return Refusal("OLL-03", message, status=500, type="api_error")

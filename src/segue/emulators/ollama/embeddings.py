@@ -9,13 +9,11 @@ from segue.emulators import tokens
 from segue.emulators.http import Request, Response, json_response
 from segue.emulators.ollama import admission, checks, errors, gojson
 from segue.emulators.openai_chat.embeddings import embedding
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from array import array
 
-    from segue.emulators.context import Context
     from segue.emulators.emulator import Emulator
 
 _MAX_DIMENSIONS = 8192
@@ -33,10 +31,10 @@ _FIELDS: Mapping[str, gojson.Check] = {
 def complaints(body: object, context: Context) -> Iterator[Refusal]:
     """Any number of inputs; only their type, the model, and their length when nothing may be cut."""
     if body is None:
-        yield Refusal(rule="OLL-11", message="missing request body")
+        yield Refusal("OLL-11", "missing request body")
         return
     unreadable = [
-        Refusal(rule="OLL-40", message=sentence)
+        Refusal("OLL-40", sentence)
         for sentence in gojson.decode(body, "EmbedRequest", "api.EmbedRequest", _FIELDS)
     ]
     yield from unreadable
@@ -44,13 +42,13 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
         return
     texts = texts_of(body)
     if not all(isinstance(text, str) for text in texts):
-        yield Refusal(rule="OLL-40", message="invalid input type")
+        yield Refusal("OLL-40", "invalid input type")
         return
     yield from checks.missing_model(body)
     yield from checks.unknown_model(body, context)
     longest = max(map(tokens.count, texts), default=0)
     if body.get("truncate") is False and longest > context.facts.get("context", longest):
-        yield Refusal(rule="OLL-40", message="the input length exceeds the context length")
+        yield Refusal("OLL-40", "the input length exceeds the context length")
 
 
 def texts_of(body: Mapping[str, Any]) -> list[Any]:

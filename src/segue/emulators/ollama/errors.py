@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators.http import Response, json_response
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
     from segue.emulators.faults import Fault
 
 _BUSY = "server busy, please try again.  maximum pending requests exceeded"
@@ -45,9 +43,9 @@ def fault(fault: Fault, context: Context) -> Refusal:  # noqa: ARG001 — one si
     messages = {401: "unauthorized", 429: "too many requests", 499: "request canceled", 503: _BUSY}
     default = _STOPPED if fault.status >= 500 else "bad request"
     return Refusal(
-        rule="OLL-19",
+        "OLL-19",
+        fault.message or messages.get(fault.status, default),
         status=fault.status,
-        message=fault.message or messages.get(fault.status, default),
         type="api_error",
         retry_after=fault.retry_after,
     )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators.ollama import gojson
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 def unreadable(rule_id: str, body: object, fields: Mapping[str, gojson.Check]) -> Iterator[Refusal]:
     for sentence in gojson.decode(body, "ChatRequest", "api.ChatRequest", fields):
-        yield Refusal(rule=rule_id, message=sentence)
+        yield Refusal(rule_id, sentence)
 
 
 def _message(**fields: gojson.Check) -> Mapping[str, gojson.Check]:

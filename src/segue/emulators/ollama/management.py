@@ -10,7 +10,7 @@ from segue.emulators.http import BadJsonError, Request, Response, json_response,
 from segue.emulators.model_facts import facts_for
 from segue.emulators.ollama import errors, gojson
 from segue.emulators.ollama.store import Installed, Store, full_name, store_in, timestamp
-from segue.emulators.refusal import Refusal
+from segue.emulators.rules import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,19 +44,19 @@ def named(request: Request, emulator: Emulator) -> str | Response:
     try:
         body = request.json()
     except BadJsonError:
-        return _refuse(Refusal(rule="OLL-11", message=gojson.not_json(request.body)), request, emulator)
+        return _refuse(Refusal("OLL-11", gojson.not_json(request.body)), request, emulator)
     fields = {"model": gojson.STRING, "name": gojson.STRING, "stream": gojson.BOOL}
     sentence = next(gojson.decode(body, "ModelRequest", "api.ModelRequest", fields), None)
     if sentence is not None:
-        return _refuse(Refusal(rule="OLL-00", message=sentence), request, emulator)
+        return _refuse(Refusal("OLL-00", sentence), request, emulator)
     name = (body or {}).get("model") or (body or {}).get("name")
     if not name:
-        return _refuse(Refusal(rule="OLL-11", message="model is required"), request, emulator)
+        return _refuse(Refusal("OLL-11", "model is required"), request, emulator)
     return str(name)
 
 
 def not_found(name: str) -> Refusal:
-    return Refusal(rule="OLL-11", status=404, message=f"model '{name}' not found", type="not_found_error")
+    return Refusal("OLL-11", f"model '{name}' not found", status=404, type="not_found_error")
 
 
 def _refuse(refusal: Refusal, request: Request, emulator: Emulator) -> Response:
@@ -116,7 +116,7 @@ def pull(request: Request, emulator: Emulator) -> Response:
         return stream_response(_progress(name, facts, published=published), content_type=NDJSON)
     if published:
         return json_response({"status": "success"})
-    refusal = Refusal(rule="OLL-40", status=500, message=_NO_MANIFEST, type="api_error")
+    refusal = Refusal("OLL-40", _NO_MANIFEST, status=500, type="api_error")
     return _refuse(refusal, request, emulator)
 
 

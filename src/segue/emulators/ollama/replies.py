@@ -22,12 +22,11 @@ from segue.emulators.model_reply import (
 from segue.emulators.ollama import window
 from segue.emulators.ollama.checks import is_thinking
 from segue.emulators.ollama.store import timestamp
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.emulators.context import Context
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _PER_PROMPT_TOKEN, _PER_TOKEN, _LOADING = 480_000, 17_000_000, 21_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from segue.emulators import tokens
 from segue.emulators.openai_chat import wording
@@ -11,11 +11,7 @@ from segue.emulators.openai_chat.messages import message_complaints
 from segue.emulators.openai_chat.pairing import pairing_complaints
 from segue.emulators.openai_chat.profile import OPENAI, Profile
 from segue.emulators.openai_chat.tools import tool_complaints
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
-
-if TYPE_CHECKING:
-    from segue.emulators.context import Context
+from segue.emulators.rules import Context, Refusal, rule
 
 TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "stream": (bool, "a boolean"),
@@ -58,8 +54,8 @@ def complaints(body: object, context: Context, profile: Profile = OPENAI) -> Ite
 @rule("CHAT-00", "H")
 def not_an_object(body: object) -> Refusal:
     return Refusal(
-        rule="CHAT-00",
-        message=f"Invalid type for request body: expected an object, but got {wording.kind(body)} instead.",
+        "CHAT-00",
+        f"Invalid type for request body: expected an object, but got {wording.kind(body)} instead.",
         code="invalid_type",
     )
 
@@ -68,7 +64,7 @@ def not_an_object(body: object) -> Refusal:
 def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
     """The envelope: `model` and the scalars beside the messages have the types of the specification."""
     if body.get("model") is None:
-        yield Refusal(rule="CHAT-00", message="you must provide a model parameter")
+        yield Refusal("CHAT-00", "you must provide a model parameter")
     elif not isinstance(body["model"], str):
         yield wording.wrong_type("CHAT-00", "model", "a string", body["model"])
     for name, (types, expected) in TYPES.items():
@@ -115,8 +111,8 @@ def no_messages(body: Mapping[str, Any]) -> Iterator[Refusal]:
 def stream_options_without_stream(body: Mapping[str, Any]) -> Iterator[Refusal]:
     if body.get("stream_options") is not None and body.get("stream") is not True:
         yield Refusal(
-            rule="CHAT-63",
-            message="The 'stream_options' parameter is only allowed when 'stream' is enabled.",
+            "CHAT-63",
+            "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
             param="stream_options",
         )
 
@@ -147,8 +143,8 @@ def system_message_refused(messages: list[Any], context: Context) -> Iterator[Re
         role = message.get("role") if isinstance(message, Mapping) else None
         if role in ("system", "developer"):
             yield Refusal(
-                rule="CHAT-06",
-                message=f"Unsupported value: 'messages[{index}].role' does not support '{role}' with this model.",
+                "CHAT-06",
+                f"Unsupported value: 'messages[{index}].role' does not support '{role}' with this model.",
                 code="unsupported_value",
                 param=f"messages[{index}].role",
                 confidence="M",
@@ -164,8 +160,8 @@ def tools_need_effort_none(body: Mapping[str, Any], context: Context) -> Iterato
         return
     if _effort(body, context) != "none" or "none" not in context.facts.get("efforts", ()):
         yield Refusal(
-            rule="CHAT-40",
-            message=f"Function tools with reasoning_effort are not supported for {context.model} in "
+            "CHAT-40",
+            f"Function tools with reasoning_effort are not supported for {context.model} in "
             "/v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'.",
             param="reasoning_effort",
         )
@@ -184,8 +180,8 @@ def refused_sampling(body: Mapping[str, Any], context: Context) -> Iterator[Refu
     temperature = body.get("temperature")
     if isinstance(temperature, (int, float)) and temperature != 1 and _effort(body, context) != "none":
         yield Refusal(
-            rule="CHAT-41",
-            message=f"Unsupported value: 'temperature' does not support {temperature} with this model. "
+            "CHAT-41",
+            f"Unsupported value: 'temperature' does not support {temperature} with this model. "
             "Only the default (1) value is supported.",
             code="unsupported_value",
             param="temperature",
@@ -207,8 +203,8 @@ def refused_response_format(body: Mapping[str, Any], context: Context) -> Iterat
     schema = isinstance(wanted, Mapping) and wanted.get("type") == "json_schema"
     if schema and not context.facts.get("json_schema", True):
         yield Refusal(
-            rule="REC-01",
-            message="Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model. "
+            "REC-01",
+            "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model. "
             "Learn more about supported models at the Structured Outputs guide: "
             "https://platform.openai.com/docs/guides/structured-outputs",
         )
@@ -218,9 +214,7 @@ def refused_response_format(body: Mapping[str, Any], context: Context) -> Iterat
 def refused_web_search(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
     if body.get("web_search_options") is not None and context.facts and not context.facts.get("web_search"):
         yield Refusal(
-            rule="REC-02",
-            message="Web search options not supported with this model.",
-            param="web_search_options",
+            "REC-02", "Web search options not supported with this model.", param="web_search_options"
         )
 
 
@@ -231,8 +225,8 @@ def too_much_output(body: Mapping[str, Any], context: Context) -> Iterator[Refus
         wanted = body.get(name)
         if isinstance(most, int) and isinstance(wanted, int) and wanted > most:
             yield Refusal(
-                rule="CHAT-71",
-                message=f"{name} is too large: {wanted}. This model supports at most {most} completion tokens, "
+                "CHAT-71",
+                f"{name} is too large: {wanted}. This model supports at most {most} completion tokens, "
                 f"whereas you provided {wanted}.",
                 code="invalid_value",
                 param=name,
@@ -251,8 +245,8 @@ def context_too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refu
     split = f" ({message_tokens} in the messages, {offered} in the functions)" if offered else ""
     remedy = "messages or functions" if offered else "messages"
     yield Refusal(
-        rule="CHAT-70",
-        message=f"This model's maximum context length is {most} tokens. However, your messages resulted in "
+        "CHAT-70",
+        f"This model's maximum context length is {most} tokens. However, your messages resulted in "
         f"{message_tokens + offered} tokens{split}. Please reduce the length of the {remedy}.",
         code="context_length_exceeded",
         param="messages",

@@ -7,15 +7,11 @@ import math
 from array import array
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from segue.emulators import tokens
 from segue.emulators.openai_chat import wording
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
-
-if TYPE_CHECKING:
-    from segue.emulators.context import Context
+from segue.emulators.rules import Context, Refusal, rule
 
 INPUTS_MAX, TOKENS_MAX, TOKENS_MAX_SUM = 2048, 8192, 300_000
 FORMATS = ("float", "base64")
@@ -39,12 +35,12 @@ def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
         if key not in KEYS:
             yield wording.unknown("OAI-07", key)
     if not isinstance(body.get("model"), str):
-        yield Refusal(rule="OAI-07", message="you must provide a model parameter")
+        yield Refusal("OAI-07", "you must provide a model parameter")
     size = body.get("dimensions")
     if size is not None and (not isinstance(size, int) or isinstance(size, bool)):
         yield wording.wrong_type("OAI-07", "dimensions", "an integer", size)
     elif size is not None and size < 1:
-        yield Refusal(rule="OAI-07", message=f"{size} is less than the minimum of 1 - 'dimensions'")
+        yield Refusal("OAI-07", f"{size} is less than the minimum of 1 - 'dimensions'")
     wanted = body.get("encoding_format")
     if wanted is not None and wanted not in FORMATS:
         yield wording.wrong_value("OAI-07", "encoding_format", str(wanted), FORMATS)
@@ -54,8 +50,8 @@ def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
 def wrong_input(body: Mapping[str, Any]) -> Iterator[Refusal]:
     if not _is_input(body.get("input")):
         yield Refusal(
-            rule="OAI-07",
-            message="'$.input' is invalid. Please check the API reference: https://platform.openai.com/docs/api-reference.",
+            "OAI-07",
+            "'$.input' is invalid. Please check the API reference: https://platform.openai.com/docs/api-reference.",
         )
 
 
@@ -88,11 +84,11 @@ def dimensions_refused(body: Mapping[str, Any], context: Context) -> Iterator[Re
     if not isinstance(size, int):
         return
     if not context.facts.get("dimensions", True):
-        yield Refusal(rule="OAI-07", message="This model does not support specifying dimensions.")
+        yield Refusal("OAI-07", "This model does not support specifying dimensions.")
     elif size > most:
         yield Refusal(
-            rule="OAI-07",
-            message=f"Invalid value for 'dimensions' = {size}. Must be less than or equal to {most}.",
+            "OAI-07",
+            f"Invalid value for 'dimensions' = {size}. Must be less than or equal to {most}.",
             param="dimensions",
         )
 
@@ -105,14 +101,14 @@ def input_too_long(body: Mapping[str, Any]) -> Iterator[Refusal]:
     longest = max(sizes)
     if longest > TOKENS_MAX:
         yield Refusal(
-            rule="OAI-07",
-            message=f"This model's maximum context length is {TOKENS_MAX} tokens, however you requested {longest} "
+            "OAI-07",
+            f"This model's maximum context length is {TOKENS_MAX} tokens, however you requested {longest} "
             f"tokens ({longest} in your prompt; 0 for the completion). Please reduce your prompt; or completion length.",
         )
     if sum(sizes) > TOKENS_MAX_SUM:
         yield Refusal(
-            rule="OAI-07",
-            message=f"Requested {sum(sizes)} tokens, max {TOKENS_MAX_SUM} tokens per request",
+            "OAI-07",
+            f"Requested {sum(sizes)} tokens, max {TOKENS_MAX_SUM} tokens per request",
             code="max_tokens_per_request",
         )
 

@@ -8,11 +8,9 @@ import msgspec
 
 from segue.emulators.emulator import key_of
 from segue.emulators.http import Request, Response, json_response
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
     from segue.emulators.emulator import Emulator
     from segue.emulators.faults import Fault
 
@@ -89,9 +87,9 @@ def fault(fault: Fault, context: Context) -> Refusal:
         case _:
             message, kind, code = "Bad request", "invalid_request_error", ""
     return Refusal(
-        rule="OAI-03",
+        "OAI-03",
+        fault.message or message,
         status=fault.status,
-        message=fault.message or message,
         type=kind,
         code=code or None,
         retry_after=fault.retry_after,
@@ -115,9 +113,9 @@ def credentials(request: Request, emulator: Emulator) -> Refusal | None:
     """401 without a key, and for a key that is not among those the emulator was given."""
     key = key_of(request)
     if not key:
-        return Refusal(rule="OAI-00", status=401, message=NO_KEY)
+        return Refusal("OAI-00", NO_KEY, status=401)
     if emulator.keys is not None and key not in emulator.keys:
-        return Refusal(rule="OAI-00", status=401, message=_wrong_key(key), code="invalid_api_key")
+        return Refusal("OAI-00", _wrong_key(key), status=401, code="invalid_api_key")
     return None
 
 
@@ -131,4 +129,4 @@ def _wrong_key(key: str) -> str:
 
 @rule("OAI-00", "H")
 def not_json(body: bytes) -> Refusal:  # noqa: ARG001 — one signature for all providers
-    return Refusal(rule="OAI-00", message=NOT_JSON)
+    return Refusal("OAI-00", NOT_JSON)

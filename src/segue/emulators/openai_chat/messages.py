@@ -9,8 +9,7 @@ import msgspec
 
 from segue.emulators.openai_chat import wording
 from segue.emulators.openai_chat.tools import bad_name
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Refusal, rule
 
 if TYPE_CHECKING:
     from segue.emulators.openai_chat.profile import Profile
@@ -65,8 +64,8 @@ def content_missing(message: Mapping[str, Any], index: int) -> Iterator[Refusal]
     if message.get("role") == "function":
         return
     yield Refusal(
-        rule="CHAT-04",
-        message="Invalid value for 'content': expected a string, got null.",
+        "CHAT-04",
+        "Invalid value for 'content': expected a string, got null.",
         param=f"messages.[{index}].content",
     )
 
@@ -113,8 +112,8 @@ def one_part(
 @rule("CHAT-52", "H")
 def image_outside_user(role: str, index: int) -> Refusal:
     return Refusal(
-        rule="CHAT-52",
-        message=f"Invalid 'messages[{index}]'. Image URLs are only allowed for messages with role 'user', "
+        "CHAT-52",
+        f"Invalid 'messages[{index}]'. Image URLs are only allowed for messages with role 'user', "
         f"but this message with role '{role}' contains an image URL.",
     )
 
@@ -126,9 +125,7 @@ def part_of_another_role(sort: str, role: str, path: str) -> Iterator[Refusal]:
     if allowed is None or sort in allowed:
         return
     if role == "tool":
-        yield Refusal(
-            rule="CHAT-18", message="Content blocks are expected to be either text or image_url type."
-        )
+        yield Refusal("CHAT-18", "Content blocks are expected to be either text or image_url type.")
     else:
         yield wording.wrong_value("CHAT-53", f"{path}.type", sort, allowed)
 
@@ -189,8 +186,7 @@ def reasoning_not_sent_back(message: Mapping[str, Any], profile: Profile) -> Ite
         return
     if not isinstance(message.get("reasoning_content"), str):
         yield Refusal(
-            rule="CHAT-51",
-            message="The `reasoning_content` in the thinking mode must be passed back to the API.",
+            "CHAT-51", "The `reasoning_content` in the thinking mode must be passed back to the API."
         )
 
 
@@ -275,8 +271,8 @@ def arguments_not_an_object(function: Mapping[str, Any], path: str, profile: Pro
     if not isinstance(parsed, dict):
         dotted = path.replace("[", ".").replace("]", "")
         yield Refusal(
-            rule="CHAT-23",
-            message=f"{dotted}.function.arguments: arguments must be a valid JSON object string",
+            "CHAT-23",
+            f"{dotted}.function.arguments: arguments must be a valid JSON object string",
             confidence="M",
         )
 
@@ -289,8 +285,8 @@ def result_id(message: Mapping[str, Any], index: int, profile: Profile) -> Itera
     path = f"messages[{index}].tool_call_id"
     if value is None:
         yield Refusal(
-            rule="CHAT-14",
-            message="Missing parameter 'tool_call_id': messages with role 'tool' must have a 'tool_call_id'.",
+            "CHAT-14",
+            "Missing parameter 'tool_call_id': messages with role 'tool' must have a 'tool_call_id'.",
             param=f"messages.[{index}]",
             confidence="M",
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Refusal, rule
 
 
 class _Group:
@@ -57,8 +56,8 @@ def _note_answer(group: _Group | None, message: Mapping[str, Any], index: int) -
 def unanswered_calls(group: _Group | None, index: int) -> Iterator[Refusal]:
     if group is not None and group.unanswered:
         yield Refusal(
-            rule="CHAT-10",
-            message="An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            "CHAT-10",
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
             "'tool_call_id'. The following tool_call_ids did not have response messages: "
             + ", ".join(group.unanswered),
             param=f"messages.[{index}].role",
@@ -69,8 +68,8 @@ def unanswered_calls(group: _Group | None, index: int) -> Iterator[Refusal]:
 def stray_result(group: _Group | None, index: int) -> Iterator[Refusal]:
     if group is None:
         yield Refusal(
-            rule="CHAT-11",
-            message="Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
+            "CHAT-11",
+            "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
             "'tool_calls'.",
             param=f"messages.[{index}].role",
         )
@@ -81,8 +80,8 @@ def result_of_no_call(group: _Group | None, message: Mapping[str, Any], index: i
     call_id = message.get("tool_call_id")
     if group is not None and isinstance(call_id, str) and call_id not in group.ids:
         yield Refusal(
-            rule="CHAT-12",
-            message=f"Invalid parameter: 'tool_call_id' of '{call_id}' not found in 'tool_calls' of previous message.",
+            "CHAT-12",
+            f"Invalid parameter: 'tool_call_id' of '{call_id}' not found in 'tool_calls' of previous message.",
             param=f"messages.[{index}].tool_call_id",
             confidence="M",
         )
@@ -95,8 +94,8 @@ def second_result(group: _Group | None, message: Mapping[str, Any], index: int) 
         return
     if call_id in group.ids and call_id in group.answered:
         yield Refusal(
-            rule="CHAT-13",
-            message=f"Invalid parameter: Duplicate value for 'tool_call_id' of '{call_id}', in "
+            "CHAT-13",
+            f"Invalid parameter: Duplicate value for 'tool_call_id' of '{call_id}', in "
             f"messages[{group.answered[call_id]}] and messages[{index}].",
             param=f"messages.[{index}].tool_call_id",
         )

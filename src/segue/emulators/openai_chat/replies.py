@@ -18,13 +18,12 @@ from segue.emulators.model_reply import (
 )
 from segue.emulators.openai_chat.checks import prompt_tokens
 from segue.emulators.openai_chat.profile import OPENAI, Profile
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, rule
 from segue.emulators.tokens import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from segue.emulators.context import Context
 
 CACHE_MINIMUM, CACHE_STEP = 1024, 128
 

@@ -10,8 +10,7 @@ from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.openai_chat import checks, embeddings, errors, replies
 from segue.emulators.openai_chat.profile import OPENAI, Profile
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Refusal, rule
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
@@ -66,11 +65,7 @@ def show_model(request: Request, emulator: Emulator) -> Response:
     refusal = errors.credentials(request, emulator)
     if refusal is None and not facts_for("openai", name):
         refusal = Refusal(
-            rule="OAI-05",
-            status=404,
-            message=f"The model '{name}' does not exist",
-            param="model",
-            code="model_not_found",
+            "OAI-05", f"The model '{name}' does not exist", status=404, param="model", code="model_not_found"
         )
     if refusal is not None:
         return errors.refuse(refusal, context)

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from segue.emulators.openai_chat.wording import wrong_type
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Refusal, rule
 
 COMBINATORS = ("oneOf", "anyOf", "allOf", "enum", "const", "not")
 INNER = ("properties", "$defs", "definitions")
@@ -32,8 +31,8 @@ def schema_complaints(name: str, tool: Mapping[str, Any], path: str) -> Iterator
 
 def _invalid(rule_id: str, name: str, path: str, reason: str) -> Refusal:
     return Refusal(
-        rule=rule_id,
-        message=f"Invalid schema for function '{name}': {reason}",
+        rule_id,
+        f"Invalid schema for function '{name}': {reason}",
         code="invalid_function_parameters",
         param=path,
     )

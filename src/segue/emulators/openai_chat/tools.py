@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.emulators.openai_chat import wording
 from segue.emulators.openai_chat.schemas import schema_complaints
-from segue.emulators.refusal import Confidence, Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Confidence, Refusal, rule
 
 if TYPE_CHECKING:
     from segue.emulators.openai_chat.profile import Profile
@@ -130,8 +129,8 @@ def _unoffered(name: str, body: Mapping[str, Any]) -> Iterator[Refusal]:
     names = [tool["function"].get("name") for tool in offered if _is_function(tool)]
     if offered and name not in names:
         yield Refusal(
-            rule="CHAT-37",
-            message=f"Invalid value for 'tool_choice': no function named '{name}' was specified in the 'tools' parameter.",
+            "CHAT-37",
+            f"Invalid value for 'tool_choice': no function named '{name}' was specified in the 'tools' parameter.",
             param="tool_choice",
             confidence="M",
         )
@@ -149,7 +148,7 @@ def parallel_without_tools(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 def _only_with_tools(rule_id: str, name: str) -> Refusal:
     return Refusal(
-        rule=rule_id,
-        message=f"Invalid value for '{name}': '{name}' is only allowed when 'tools' are specified.",
+        rule_id,
+        f"Invalid value for '{name}': '{name}' is only allowed when 'tools' are specified.",
         param=name,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.emulators.refusal import Confidence, Refusal
+from segue.emulators.rules import Confidence, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +39,8 @@ def listing(values: Sequence[str]) -> str:
 
 def missing(rule: str, path: str, confidence: Confidence = "H") -> Refusal:
     return Refusal(
-        rule=rule,
-        message=f"Missing required parameter: '{path}'.",
+        rule,
+        f"Missing required parameter: '{path}'.",
         code="missing_required_parameter",
         param=path,
         confidence=confidence,
@@ -49,18 +49,14 @@ def missing(rule: str, path: str, confidence: Confidence = "H") -> Refusal:
 
 def unknown(rule: str, path: str, confidence: Confidence = "H") -> Refusal:
     return Refusal(
-        rule=rule,
-        message=f"Unknown parameter: '{path}'.",
-        code="unknown_parameter",
-        param=path,
-        confidence=confidence,
+        rule, f"Unknown parameter: '{path}'.", code="unknown_parameter", param=path, confidence=confidence
     )
 
 
 def wrong_type(rule: str, path: str, expected: str, value: object, confidence: Confidence = "H") -> Refusal:
     return Refusal(
-        rule=rule,
-        message=f"Invalid type for '{path}': expected {expected}, but got {kind(value)} instead.",
+        rule,
+        f"Invalid type for '{path}': expected {expected}, but got {kind(value)} instead.",
         code="invalid_type",
         param=path,
         confidence=confidence,
@@ -71,8 +67,8 @@ def wrong_value(
     rule: str, path: str, value: str, allowed: Sequence[str], confidence: Confidence = "H"
 ) -> Refusal:
     return Refusal(
-        rule=rule,
-        message=f"Invalid value: '{value}'. Supported values are: {listing(allowed)}.",
+        rule,
+        f"Invalid value: '{value}'. Supported values are: {listing(allowed)}.",
         code="invalid_value",
         param=path,
         confidence=confidence,
@@ -81,8 +77,8 @@ def wrong_value(
 
 def empty_array(rule: str, path: str, confidence: Confidence = "H") -> Refusal:
     return Refusal(
-        rule=rule,
-        message=f"Invalid '{path}': empty array. Expected an array with minimum length 1, but got an empty array instead.",
+        rule,
+        f"Invalid '{path}': empty array. Expected an array with minimum length 1, but got an empty array instead.",
         code="empty_array",
         param=path,
         confidence=confidence,
@@ -91,8 +87,8 @@ def empty_array(rule: str, path: str, confidence: Confidence = "H") -> Refusal:
 
 def long_array(rule: str, path: str, most: int, length: int) -> Refusal:
     return Refusal(
-        rule=rule,
-        message=f"Invalid '{path}': array too long. Expected an array with maximum length {most}, but got an array with length {length} instead.",
+        rule,
+        f"Invalid '{path}': array too long. Expected an array with maximum length {most}, but got an array with length {length} instead.",
         code="array_above_max_length",
         param=path,
     )
@@ -100,8 +96,8 @@ def long_array(rule: str, path: str, most: int, length: int) -> Refusal:
 
 def long_string(rule: str, path: str, most: int, length: int, confidence: Confidence = "H") -> Refusal:
     return Refusal(
-        rule=rule,
-        message=f"Invalid '{path}': string too long. Expected a string with maximum length {most}, but got a string with length {length} instead.",
+        rule,
+        f"Invalid '{path}': string too long. Expected a string with maximum length {most}, but got a string with length {length} instead.",
         code="string_above_max_length",
         param=path,
         confidence=confidence,
@@ -110,8 +106,8 @@ def long_string(rule: str, path: str, most: int, length: int, confidence: Confid
 
 def empty_string(rule: str, path: str, confidence: Confidence = "H") -> Refusal:
     return Refusal(
-        rule=rule,
-        message=f"Invalid '{path}': empty string. Expected a string with minimum length 1, but got an empty string instead.",
+        rule,
+        f"Invalid '{path}': empty string. Expected a string with minimum length 1, but got an empty string instead.",
         code="empty_string",
         param=path,
         confidence=confidence,
@@ -120,8 +116,8 @@ def empty_string(rule: str, path: str, confidence: Confidence = "H") -> Refusal:
 
 def no_match(rule: str, path: str, pattern: str, confidence: Confidence = "H") -> Refusal:
     return Refusal(
-        rule=rule,
-        message=f"Invalid '{path}': string does not match pattern. Expected a string that matches the pattern '{pattern}'.",
+        rule,
+        f"Invalid '{path}': string does not match pattern. Expected a string that matches the pattern '{pattern}'.",
         code="invalid_value",
         param=path,
         confidence=confidence,
@@ -131,8 +127,8 @@ def no_match(rule: str, path: str, pattern: str, confidence: Confidence = "H") -
 def below_minimum(rule: str, path: str, least: int, value: float) -> Refusal:
     sort = "integer" if isinstance(value, int) and path.endswith("tokens") else "decimal"
     return Refusal(
-        rule=rule,
-        message=f"Invalid '{path}': {sort} below minimum value. Expected a value >= {least}, but got {value} instead.",
+        rule,
+        f"Invalid '{path}': {sort} below minimum value. Expected a value >= {least}, but got {value} instead.",
         code=f"{sort}_below_min_value",
         param=path,
     )
@@ -140,8 +136,8 @@ def below_minimum(rule: str, path: str, least: int, value: float) -> Refusal:
 
 def above_maximum(rule: str, path: str, most: int, value: float) -> Refusal:
     return Refusal(
-        rule=rule,
-        message=f"Invalid '{path}': decimal above maximum value. Expected a value <= {most}, but got {value} instead.",
+        rule,
+        f"Invalid '{path}': decimal above maximum value. Expected a value <= {most}, but got {value} instead.",
         code="decimal_above_max_value",
         param=path,
     )
@@ -149,9 +145,8 @@ def above_maximum(rule: str, path: str, most: int, value: float) -> Refusal:
 
 def unsupported_parameter(rule: str, path: str, hint: str = "", confidence: Confidence = "H") -> Refusal:
     return Refusal(
-        rule=rule,
-        message=f"Unsupported parameter: '{path}' is not supported with this model."
-        + (f" {hint}" if hint else ""),
+        rule,
+        f"Unsupported parameter: '{path}' is not supported with this model." + (f" {hint}" if hint else ""),
         code="unsupported_parameter",
         param=path,
         confidence=confidence,
@@ -161,17 +156,17 @@ def unsupported_parameter(rule: str, path: str, hint: str = "", confidence: Conf
 def no_such_model(rule: str, model: str) -> Refusal:
     """Known from recordings."""
     return Refusal(
-        rule=rule,
+        rule,
+        f"The model `{model}` does not exist or you do not have access to it.",
         status=404,
-        message=f"The model `{model}` does not exist or you do not have access to it.",
         code="model_not_found",
     )
 
 
 def unsupported_effort(rule: str, param: str, effort: str, model: str, levels: Sequence[str]) -> Refusal:
     return Refusal(
-        rule=rule,
-        message=f"Unsupported value: '{effort}' is not supported with the '{model}' model. "
+        rule,
+        f"Unsupported value: '{effort}' is not supported with the '{model}' model. "
         f"Supported values are: {listing(levels)}.",
         code="unsupported_value",
         param=param,

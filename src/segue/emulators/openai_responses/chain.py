@@ -7,15 +7,11 @@ both are absent, and a chain behind `previous_response_id` is unknown rather tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from segue.emulators.openai_responses import seals
 from segue.emulators.openai_responses.items import type_of
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
-
-if TYPE_CHECKING:
-    from segue.emulators.context import Context
+from segue.emulators.rules import Context, Refusal, rule
 
 Item: TypeAlias = Mapping[str, Any]
 CALLS = {"function_call": "function call", "custom_tool_call": "custom tool call"}
@@ -57,8 +53,8 @@ def duplicate_ids(items: Sequence[Item]) -> Iterator[Refusal]:
             continue
         if value in seen:
             yield Refusal(
-                rule="RESP-24",
-                message=f"Duplicate item found with id {value}. Remove duplicate items from your input and try again.",
+                "RESP-24",
+                f"Duplicate item found with id {value}. Remove duplicate items from your input and try again.",
                 param="input",
             )
         seen.add(value)
@@ -71,8 +67,8 @@ def reused_call_ids(items: Sequence[Item]) -> Iterator[Refusal]:
     for _, value, what in _ids(items, CALLS):
         if value in seen:
             yield Refusal(
-                rule="RESP-24",
-                message=f"Duplicate {what} found with call_id {value}. "
+                "RESP-24",
+                f"Duplicate {what} found with call_id {value}. "
                 "Remove duplicate items from your input and try again.",
                 param="input",
             )
@@ -86,8 +82,8 @@ def unknown_previous(body: Mapping[str, Any], context: Context) -> Iterator[Refu
         return
     if not isinstance(previous, str) or previous not in context.memory["responses"]:
         yield Refusal(
-            rule="RESP-50",
-            message=f"Previous response with id '{previous}' not found.",
+            "RESP-50",
+            f"Previous response with id '{previous}' not found.",
             code="previous_response_not_found",
             param="previous_response_id",
         )
@@ -112,9 +108,9 @@ def items_not_stored(body: Mapping[str, Any], items: Sequence[Item], context: Co
         # A pure check cannot know what the server stored for a client that stores.
         if body.get("store") is False or "items" in context.memory:
             yield Refusal(
-                rule="RESP-45",
+                "RESP-45",
+                f"Item with id '{value}' not found." + (hint if body.get("store") is False else ""),
                 status=404,
-                message=f"Item with id '{value}' not found." + (hint if body.get("store") is False else ""),
                 param="input",
             )
 
@@ -138,7 +134,7 @@ def foreign_seals(items: Sequence[Item], context: Context) -> Iterator[Refusal]:
             if isinstance(name, str)
             else f"The encrypted content {shown} could not be verified."
         )
-        yield Refusal(rule="RESP-46", message=text, code="invalid_encrypted_content")
+        yield Refusal("RESP-46", text, code="invalid_encrypted_content")
 
 
 @rule("RESP-43", "H")
@@ -153,8 +149,8 @@ def reasoning_without_follower(items: Sequence[Item], context: Context) -> Itera
         after = items[position + 1] if position + 1 < len(items) else {}
         if not _follows(after, record):
             yield Refusal(
-                rule="RESP-43",
-                message=f"Item '{name}' of type 'reasoning' was provided without its required following item.",
+                "RESP-43",
+                f"Item '{name}' of type 'reasoning' was provided without its required following item.",
                 param="input",
                 confidence="H" if record else "L",
             )
@@ -179,8 +175,8 @@ def follower_without_reasoning(items: Sequence[Item], context: Context) -> Itera
         needed = record.get("reasoning") if record else None
         if needed and needed not in present:
             yield Refusal(
-                rule="RESP-44",
-                message=f"Item '{name}' of type '{type_of(item)}' was provided without its required 'reasoning' item: "
+                "RESP-44",
+                f"Item '{name}' of type '{type_of(item)}' was provided without its required 'reasoning' item: "
                 f"'{needed}'.",
                 param="input",
             )
@@ -199,8 +195,8 @@ def calls_without_output(items: Sequence[Item]) -> Iterator[Refusal]:
     for _, value, what in _ids(items, CALLS):
         if value not in answered:
             yield Refusal(
-                rule="RESP-10",
-                message=f"No tool output found for {what} {value}.",
+                "RESP-10",
+                f"No tool output found for {what} {value}.",
                 param="input",
                 confidence="H" if what == "function call" else "M",
             )
@@ -216,9 +212,7 @@ def outputs_without_call(
     called = {value for _, value, _ in _ids(items, CALLS)}
     for _, value, what in _ids(items, OUTPUTS):
         if value not in called:
-            yield Refusal(
-                rule="RESP-11", message=f"No tool call found for {what} with call_id {value}.", param="input"
-            )
+            yield Refusal("RESP-11", f"No tool call found for {what} with call_id {value}.", param="input")
 
 
 @rule("RESP-12", "M")
@@ -227,8 +221,8 @@ def outputs_before_their_call(items: Sequence[Item]) -> Iterator[Refusal]:
     for position, value, what in _ids(items, OUTPUTS):
         if first.get(value, -1) > position:
             yield Refusal(
-                rule="RESP-12",
-                message=f"No tool call found for {what} with call_id {value}.",
+                "RESP-12",
+                f"No tool call found for {what} with call_id {value}.",
                 param="input",
                 confidence="M",
             )
@@ -241,9 +235,6 @@ def second_outputs(items: Sequence[Item]) -> Iterator[Refusal]:
     for _, value, what in _ids(items, OUTPUTS):
         if value in seen:
             yield Refusal(
-                rule="RESP-13",
-                message=f"Duplicate {what} found with call_id {value}.",
-                param="input",
-                confidence="L",
+                "RESP-13", f"Duplicate {what} found with call_id {value}.", param="input", confidence="L"
             )
         seen.add(value)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from segue.emulators import tokens
 from segue.emulators.openai_chat import wording
 from segue.emulators.openai_responses.chain import chain_complaints, stored_chain
 from segue.emulators.openai_responses.items import item_complaints
 from segue.emulators.openai_responses.tools import tool_complaints
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
-
-if TYPE_CHECKING:
-    from segue.emulators.context import Context
+from segue.emulators.rules import Context, Refusal, rule
 
 TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "stream": (bool, "a boolean"),
@@ -96,8 +92,8 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
 @rule("RESP-00", "H")
 def not_an_object(body: object) -> Refusal:
     return Refusal(
-        rule="RESP-00",
-        message=f"Invalid type for request body: expected an object, but got {wording.kind(body)} instead.",
+        "RESP-00",
+        f"Invalid type for request body: expected an object, but got {wording.kind(body)} instead.",
         code="invalid_type",
     )
 
@@ -165,8 +161,8 @@ def trigger_not_last(items: list[Any]) -> Iterator[Refusal]:
     for index, item in enumerate(items[:-1]):
         if isinstance(item, Mapping) and item.get("type") == "compaction_trigger":
             yield Refusal(
-                rule="RESP-52",
-                message=f"Invalid 'input[{index}]': a 'compaction_trigger' item must be the last item.",
+                "RESP-52",
+                f"Invalid 'input[{index}]': a 'compaction_trigger' item must be the last item.",
                 param=f"input[{index}]",
                 code="invalid_value",
                 confidence="M",
@@ -178,10 +174,7 @@ def unknown_model(body: Mapping[str, Any], context: Context) -> Iterator[Refusal
     model = body.get("model")
     if isinstance(model, str) and not context.facts:
         yield Refusal(
-            rule="RESP-51",
-            message=f"The requested model '{model}' does not exist.",
-            param="model",
-            code="model_not_found",
+            "RESP-51", f"The requested model '{model}' does not exist.", param="model", code="model_not_found"
         )
 
 
@@ -189,8 +182,8 @@ def unknown_model(body: Mapping[str, Any], context: Context) -> Iterator[Refusal
 def two_chains(body: Mapping[str, Any]) -> Iterator[Refusal]:
     if body.get("previous_response_id") is not None and body.get("conversation") is not None:
         yield Refusal(
-            rule="RESP-50",
-            message="Mutually exclusive parameters: 'previous_response_id' and 'conversation'. "
+            "RESP-50",
+            "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. "
             "Ensure you are only providing one of these parameters.",
             code="mutually_exclusive_parameters",
             confidence="M",
@@ -217,8 +210,8 @@ def context_too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refu
         return
     if input_tokens(body, context) > most:
         yield Refusal(
-            rule="RESP-66",
-            message="Your input exceeds the context window of this model. Please adjust your input and try again.",
+            "RESP-66",
+            "Your input exceeds the context window of this model. Please adjust your input and try again.",
             code="context_length_exceeded",
             param="input",
         )

@@ -13,7 +13,8 @@ from segue.emulators.openai_responses.items import type_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.emulators.context import Context
+    from segue.emulators.rules import Context
+
 
 TRIGGER = "compaction_trigger"
 

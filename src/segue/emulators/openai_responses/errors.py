@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -14,11 +14,7 @@ from segue.emulators.openai_chat.errors import (
     not_json,
     refuse,
 )
-from segue.emulators.rules import rule
-
-if TYPE_CHECKING:
-    from segue.emulators.context import Context
-    from segue.emulators.refusal import Refusal
+from segue.emulators.rules import Context, Refusal, rule
 
 __all__ = ["credentials", "envelope", "fault", "headers", "not_json", "refuse", "stream_error"]
 

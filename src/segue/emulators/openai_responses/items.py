@@ -8,8 +8,7 @@ from typing import Any
 
 from segue.emulators.openai_chat import wording
 from segue.emulators.openai_chat.tools import bad_name
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Refusal, rule
 
 TYPES = (
     "message",
@@ -134,8 +133,8 @@ def item_id(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
 
 def _bad_id(rule_id: str, path: str, value: str, wanted: str) -> Refusal:
     return Refusal(
-        rule=rule_id,
-        message=f"Invalid '{path}': '{value}'. Expected an ID that {wanted}.",
+        rule_id,
+        f"Invalid '{path}': '{value}'. Expected an ID that {wanted}.",
         code="invalid_value",
         param=path,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from itertools import count, groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -16,10 +16,7 @@ from segue.emulators.openai_responses import compaction, seals
 from segue.emulators.openai_responses.checks import input_tokens
 from segue.emulators.openai_responses.errors import event
 from segue.emulators.openai_responses.items import items_in
-from segue.emulators.rules import rule
-
-if TYPE_CHECKING:
-    from segue.emulators.context import Context
+from segue.emulators.rules import Context, rule
 
 Item = dict[str, Any]
 

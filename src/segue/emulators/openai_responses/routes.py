@@ -11,13 +11,11 @@ from segue.emulators.openai_responses import checks, compaction, errors, replies
 from segue.emulators.openai_responses.chain import stored_chain
 from segue.emulators.openai_responses.items import items_in, type_of
 from segue.emulators.openai_responses.prompt import prompt_of, segments_of
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from segue.emulators.context import Context
     from segue.emulators.emulator import Emulator
 
 
@@ -119,7 +117,7 @@ def _found(request: Request, emulator: Emulator) -> dict[str, Any] | Response:
     record = emulator.memory("openai").get("responses", {}).get(name)
     if refusal is None and record is None:
         message = f"Response with id '{name}' not found."
-        refusal = Refusal(rule="RESP-50", status=404, message=message)
+        refusal = Refusal("RESP-50", message, status=404)
     return errors.refuse(refusal, context) if refusal is not None else record
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from segue.emulators.signatures import seal, unseal
 
 if TYPE_CHECKING:
-    from segue.emulators.context import Context
+    from segue.emulators.rules import Context
 
 PREFIX = "gAAAAAB"
 

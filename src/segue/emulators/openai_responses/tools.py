@@ -10,8 +10,7 @@ from msgspec import structs
 from segue.emulators.openai_chat import wording
 from segue.emulators.openai_chat.schemas import schema_complaints
 from segue.emulators.openai_chat.tools import CHOICES, bad_name
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
+from segue.emulators.rules import Refusal, rule
 
 NAME_MAX = 128
 SAME_AS_CHAT = {"CHAT-32": "RESP-32", "CHAT-33": "RESP-32", "CHAT-34": "RESP-32", "CHAT-35": "RESP-31"}
@@ -99,8 +98,8 @@ def choice(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 def _not_among_tools(wanted: str) -> Refusal:
     return Refusal(
-        rule="RESP-33",
-        message=f"Tool choice '{wanted}' not found in 'tools' parameter.",
+        "RESP-33",
+        f"Tool choice '{wanted}' not found in 'tools' parameter.",
         param="tool_choice",
         confidence="M",
     )

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from segue.emulators.ollama import checks, gojson
 from segue.emulators.ollama.fields import TOOLS
-from segue.emulators.refusal import Refusal
-from segue.emulators.rules import rule
-
-if TYPE_CHECKING:
-    from segue.emulators.context import Context
+from segue.emulators.rules import Context, Refusal, rule
 
 EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "ultra", "max", "none")
 _IMAGE = re.compile(r"data:image/(jpeg|jpg|png|webp);base64,")
@@ -40,7 +36,7 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
 def unreadable(body: object) -> Iterator[Refusal]:
     """Types of the fields that are read; all others are silently ignored, tool_choice among them."""
     if body is None:
-        yield Refusal(rule="OLL-11", message="missing request body")
+        yield Refusal("OLL-11", "missing request body")
     function = gojson.struct({"name": gojson.STRING, "arguments": gojson.STRING}, "openai.ToolCallFunction")
     call = gojson.struct({"id": gojson.STRING, "function": function}, "openai.ToolCall")
     message = gojson.struct(
@@ -70,13 +66,13 @@ def unreadable(body: object) -> Iterator[Refusal]:
         "reasoning_effort": gojson.STRING,
     }
     for sentence in gojson.decode(body, "ChatCompletionRequest", "openai.ChatCompletionRequest", fields):
-        yield Refusal(rule="OLL-35", message=sentence)
+        yield Refusal("OLL-35", sentence)
 
 
 @rule("OLL-35")
 def no_messages(body: Mapping[str, Any]) -> Iterator[Refusal]:
     if not body.get("messages"):
-        yield Refusal(rule="OLL-35", message="[] is too short - 'messages'")
+        yield Refusal("OLL-35", "[] is too short - 'messages'")
 
 
 def wrong_messages(body: Mapping[str, Any]) -> Iterator[Refusal]:
@@ -98,7 +94,7 @@ def wrong_content(message: Mapping[str, Any]) -> Iterator[Refusal]:
         return
     names = {"number": "float64", "bool": "bool", "object": "map[string]interface {}"}
     shown = "<nil>" if content is None else names[gojson.kind(content)]
-    yield Refusal(rule="OLL-31", message=f"invalid message content type: {shown}")
+    yield Refusal("OLL-31", f"invalid message content type: {shown}")
 
 
 @rule("OLL-32")
@@ -111,27 +107,26 @@ def wrong_part(part: object) -> Iterator[Refusal]:
         case {"type": "input_audio", "input_audio": {"data": str()}}:
             return
         case _:
-            yield Refusal(rule="OLL-32", message="invalid message format")
+            yield Refusal("OLL-32", "invalid message format")
 
 
 @rule("OLL-33")
 def wrong_image(url: str) -> Iterator[Refusal]:
     if url.startswith(("http://", "https://")):
         yield Refusal(
-            rule="OLL-33",
-            message="image URLs are not currently supported, please use base64 encoded data instead",
+            "OLL-33", "image URLs are not currently supported, please use base64 encoded data instead"
         )
         return
     match = _IMAGE.match(url)
     if match is None or next(gojson.base64(url[match.end() :], ""), None) is not None:
-        yield Refusal(rule="OLL-33", message="invalid image input")
+        yield Refusal("OLL-33", "invalid image input")
 
 
 @rule("OLL-30")
 def wrong_arguments(message: Mapping[str, Any]) -> Iterator[Refusal]:
     for call in message.get("tool_calls") or ():
         if _parsed(((call or {}).get("function") or {}).get("arguments")) is None:
-            yield Refusal(rule="OLL-30", message="invalid tool call arguments")
+            yield Refusal("OLL-30", "invalid tool call arguments")
 
 
 def _parsed(arguments: object) -> dict[str, Any] | None:
@@ -146,10 +141,7 @@ def wrong_effort(body: Mapping[str, Any]) -> Iterator[Refusal]:
     effort = effort_of(body)
     if effort and effort not in EFFORTS:
         listed = ", ".join(f'"{name}"' for name in EFFORTS[:-1])
-        yield Refusal(
-            rule="OLL-35",
-            message=f'invalid reasoning value: "{effort}" (must be {listed}, or "{EFFORTS[-1]}")',
-        )
+        yield Refusal("OLL-35", f'invalid reasoning value: "{effort}" (must be {listed}, or "{EFFORTS[-1]}")')
 
 
 def effort_of(body: Mapping[str, Any]) -> str | None:

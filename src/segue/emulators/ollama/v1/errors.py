@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from segue.emulators.http import Response, json_response
 from segue.emulators.ollama.errors import fault, headers
-from segue.emulators.rules import rule
-
-if TYPE_CHECKING:
-    from segue.emulators.context import Context
-    from segue.emulators.refusal import Refusal
+from segue.emulators.rules import Context, Refusal, rule
 
 __all__ = ["envelope", "fault", "headers", "refuse", "stream_error"]
 

@@ -10,12 +10,10 @@ from segue.emulators.model_reply import Reply, calls_of, portions, text_of, thou
 from segue.emulators.ollama import replies
 from segue.emulators.ollama.checks import is_thinking
 from segue.emulators.ollama.v1.checks import translated
-from segue.emulators.rules import rule
+from segue.emulators.rules import Context, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from segue.emulators.context import Context
 
 
 def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from segue.emulators.ollama import admission, embeddings, management
 from segue.emulators.ollama.replies import prompt_of
 from segue.emulators.ollama.v1 import checks, errors, replies
 from segue.emulators.openai_chat.prompt import schema_in
-from segue.emulators.refusal import Refusal
+from segue.emulators.rules import Refusal
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
@@ -59,7 +59,7 @@ def embed(request: Request, emulator: Emulator) -> Response:
     body, context = accepted
     texts = embeddings.texts_of(body)
     if not texts:
-        return errors.refuse(Refusal(rule="OLL-40", message="invalid input"), context)
+        return errors.refuse(Refusal("OLL-40", "invalid input"), context)
     in_base64 = body.get("encoding_format") == "base64"
     vectors = [embeddings.vector(text, body, context) for text in texts]
     data = [
