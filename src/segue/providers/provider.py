@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import AsyncExitStack, aclosing
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
 
 from segue.conversation.blocks import Origin
 from segue.conversation.events import CallStarted, Failed, Finished
-from segue.errors import (
-    CredentialsError,
-    InvalidRequestError,
-    ProtocolError,
-    SegueError,
-    UsageError,
-)
+from segue.errors import CredentialsError, InvalidRequestError, ProtocolError, SegueError, UsageError
 from segue.providers.abort import AbortedError, Waiting
 from segue.providers.adapter import ProviderAdapter
 from segue.providers.addresses import path_of
@@ -45,13 +38,7 @@ from segue.redaction import redact_text
 from segue.transports.transport import shown_address
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        Awaitable,
-        Callable,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from segue.conversation.options import Options
@@ -69,7 +56,6 @@ if TYPE_CHECKING:
 
 _ANY: Final = "default"
 """The name of a model where none is named; in the cards, the first model of a server."""
-_LOG: Final = logging.getLogger(__name__)
 
 
 class _Prepared(NamedTuple):
@@ -125,7 +111,7 @@ class Provider(ProviderAdapter):
             count_tokens=self._token_counter(),
             preview=self.preview,
             portions=self.chat_portions,
-            forward=_Forwarding(self),
+            forward=self,
             list_models=services.list_models and ModelList(endpoint, services),
             show_model=services.show_model and partial(show_model, endpoint, services),
             running_models=services.running_models and partial(services.running_models, endpoint),
@@ -268,11 +254,6 @@ class Provider(ProviderAdapter):
         extra = {**lasting, **(fitting.extra or {})} or None
         return endpoint, asked, card, structs.replace(fitting, model=asked.model, stream=True, extra=extra)
 
-    def repairs(self, request: ChatRequest, size: int) -> tuple[Repair, ...]:
-        """What a preview would report as repairs. `size`: the bytes that the request has about."""
-        endpoint, asked, card, options = self._fitted(request)
-        return self._writers[endpoint.dialect.name].repairs(asked, options, card, size)
-
     def endpoint_for(self, model: str) -> tuple[Endpoint, str]:
         """With the dialect that the model needs by its card, if this provider has it; and the model's own name."""
         name = self._default_model() if model in ("", _ANY) else model
@@ -314,6 +295,24 @@ class Provider(ProviderAdapter):
                 self._key.forget()
         return last
 
+    # Requests that are sent as they came: see `Forward`
+
+    def target(self, model: str) -> Origin:
+        endpoint, name = self.endpoint_for(model)
+        return Origin(endpoint.dialect.name, self.name, endpoint.base_url, name)
+
+    def repairs(self, request: ChatRequest, size: int) -> tuple[Repair, ...]:
+        endpoint, asked, card, options = self._fitted(request)
+        return self._writers[endpoint.dialect.name].repairs(asked, options, card, size)
+
+    def send(
+        self, model: str, body: bytes, *, stream: bool, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[WireResponse]:
+        endpoint, path, _ = self.endpoint_of(model, stream=stream)
+        return endpoint.ask("POST", path, body, headers=headers)
+
+    # Besides chat
+
     def validate_config(self) -> list[ConfigProblem]:
         return self._problems()
 
@@ -339,27 +338,6 @@ class Provider(ProviderAdapter):
         await self._learn(request)
         endpoint, _, written, _ = self._prepare(request, dialect)
         return await count(endpoint, written.sent.origin.model, written.sent.body)
-
-
-@final
-class _Forwarding:
-    """Requests that are sent as they came."""
-
-    def __init__(self, provider: Provider) -> None:
-        self._provider = provider
-
-    def target(self, model: str) -> Origin:
-        endpoint, name = self._provider.endpoint_for(model)
-        return Origin(endpoint.dialect.name, self._provider.name, endpoint.base_url, name)
-
-    def repairs(self, request: ChatRequest, size: int) -> tuple[Repair, ...]:
-        return self._provider.repairs(request, size)
-
-    def send(
-        self, model: str, body: bytes, *, stream: bool, headers: Mapping[str, str]
-    ) -> AbstractAsyncContextManager[WireResponse]:
-        endpoint, path, _ = self._provider.endpoint_of(model, stream=stream)
-        return endpoint.ask("POST", path, body, headers=headers)
 
 
 def _endless(name: str) -> ProtocolError:
