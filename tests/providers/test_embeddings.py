@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.conversation.usage import Usage
 from segue.emulators.faults import Fault
 from segue.emulators.server import Served
 from segue.errors import (
@@ -25,10 +24,10 @@ from segue.errors import (
     UsageError,
 )
 from segue.providers import embeddings
-from segue.providers.embeddings import ATTEMPTS, batches, embed_all, embedding_dimensions
+from segue.providers.embeddings import ATTEMPTS, Embeddings, batches
 from segue.providers.endpoint import Endpoint
 from segue.providers.models.catalog import EmbeddingLimits, catalog
-from segue.providers.services import EmbeddingBatch, Services, services_of
+from segue.providers.services import Services, services_of
 from segue.providers.token_estimates import family_of, text_tokens
 from strategies.endpoints import closing, emulated, endpoint_at
 
@@ -36,10 +35,10 @@ WIRES = ("openai_chat", "gemini", "mistral", "ollama", "ollama_v1")
 NOWHERE = endpoint_at("http://127.0.0.1:9", "openai_chat")
 
 
-def embed(served: Served, dialect: str, texts: Sequence[str], **wishes: Any) -> EmbeddingBatch:
-    async def main() -> EmbeddingBatch:
+def embed(served: Served, dialect: str, texts: Sequence[str], **wishes: Any) -> list[list[float]]:
+    async def main() -> list[list[float]]:
         return await closing(
-            emulated(served, dialect), lambda at: embed_all(at, services_of(dialect), texts, **wishes)
+            emulated(served, dialect), lambda at: Embeddings(at, services_of(dialect)).embed(texts, **wishes)
         )
 
     return asyncio.run(main())
@@ -55,7 +54,7 @@ def test_every_text_gets_its_vector_and_all_are_equally_long(
     dialect: str, segue_emulator_server: Served
 ) -> None:
     texts = ["the cat sat", "a dog barked", "the cat sat again"]
-    vectors = embed(segue_emulator_server, dialect, texts).vectors
+    vectors = embed(segue_emulator_server, dialect, texts)
     assert len(vectors) == len(texts)
     assert len({len(vector) for vector in vectors}) == 1
     assert alike(vectors[0], vectors[2]) > alike(vectors[0], vectors[1])
@@ -69,7 +68,7 @@ def test_many_texts_are_sent_in_as_many_requests_as_it_takes_and_come_back_in_or
     texts = [f"text number {number}" for number in range(230)]
     heard: list[tuple[int, int]] = []
     wishes: dict[str, Any] = {} if dialect == "mistral" else {"dimensions": 8}
-    batch = embed(
+    vectors = embed(
         segue_emulator_server,
         dialect,
         texts,
@@ -77,8 +76,8 @@ def test_many_texts_are_sent_in_as_many_requests_as_it_takes_and_come_back_in_or
         **wishes,
     )
     alone = embed(segue_emulator_server, dialect, [texts[217]], **wishes)
-    assert len(batch.vectors) == 230
-    assert batch.vectors[217] == alone.vectors[0]
+    assert len(vectors) == 230
+    assert vectors[217] == alone[0]
     assert heard[-1] == (230, 230)
     assert [done for done, _ in heard] == sorted(done for done, _ in heard)
     most = catalog().embeddings[dialect].texts
@@ -88,14 +87,14 @@ def test_many_texts_are_sent_in_as_many_requests_as_it_takes_and_come_back_in_or
 
 def test_openai_takes_no_more_than_2048_texts_at_once(segue_emulator_server: Served) -> None:
     texts = [f"t{number}" for number in range(2100)]
-    assert len(embed(segue_emulator_server, "openai_chat", texts, dimensions=4).vectors) == 2100
+    assert len(embed(segue_emulator_server, "openai_chat", texts, dimensions=4)) == 2100
     assert len(segue_emulator_server.emulator.log) == 2
 
 
 def test_a_token_limit_of_all_texts_together_is_kept(segue_emulator_server: Served) -> None:
     texts = ["word " * 6000 for _ in range(50)]  # 6000 tokens each: 300,000 and a bit
-    batch = embed(segue_emulator_server, "openai_chat", texts, dimensions=4)
-    assert len(batch.vectors) == 50
+    vectors = embed(segue_emulator_server, "openai_chat", texts, dimensions=4)
+    assert len(vectors) == 50
     assert {entry.status for entry in segue_emulator_server.emulator.log} == {200}
 
 
@@ -105,30 +104,24 @@ def test_a_request_that_is_too_large_after_all_is_halved(segue_emulator_server: 
     services = services_of("openai_chat")
     generous = EmbeddingLimits(model="text-embedding-3-small", texts=2048, tokens=10_000_000)
 
-    async def main() -> EmbeddingBatch:
+    async def main() -> list[list[float]]:
         several = msgspec.structs.replace(services, embedding_limits=generous)
         return await closing(
             emulated(segue_emulator_server, "openai_chat"),
-            lambda at: embed_all(at, several, texts, dimensions=4),
+            lambda at: Embeddings(at, several).embed(texts, dimensions=4),
         )
 
-    assert len(asyncio.run(main()).vectors) == 240
+    assert len(asyncio.run(main())) == 240
     assert [entry.status for entry in segue_emulator_server.emulator.log] == [400, 200, 200]
 
 
-@pytest.mark.parametrize("dialect", ["openai_chat", "mistral", "ollama"])
-def test_what_was_used_is_added_up(dialect: str, segue_emulator_server: Served) -> None:
-    texts = ["four"] * 600
-    assert embed(segue_emulator_server, dialect, texts).usage == Usage(input_tokens=600)
-
-
 def test_no_texts_are_no_request() -> None:
-    assert asyncio.run(embed_all(NOWHERE, services_of("openai_chat"), [])) == EmbeddingBatch([])
+    assert asyncio.run(Embeddings(NOWHERE, services_of("openai_chat")).embed([])) == []
 
 
 def test_one_string_is_no_list_of_texts() -> None:
     with pytest.raises(UsageError, match="not a list"):
-        asyncio.run(embed_all(NOWHERE, services_of("openai_chat"), "text"))
+        asyncio.run(Embeddings(NOWHERE, services_of("openai_chat")).embed("text"))
 
 
 @pytest.mark.requirement("Property 11")
@@ -136,12 +129,12 @@ def test_one_string_is_no_list_of_texts() -> None:
 def test_a_provider_without_embeddings_says_so(dialect: str) -> None:
     assert services_of(dialect).embed is None
     with pytest.raises(InvalidRequestError, match="has no embeddings"):
-        asyncio.run(embed_all(NOWHERE, services_of(dialect), ["text"]))
+        asyncio.run(Embeddings(NOWHERE, services_of(dialect)).embed(["text"]))
 
 
 def test_a_place_without_a_default_model_asks_for_one() -> None:
     with pytest.raises(UsageError, match="No embedding model is named"):
-        asyncio.run(embed_all(NOWHERE, services_of("vllm"), ["text"]))
+        asyncio.run(Embeddings(NOWHERE, services_of("vllm")).embed(["text"]))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +154,7 @@ def test_the_dimensions_of_a_model_are_known(
     async def main() -> int:
         return await closing(
             emulated(segue_emulator_server, dialect),
-            lambda at: embedding_dimensions(at, services_of(dialect), model),
+            lambda at: Embeddings(at, services_of(dialect)).dimensions(model),
         )
 
     assert asyncio.run(main()) == dimensions
@@ -171,7 +164,7 @@ def test_the_dimensions_of_a_model_are_known(
 def test_a_model_that_nobody_knows_is_measured(segue_emulator_server: Served) -> None:
     async def measure(at: Endpoint) -> int:
         services = msgspec.structs.replace(services_of("gemini"), show_model=None)
-        return await embedding_dimensions(at, services, "gemini-embedding-exp")
+        return await Embeddings(at, services).dimensions("gemini-embedding-exp")
 
     async def main() -> int:
         return await closing(emulated(segue_emulator_server, "gemini"), measure)
@@ -185,7 +178,7 @@ def test_a_model_that_is_not_available_is_refused(dialect: str, segue_emulator_s
     async def main() -> int:
         return await closing(
             emulated(segue_emulator_server, dialect),
-            lambda at: embedding_dimensions(at, services_of(dialect), "no-such-model"),
+            lambda at: Embeddings(at, services_of(dialect)).dimensions("no-such-model"),
         )
 
     with pytest.raises(InvalidRequestError, match="no-such-model"):
@@ -213,7 +206,7 @@ def test_who_comes_too_soon_waits_as_long_as_asked_and_comes_again(
     dialect: str, segue_emulator_server: Served
 ) -> None:
     segue_emulator_server.emulator.faults.extend([Fault(status=429, retry_after=0.02)] * (ATTEMPTS - 1))
-    assert len(embed(segue_emulator_server, dialect, ["text"]).vectors) == 1
+    assert len(embed(segue_emulator_server, dialect, ["text"])) == 1
     asked = [entry for entry in segue_emulator_server.emulator.log if "mbed" in entry.path]
     assert [entry.status for entry in asked] == [429] * (ATTEMPTS - 1) + [200]
 
@@ -234,7 +227,7 @@ def test_a_failure_that_may_pass_does_not_end_the_job(
 ) -> None:
     monkeypatch.setattr(embeddings, "FIRST_PAUSE", 0.001)
     segue_emulator_server.emulator.faults.extend([fault] * (ATTEMPTS - 1))
-    assert len(embed(segue_emulator_server, dialect, ["text"]).vectors) == 1
+    assert len(embed(segue_emulator_server, dialect, ["text"])) == 1
 
 
 def test_what_no_waiting_cures_is_sent_once(segue_emulator_server: Served) -> None:
@@ -247,14 +240,14 @@ def test_what_no_waiting_cures_is_sent_once(segue_emulator_server: Served) -> No
 def test_who_is_refused_again_and_again_hears_of_it() -> None:
     asked = 0
 
-    async def refuse(*_: Any) -> EmbeddingBatch:
+    async def refuse(*_: Any) -> list[list[float]]:
         nonlocal asked
         asked += 1
         raise RateLimitError("Too soon.", retry_after=0.0)
 
     services = Services(embed=refuse, embedding_limits=EmbeddingLimits(model="m"))
     with pytest.raises(RateLimitError, match=r"Too soon\."):
-        asyncio.run(embed_all(NOWHERE, services, ["text"]))
+        asyncio.run(Embeddings(NOWHERE, services).embed(["text"]))
     assert asked == ATTEMPTS
 
 
@@ -275,17 +268,19 @@ def test_an_error_tells_of_an_empty_text(segue_emulator_server: Served) -> None:
 def test_nobody_listening_is_told_with_provider_and_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embeddings, "FIRST_PAUSE", 0.001)
 
-    async def main() -> EmbeddingBatch:
-        return await closing(NOWHERE, lambda at: embed_all(at, services_of("openai_chat"), ["text"]))
+    async def main() -> list[list[float]]:
+        return await closing(NOWHERE, lambda at: Embeddings(at, services_of("openai_chat")).embed(["text"]))
 
     with pytest.raises(TransportError, match=r"openai.*127\.0\.0\.1:9"):
         asyncio.run(main())
 
 
 def _giving(*lengths: int) -> Services:
-    async def make(_: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> EmbeddingBatch:
+    async def make(
+        _: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
+    ) -> list[list[float]]:
         del model, texts, dimensions
-        return EmbeddingBatch([[1.0] * length for length in lengths])
+        return [[1.0] * length for length in lengths]
 
     return Services(embed=make, embedding_limits=EmbeddingLimits(model="m"))
 
@@ -302,42 +297,46 @@ def test_vectors_that_do_not_fit_are_refused(
     lengths: tuple[int, ...], dimensions: int | None, why: str
 ) -> None:
     with pytest.raises(ProtocolError, match=why):
-        asyncio.run(embed_all(NOWHERE, _giving(*lengths), ["a", "b"], dimensions=dimensions))
+        asyncio.run(Embeddings(NOWHERE, _giving(*lengths)).embed(["a", "b"], dimensions=dimensions))
 
 
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_no_more_requests_are_on_their_way_than_allowed(parallel: int) -> None:
     under_way, most = 0, 0
 
-    async def make(_: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> EmbeddingBatch:
+    async def make(
+        _: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
+    ) -> list[list[float]]:
         nonlocal under_way, most
         del model, dimensions
         under_way += 1
         most = max(most, under_way)
         await asyncio.sleep(0.001 * (len(texts[0]) % 3))  # the later may be the faster
         under_way -= 1
-        return EmbeddingBatch([[float(text)] for text in texts])
+        return [[float(text)] for text in texts]
 
     services = Services(embed=make, embedding_limits=EmbeddingLimits(model="m", texts=2, parallel=parallel))
-    batch = asyncio.run(embed_all(NOWHERE, services, [str(number) for number in range(21)]))
-    assert batch.vectors == [[float(number)] for number in range(21)]
+    vectors = asyncio.run(Embeddings(NOWHERE, services).embed([str(number) for number in range(21)]))
+    assert vectors == [[float(number)] for number in range(21)]
     assert most == parallel
 
 
 def test_one_failure_ends_the_others() -> None:
     asked: list[str] = []
 
-    async def make(_: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> EmbeddingBatch:
+    async def make(
+        _: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
+    ) -> list[list[float]]:
         del model, dimensions
         asked.append(texts[0])
         if texts[0] == "0":
             raise InvalidRequestError("No.")
         await asyncio.sleep(30)
-        return EmbeddingBatch([[1.0]])
+        return [[1.0]]
 
     services = Services(embed=make, embedding_limits=EmbeddingLimits(model="m", texts=1, parallel=2))
     with pytest.raises(InvalidRequestError, match=r"text 1 of 9 .*No\."):
-        asyncio.run(embed_all(NOWHERE, services, [str(number) for number in range(9)]))
+        asyncio.run(Embeddings(NOWHERE, services).embed([str(number) for number in range(9)]))
     assert len(asked) == 2
 
 

@@ -12,7 +12,7 @@ from segue.dialects.registry import DIALECTS
 from segue.emulators.server import Served
 from segue.errors import ProtocolError
 from segue.providers.capabilities import ModelInfo
-from segue.providers.embeddings import embed_all
+from segue.providers.embeddings import Embeddings
 from segue.providers.endpoint import Endpoint
 from segue.providers.models.listing import ModelList
 from segue.providers.services import services_of
@@ -115,12 +115,12 @@ def test_other_servers_of_the_wire_list_their_models_too(dialect: str, segue_emu
 
 def test_vectors_are_put_in_order_by_their_numbers() -> None:
     answer = {"data": [{"index": 1, "embedding": [2]}, {"index": 0, "embedding": [1.5]}]}
-    batch = asyncio.run(embed_all(place(answer), services_of("vllm"), ["a", "b"], model="m"))
-    assert batch.vectors == [[1.5], [2.0]]
+    vectors = asyncio.run(Embeddings(place(answer), services_of("vllm")).embed(["a", "b"], model="m"))
+    assert vectors == [[1.5], [2.0]]
 
 
 @pytest.mark.parametrize("answer", [{"data": [{"embedding": [None]}]}, {"data": []}, {}, b"no"])
 def test_what_are_no_vectors_is_refused(answer: Any) -> None:
     with pytest.raises(ProtocolError, match="somewhere") as caught:
-        asyncio.run(embed_all(place(answer), services_of("vllm"), ["a"], model="m"))
+        asyncio.run(Embeddings(place(answer), services_of("vllm")).embed(["a"], model="m"))
     assert '"m"' in caught.value.message

@@ -10,7 +10,6 @@ import asyncio
 from random import Random
 from typing import TYPE_CHECKING, Final, final
 
-from segue.conversation.usage import Usage
 from segue.errors import (
     InvalidRequestError,
     ProtocolError,
@@ -24,7 +23,6 @@ from segue.errors import (
 )
 from segue.providers.models.catalog import catalog, catalog_model
 from segue.providers.models.listing import show_model
-from segue.providers.services.services import EmbeddingBatch
 from segue.providers.token_estimates import family_of, text_tokens
 
 if TYPE_CHECKING:
@@ -52,12 +50,8 @@ class Embeddings:
     def __init__(self, endpoint: Endpoint, services: Services, model: str = "") -> None:
         self._endpoint = endpoint
         self._services = services
-        self._model = model
-
-    @property
-    def model(self) -> str:
+        self.model = model or services.embedding_limits.model
         """The one that is used if none is named; empty if there is none."""
-        return self._model or self._services.embedding_limits.model
 
     async def embed(
         self,
@@ -67,82 +61,57 @@ class Embeddings:
         dimensions: int | None = None,
         on_progress: OnEmbedded | None = None,
     ) -> list[list[float]]:
-        batch = await embed_all(
-            self._endpoint,
-            self._services,
-            texts,
-            model=model or self._model,
-            dimensions=dimensions,
-            on_progress=on_progress,
+        """The vectors of all texts, in their order and all equally long. No texts, no request."""
+        if isinstance(texts, str):
+            raise UsageError(
+                "The texts to embed are one string, not a list of them.",
+                code="bad_texts",
+                path="texts",
+                hint='Write ["…"] for a single one.',
+            )
+        if not texts:
+            return []
+        embed, name = self._service_and_model(model)
+        limits = self._services.embedding_limits
+        work = _Work(
+            self._endpoint, embed, batches(texts, limits, name), texts, name, dimensions, on_progress
         )
-        return batch.vectors
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(max(1, limits.parallel)):
+                    group.create_task(work.take_batches())
+        except BaseExceptionGroup as failures:
+            first = failures.exceptions[0]
+            raise first from first.__cause__
+        return work.vectors
 
     async def dimensions(self, model: str = "") -> int:
-        return await embedding_dimensions(self._endpoint, self._services, model or self._model)
+        """How long the vectors of a model are. Raises when its provider does not have the model."""
+        _, name = self._service_and_model(model)
+        found = None
+        if self._services.show_model is not None:
+            found = (await show_model(self._endpoint, self._services, name)).dimensions
+        if found is None and (listed := catalog_model(self._endpoint.provider, name)) is not None:
+            found = listed.dimensions
+        return len((await self.embed(["dimensions"], model=name))[0]) if found is None else found
 
-
-async def embed_all(
-    endpoint: Endpoint,
-    services: Services,
-    texts: Sequence[str],
-    *,
-    model: str = "",
-    dimensions: int | None = None,
-    on_progress: OnEmbedded | None = None,
-) -> EmbeddingBatch:
-    """The vectors of all texts, in their order and all equally long. No texts, no request."""
-    if isinstance(texts, str):
-        raise UsageError(
-            "The texts to embed are one string, not a list of them.",
-            code="bad_texts",
-            path="texts",
-            hint='Write ["…"] for a single one.',
-        )
-    if not texts:
-        return EmbeddingBatch([])
-    embed, name = _service_and_model(endpoint, services, model)
-    limits = services.embedding_limits
-    left = batches(texts, limits, name)
-    work = _Work(endpoint, embed, left, texts, name, dimensions, on_progress)
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(max(1, limits.parallel)):
-                group.create_task(work.take_batches())
-    except BaseExceptionGroup as failures:
-        first = failures.exceptions[0]
-        raise first from first.__cause__
-    return EmbeddingBatch(work.vectors, work.usage)
-
-
-def _service_and_model(endpoint: Endpoint, services: Services, model: str) -> tuple[EmbedService, str]:
-    """The service that makes vectors, and the model. Raises if there is no such service, or no model is named."""
-    if services.embed is None:
-        raise InvalidRequestError(
-            f'Provider "{endpoint.provider}" has no embeddings.',
-            code="unsupported",
-            hint=f"Use a provider of one of these dialects: {', '.join(sorted(catalog().embeddings))}.",
-        )
-    meant = model or services.embedding_limits.model
-    if not meant:
-        raise UsageError(
-            f'No embedding model is named, and provider "{endpoint.provider}" has no default one.',
-            code="no_model",
-            hint=f"Name one, or set providers.{endpoint.provider}.embedding_model.",
-        )
-    return services.embed, meant
-
-
-async def embedding_dimensions(endpoint: Endpoint, services: Services, model: str = "") -> int:
-    """How long the vectors of a model are. Raises when its provider does not have the model."""
-    _, name = _service_and_model(endpoint, services, model)
-    found = None
-    if services.show_model is not None:
-        found = (await show_model(endpoint, services, name)).dimensions
-    if found is None and (listed := catalog_model(endpoint.provider, name)) is not None:
-        found = listed.dimensions
-    if found is None:
-        found = len((await embed_all(endpoint, services, ["dimensions"], model=name)).vectors[0])
-    return found
+    def _service_and_model(self, model: str) -> tuple[EmbedService, str]:
+        """The service that makes vectors, and the model. Raises if there is no such service, or no model is named."""
+        provider = self._endpoint.provider
+        if self._services.embed is None:
+            raise InvalidRequestError(
+                f'Provider "{provider}" has no embeddings.',
+                code="unsupported",
+                hint=f"Use a provider of one of these dialects: {', '.join(sorted(catalog().embeddings))}.",
+            )
+        meant = model or self.model
+        if not meant:
+            raise UsageError(
+                f'No embedding model is named, and provider "{provider}" has no default one.',
+                code="no_model",
+                hint=f"Name one, or set providers.{provider}.embedding_model.",
+            )
+        return self._services.embed, meant
 
 
 def batches(texts: Sequence[str], limits: EmbeddingLimits, model: str) -> Iterator[range]:
@@ -181,7 +150,6 @@ class _Work:
         self.dimensions = dimensions
         self.on_progress = on_progress
         self.vectors: list[list[float]] = [[]] * len(texts)
-        self.usage = Usage()
         self._left = left
         self._done = 0
         self._length = dimensions
@@ -194,7 +162,7 @@ class _Work:
     async def _fill(self, places: range) -> None:
         texts = self.texts[places.start : places.stop]
         try:
-            batch = await self._with_retries(texts)
+            vectors = await self._with_retries(texts)
         except SegueError as error:
             if error.remedy == "shrink" and len(places) > 1:
                 middle = len(places) // 2
@@ -202,27 +170,25 @@ class _Work:
                 await self._fill(places[middle:])
                 return
             raise prefixed(error, self._what(places)) from error
-        self._keep(places, batch)
+        self._keep(places, vectors)
 
-    async def _with_retries(self, texts: Sequence[str]) -> EmbeddingBatch:
+    async def _with_retries(self, texts: Sequence[str]) -> list[list[float]]:
         for attempt in range(1, ATTEMPTS):
             try:
                 return await self.embed(self.endpoint, self.model, texts, self.dimensions)
             except (ProviderError, TransportError) as error:
                 # With jitter, so that batches that failed together do not come back together.
-                pause = max(FIRST_PAUSE * 2.0 ** (attempt - 1) * self._jitter(), retry_after_of(error) or 0.0)
+                jitter = 0.5 + self._random.random() / 2
+                pause = max(FIRST_PAUSE * 2.0 ** (attempt - 1) * jitter, retry_after_of(error) or 0.0)
                 if not is_transient(error) or pause > LONGEST_PAUSE:
                     raise
             await asyncio.sleep(pause)
         return await self.embed(self.endpoint, self.model, texts, self.dimensions)
 
-    def _jitter(self) -> float:
-        return 0.5 + self._random.random() / 2
-
-    def _keep(self, places: range, batch: EmbeddingBatch) -> None:
-        if len(batch.vectors) != len(places):
-            raise self._broken(places, f"it gave {len(batch.vectors)} vectors for {len(places)} texts")
-        for place, vector in zip(places, batch.vectors, strict=True):
+    def _keep(self, places: range, vectors: list[list[float]]) -> None:
+        if len(vectors) != len(places):
+            raise self._broken(places, f"it gave {len(vectors)} vectors for {len(places)} texts")
+        for place, vector in zip(places, vectors, strict=True):
             if self._length is None:
                 self._length = len(vector)
             if len(vector) != self._length or not vector:
@@ -231,7 +197,6 @@ class _Work:
                     f"a vector has {len(vector)} dimensions where {self._length} were expected",
                 )
             self.vectors[place] = vector
-        self.usage = self.usage.plus(batch.usage)
         self._done += len(places)
         if self.on_progress is not None:
             self.on_progress(self._done, len(self.texts))

@@ -7,14 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from segue.dialects.registry import proper_name
-from segue.providers.services.services import EmbeddingBatch, Services
+from segue.providers.services.services import Services
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.providers.services.services import FitOptions
 
-__all__ = ["EmbeddingBatch", "Services", "new_fitting", "services_of"]
+__all__ = ["Services", "new_fitting", "services_of"]
 
 _MODULES: Final[Mapping[str, str]] = {
     "anthropic": "anthropic",
@@ -31,10 +31,7 @@ _LOADS_WITH_OPTIONS: Final = "ollama"
 def services_of(dialect: str) -> Services:
     """The services of servers with this dialect. The module is loaded when first used."""
     name = proper_name(dialect)
-    module = import_module(f"{__package__}.{_MODULES.get(name, 'openai_like')}")
-    services = module.services(name)
-    if not isinstance(services, Services):
-        raise TypeError(f"{module.__name__} does not hold services")
+    services: Services = import_module(f"{__package__}.{_MODULES.get(name, 'openai_like')}").services(name)
     return services
 
 

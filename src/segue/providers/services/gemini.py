@@ -11,7 +11,7 @@ from msgspec import Struct
 from segue.providers.capabilities import ModelInfo, ModelType
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
 from segue.providers.services.json_answer import in_path, request_json, text, whole
-from segue.providers.services.services import EmbeddingBatch, Services
+from segue.providers.services.services import Services
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,14 +96,14 @@ class _Vectors(Struct):
 
 async def embed(
     endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
-) -> EmbeddingBatch:
+) -> list[list[float]]:
     name = _full_name(model)
     fields = {} if dimensions is None else {"outputDimensionality": dimensions}
     requests = [{"model": name, "content": {"parts": [{"text": text}]}, **fields} for text in texts]
     answer = await request_json(
         endpoint, "POST", f"/{name}:batchEmbedContents", _Vectors, {"requests": requests}
     )
-    return EmbeddingBatch([vector.values for vector in answer.embeddings])
+    return [vector.values for vector in answer.embeddings]
 
 
 # Tokens (GEM-46)

@@ -10,7 +10,7 @@ from segue.providers.capabilities import ModelInfo, ModelType
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
 from segue.providers.services.json_answer import in_path, moment, request_json, text, whole
 from segue.providers.services.openai_like import embedded
-from segue.providers.services.services import EmbeddingBatch, Services
+from segue.providers.services.services import Services
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ def _type(name: str, able: Mapping[str, Any]) -> ModelType:
 
 async def embed(
     endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
-) -> EmbeddingBatch:
+) -> list[list[float]]:
     """MIS-17: the wire has its own word for dimensions."""
     return await embedded(
         endpoint, model, texts, {} if dimensions is None else {"output_dimension": dimensions}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Struct, structs
 
-from segue.conversation.usage import Usage
 from segue.dialects.errors import FailedResponse
 from segue.dialects.ndjson import LineDecoder
 from segue.dialects.ollama.errors import error_from
@@ -17,7 +16,7 @@ from segue.errors import TransportError, while_doing
 from segue.providers.capabilities import ModelInfo, ModelType, OnPull, PullProgress
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
 from segue.providers.services.json_answer import request_json, text, unreadable, whole
-from segue.providers.services.services import EmbeddingBatch, Services
+from segue.providers.services.services import Services
 from segue.providers.token_estimates import Estimator, family_of
 from segue.transports.transport import Timeouts
 
@@ -179,18 +178,16 @@ async def delete_model(endpoint: Endpoint, name: str) -> None:
 
 class _Vectors(Struct):
     embeddings: list[list[float]]
-    prompt_eval_count: int | None = None
 
 
 async def embed(
     endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
-) -> EmbeddingBatch:
+) -> list[list[float]]:
     # By default the server silently cuts off what is too long.
     body: dict[str, Any] = {"model": model, "input": list(texts), "truncate": False}
     if dimensions is not None:
         body["dimensions"] = dimensions
-    answer = await request_json(endpoint, "POST", "/api/embed", _Vectors, body)
-    return EmbeddingBatch(answer.embeddings, Usage(input_tokens=answer.prompt_eval_count))
+    return (await request_json(endpoint, "POST", "/api/embed", _Vectors, body)).embeddings
 
 
 # The window (OLL-15, OLL-16)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from segue.conversation.usage import Usage
 from segue.providers.capabilities import ModelInfo, ModelType
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
 from segue.providers.services.json_answer import in_path, moment, request_json, text, unreadable, whole
-from segue.providers.services.services import EmbeddingBatch, Services
+from segue.providers.services.services import Services
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,24 +121,19 @@ class _Vector(Struct):
     index: int | None = None
 
 
-class _Counted(Struct):
-    prompt_tokens: int | None = None
-
-
 class _Vectors(Struct):
     data: list[_Vector]
-    usage: _Counted | None = None
 
 
 async def embed(
     endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
-) -> EmbeddingBatch:
+) -> list[list[float]]:
     return await embedded(endpoint, model, texts, {} if dimensions is None else {"dimensions": dimensions})
 
 
 async def embedded(
     endpoint: Endpoint, model: str, texts: Sequence[str], fields: Mapping[str, Any]
-) -> EmbeddingBatch:
+) -> list[list[float]]:
     """The vectors of one request. `fields`: fields beside model and input."""
     body = {"model": model, "input": list(texts), **fields}
     answer = await request_json(endpoint, "POST", "/embeddings", _Vectors, body)
@@ -148,8 +142,7 @@ async def embedded(
         for place, vector in enumerate(answer.data)
     ]
     numbered.sort(key=lambda pair: pair[0])
-    counted = answer.usage.prompt_tokens if answer.usage else None
-    return EmbeddingBatch([vector for _, vector in numbered], Usage(input_tokens=counted))
+    return [vector for _, vector in numbered]
 
 
 # Tokens (OAI-06)

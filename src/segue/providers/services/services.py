@@ -12,27 +12,17 @@ from typing import Protocol, TypeAlias, final
 from msgspec import Struct
 
 from segue.conversation.options import Options
-from segue.conversation.usage import Usage
 from segue.dialects.card import ModelCard
 from segue.providers.adapter import ChatRequest
 from segue.providers.capabilities import ModelInfo, OnPull
 from segue.providers.endpoint import Endpoint
 from segue.providers.models.catalog import EmbeddingLimits
 
-
-@final
-class EmbeddingBatch(Struct, frozen=True):
-    """The vectors of one request, in the order of its texts."""
-
-    vectors: list[list[float]]
-    usage: Usage = Usage()
-
-
 ListService: TypeAlias = Callable[[Endpoint], Awaitable[list[ModelInfo]]]
 ShowService: TypeAlias = Callable[[Endpoint, str], Awaitable[ModelInfo]]
 DeleteService: TypeAlias = Callable[[Endpoint, str], Awaitable[None]]
-EmbedService: TypeAlias = Callable[[Endpoint, str, Sequence[str], int | None], Awaitable[EmbeddingBatch]]
-"""Model, texts, dimensions: one request, within the limits, which the caller keeps."""
+EmbedService: TypeAlias = Callable[[Endpoint, str, Sequence[str], int | None], Awaitable[list[list[float]]]]
+"""Model, texts, dimensions: the vectors of one request, within the limits, which the caller keeps."""
 CountService: TypeAlias = Callable[[Endpoint, str, bytes], Awaitable[int]]
 """Model, and the body of a chat request in the endpoint's dialect."""
 FitOptions: TypeAlias = Callable[[ChatRequest, ModelCard], Options]
