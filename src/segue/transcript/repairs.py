@@ -6,7 +6,7 @@ A fault lies in one of three places: in what was stored (`canonical_state`), in 
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -56,31 +56,56 @@ Kind: TypeAlias = Literal[
     "reply_filled",
 ]
 
-_CANONICAL_STATE: frozenset[Kind] = frozenset(
-    {
-        "speaker_corrected",
-        "call_reconstructed",
-        "duplicate_call_dropped",
-        "result_superseded",
-        "results_joined",
-        "value_made_safe",
-        "arguments_wrapped",
-        "message_dropped",
-    }
-)
-_PAIRING: frozenset[Kind] = frozenset(
-    {
-        "call_closed",
-        "call_recovered",
-        "result_recovered",
-        "result_moved",
-        "calls_reordered",
-    }
-)
-FAULTS: dict[Kind, FaultClass] = {
-    kind: "canonical_state" if kind in _CANONICAL_STATE else "pairing" if kind in _PAIRING else "projection"
-    for kind in get_args(Kind)
+_SENTENCES: dict[FaultClass, dict[Kind, str]] = {
+    "canonical_state": {
+        "speaker_corrected": "moved to the speaker it belongs to",
+        "call_reconstructed": "result without a call: a call was put in front of it",
+        "duplicate_call_dropped": "the same call again, dropped",
+        "result_superseded": "another result for the same call, dropped",
+        "results_joined": "different results for the same call, sent as one",
+        "value_made_safe": "held a value that JSON cannot express; written in a form it can",
+        "arguments_wrapped": "arguments are not a JSON object; sent inside one",
+        "message_dropped": "nothing in this message can be sent to the target",
+    },
+    "pairing": {
+        "call_closed": "call without a result: closed with a neutral note",
+        "call_recovered": "call missing from the history, taken from the ledger",
+        "result_recovered": "result missing from the history, taken from the ledger",
+        "result_moved": "result moved next to its call",
+        "calls_reordered": "the target wants calls at the end of a message",
+    },
+    "projection": {
+        "calls_joined": "the target wants calls right behind the user's message; sent with the model's text before them",
+        "calls_split": "the target takes fewer calls at once; sent one after another",
+        "calls_as_text": "the target has no tools; calls and results are sent as text",
+        "id_replaced": "the target's own id was not usable again",
+        "name_replaced": "tool name respelled for the target",
+        "reasoning_dropped": "reasoning not sent",
+        "reasoning_filled": "the target insists on reasoning here; a blank stands in",
+        "seal_dropped": "a sealed payload only its origin can open, not sent",
+        "call_seal_filled": "the target insists on a seal here; its documented stand-in is used",
+        "media_moved": "media moved out of the tool result into a user message",
+        "media_described": "media the target cannot see here, described in text",
+        "blank_text": "blank text, which the target refuses",
+        "opened": "the target wants a user message first; a short one was put in front",
+        "ended": "the target refuses a model's message at the end; a short user message follows",
+        "bridged": "the target wants a model's message between tool results and the user",
+        "instruction_folded": "a system note in mid-conversation, sent as user text",
+        "system_folded": "the target has no system prompt; sent before the first user message",
+        "schema_reduced": "the target does not take all of this tool's schema",
+        "choice_weakened": "the target cannot be made to choose this tool; it is asked to",
+        "option_not_sent": "the target does not know this option",
+        "thinking_changed": "the open tool turn began without a thought of the target; until its end it does not think as asked",
+        "tool_not_offered": "a tool that only its own provider runs, not offered",
+        "fields_dropped": "fields of another wire that the target has no place for, not sent",
+        "hints_dropped": "marks that only help the provider of another wire, not sent",
+        "item_dropped": "an item that only the API of the model knows, not sent to the client",
+        "text_dropped": "text behind a call, which the client's API cannot hold there",
+        "reply_filled": "a reply without any content; a short note stands in",
+    },
 }
+SENTENCES = {kind: sentence for sentences in _SENTENCES.values() for kind, sentence in sentences.items()}
+FAULTS = {kind: fault for fault, sentences in _SENTENCES.items() for kind in sentences}
 
 LOSSY: frozenset[Kind] = frozenset(
     {
@@ -96,49 +121,6 @@ LOSSY: frozenset[Kind] = frozenset(
     }
 )
 """Repairs after which the target sees less than the conversation holds. The conversation itself keeps all of it."""
-
-SENTENCES: dict[Kind, str] = {
-    "speaker_corrected": "moved to the speaker it belongs to",
-    "call_reconstructed": "result without a call: a call was put in front of it",
-    "duplicate_call_dropped": "the same call again, dropped",
-    "result_superseded": "another result for the same call, dropped",
-    "results_joined": "different results for the same call, sent as one",
-    "value_made_safe": "held a value that JSON cannot express; written in a form it can",
-    "arguments_wrapped": "arguments are not a JSON object; sent inside one",
-    "message_dropped": "nothing in this message can be sent to the target",
-    "call_closed": "call without a result: closed with a neutral note",
-    "call_recovered": "call missing from the history, taken from the ledger",
-    "result_recovered": "result missing from the history, taken from the ledger",
-    "result_moved": "result moved next to its call",
-    "calls_reordered": "the target wants calls at the end of a message",
-    "calls_joined": "the target wants calls right behind the user's message; sent with the model's text before them",
-    "calls_split": "the target takes fewer calls at once; sent one after another",
-    "calls_as_text": "the target has no tools; calls and results are sent as text",
-    "id_replaced": "the target's own id was not usable again",
-    "name_replaced": "tool name respelled for the target",
-    "reasoning_dropped": "reasoning not sent",
-    "reasoning_filled": "the target insists on reasoning here; a blank stands in",
-    "seal_dropped": "a sealed payload only its origin can open, not sent",
-    "call_seal_filled": "the target insists on a seal here; its documented stand-in is used",
-    "media_moved": "media moved out of the tool result into a user message",
-    "media_described": "media the target cannot see here, described in text",
-    "blank_text": "blank text, which the target refuses",
-    "opened": "the target wants a user message first; a short one was put in front",
-    "ended": "the target refuses a model's message at the end; a short user message follows",
-    "bridged": "the target wants a model's message between tool results and the user",
-    "instruction_folded": "a system note in mid-conversation, sent as user text",
-    "system_folded": "the target has no system prompt; sent before the first user message",
-    "schema_reduced": "the target does not take all of this tool's schema",
-    "choice_weakened": "the target cannot be made to choose this tool; it is asked to",
-    "option_not_sent": "the target does not know this option",
-    "thinking_changed": "the open tool turn began without a thought of the target; until its end it does not think as asked",
-    "tool_not_offered": "a tool that only its own provider runs, not offered",
-    "fields_dropped": "fields of another wire that the target has no place for, not sent",
-    "hints_dropped": "marks that only help the provider of another wire, not sent",
-    "item_dropped": "an item that only the API of the model knows, not sent to the client",
-    "text_dropped": "text behind a call, which the client's API cannot hold there",
-    "reply_filled": "a reply without any content; a short note stands in",
-}
 
 
 class Repair(Struct, frozen=True, gc=False, omit_defaults=True):
