@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, final
 
 from msgspec import Struct
 
+from segue.conversation.blocks import Code, Media, Origin, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import encodable
 from segue.transcript.repairs import Kind, Repair
 from segue.transcript.steps import AnsweredCall
@@ -14,37 +15,30 @@ from segue.transcript.steps import AnsweredCall
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from segue.conversation.blocks import Code, Media, Origin, Reasoning, Text, ToolCall, ToolResult
-
 
 @final
-class ResultDraft:
+class ResultDraft(Struct, eq=False):
     """A result and where it was found."""
 
-    __slots__ = ("block", "message", "result")
-
-    def __init__(self, result: ToolResult, message: int, block: int) -> None:
-        self.result = result
-        self.message = message
-        self.block = block
+    result: ToolResult
+    message: int
+    block: int
 
 
 @final
-class CallDraft:
+class CallDraft(Struct, eq=False):
     """A call with every result that claims to be its own."""
 
-    __slots__ = ("answered", "block", "call", "draft", "key", "message", "order", "results", "wire_id")
-
-    def __init__(self, call: ToolCall, key: str, draft: ModelDraft, message: int, block: int) -> None:
-        self.call = call
-        self.key = key
-        self.draft = draft
-        self.message = message
-        self.block = block
-        self.order = len(draft.calls)
-        self.results: list[ResultDraft] = []
-        self.answered = False
-        self.wire_id = ""
+    call: ToolCall
+    key: str
+    draft: ModelDraft
+    message: int
+    block: int
+    order: int = 0
+    """Its place among the calls of its draft."""
+    results: list[ResultDraft] = []
+    answered: bool = False
+    wire_id: str = ""
 
 
 @final
@@ -85,21 +79,26 @@ def _place(call: CallDraft) -> tuple[int, int]:
 
 
 @final
-class ModelDraft:
+class ModelDraft(Struct, eq=False):
     """The blocks of a model before the next speaker. `orphan`: it exists only to hold results without a call."""
 
-    __slots__ = ("_unanswered", "_waiting", "calls", "items", "last_answered", "message", "origin", "orphan")
+    message: int
+    origin: Origin | None
+    orphan: bool = False
+    items: list[Text | Media | Code | Reasoning | CallDraft] = []
+    calls: list[CallDraft] = []
+    last_answered: int = -1
+    """Order of the last call that got a result."""
+    _waiting: dict[str | None, CallQueue] | None = None
+    _unanswered: dict[str | None, CallQueue] | None = None
 
-    def __init__(self, message: int, origin: Origin | None, *, orphan: bool = False) -> None:
-        self.message = message
-        self.origin = origin
-        self.items: list[Text | Media | Code | Reasoning | CallDraft] = []
-        self.calls: list[CallDraft] = []
-        self.last_answered = -1
-        """Order of the last call that got a result."""
-        self.orphan = orphan
-        self._waiting: dict[str | None, CallQueue] | None = None
-        self._unanswered: dict[str | None, CallQueue] | None = None
+    def add(self, call: CallDraft) -> None:
+        call.order = len(self.calls)
+        self.items.append(call)
+        self.calls.append(call)
+        for queues in (self._waiting, self._unanswered):  # in use only where ids alone do not decide
+            if queues is not None:
+                _enqueue(call, queues)
 
     def waiting(self, key: str | None) -> CallQueue:
         """The calls with this key (None: with any) that have no result yet."""
@@ -113,32 +112,26 @@ class ModelDraft:
             self._unanswered = _queues(call for call in self.calls if not call.answered)
         return self._unanswered.setdefault(key, CallQueue())
 
-    def enqueue(self, call: CallDraft) -> None:
-        """Put a new call into the queues that are in use: they are made only when ids alone do not decide."""
-        for queues in (self._waiting, self._unanswered):
-            if queues is not None:
-                for key in (call.key, None):
-                    queues.setdefault(key, CallQueue()).add(call)
-
 
 def _queues(calls: Iterable[CallDraft]) -> dict[str | None, CallQueue]:
     queues: dict[str | None, CallQueue] = {}
     for call in calls:
-        for key in (call.key, None):
-            queues.setdefault(key, CallQueue()).add(call)
+        _enqueue(call, queues)
     return queues
 
 
+def _enqueue(call: CallDraft, queues: dict[str | None, CallQueue]) -> None:
+    for key in (call.key, None):
+        queues.setdefault(key, CallQueue()).add(call)
+
+
 @final
-class UserDraft:
+class UserDraft(Struct, eq=False):
     """Blocks of the user, or what lay beside tool results."""
 
-    __slots__ = ("blocks", "instruction", "message")
-
-    def __init__(self, message: int, blocks: list[Text | Media | Code], *, instruction: bool = False) -> None:
-        self.message = message
-        self.blocks = blocks
-        self.instruction = instruction
+    message: int
+    blocks: list[Text | Media | Code]
+    instruction: bool = False
 
 
 Draft: TypeAlias = ModelDraft | UserDraft

@@ -119,9 +119,7 @@ class DraftBuilder:
     def _add_call(self, draft: ModelDraft, call: ToolCall, index: int, position: int) -> CallDraft:
         key = call.id or call.native_id
         made = CallDraft(call, key, draft, index, position)
-        draft.items.append(made)
-        draft.calls.append(made)
-        draft.enqueue(made)
+        draft.add(made)
         self._batch = draft
         self.calls.setdefault(key, []).append(made)
         if key in self._open:
@@ -255,7 +253,7 @@ class DraftBuilder:
             return None
         chosen = self._next_in_batch("", result.name)
         if chosen is None and not key:
-            chosen = self._next_of_any_key(result.name) or self._first_open("", result.name)
+            chosen = self._next_in_batch(None, result.name) or self._first_open("", result.name)
         return chosen
 
     def _is_called_later(self, key: str, index: int) -> bool:
@@ -267,12 +265,9 @@ class DraftBuilder:
             }
         return self._last_calls.get(key, -1) >= index
 
-    def _next_in_batch(self, key: str, name: str) -> CallDraft | None:
-        """The first call of the latest batch with this key that has no result yet, its name agreeing."""
+    def _next_in_batch(self, key: str | None, name: str) -> CallDraft | None:
+        """The first call of the latest batch with this key (None: with any) that has no result yet, its name agreeing."""
         return self._batch.waiting(key).first(name, _has_result) if self._batch is not None else None
-
-    def _next_of_any_key(self, name: str) -> CallDraft | None:
-        return self._batch.waiting(None).first(name, _has_result) if self._batch is not None else None
 
     def _first_open(self, key: str, name: str) -> CallDraft | None:
         """Of the latest batch with a call of this key that no tool has answered: the first such call."""
@@ -304,8 +299,7 @@ class DraftBuilder:
         made = CallDraft(call, key, last, index, position)
         for name in (result.name, None):
             self._orphaned[key, name] = made
-        last.items.append(made)
-        last.calls.append(made)
+        last.add(made)
         self._orphans.append(made)
         self._attach(made, found)
         return made

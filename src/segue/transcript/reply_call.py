@@ -4,43 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
+from msgspec import Struct
+
+from segue.conversation.events import Sealed
 from segue.errors import ProtocolError
 from segue.transcript.value_text import WRAPPED, is_object_text, json_of
 
 if TYPE_CHECKING:
-    from segue.conversation.events import FinishReason, Sealed
+    from segue.conversation.events import FinishReason
 
 ArgumentsForm: TypeAlias = Literal["text", "object", "object_in_pieces"]
 """Any text; or the JSON of an object, sent whole or in the pieces in which it arrives."""
 
 
 @final
-class ReplyCall:
+class ReplyCall(Struct, eq=False):
     """One call. `sent` is its id at the client, empty as long as the client does not know of it."""
 
-    __slots__ = (
-        "_form",
-        "_held",
-        "_passed",
-        "_pieces",
-        "canonical",
-        "index",
-        "name",
-        "native",
-        "seal",
-        "sent",
-    )
-
-    def __init__(self, canonical: str, form: ArgumentsForm) -> None:
-        self.canonical = canonical
-        self.native = self.name = self.sent = ""
-        self.index = -1
-        self.seal: Sealed | None = None
-        self._form = form
-        self._pieces: list[str] = []
-        self._held = form == "object"
-        """Whether the arguments wait until they are whole."""
-        self._passed = False
+    canonical: str
+    form: ArgumentsForm
+    native: str = ""
+    name: str = ""
+    sent: str = ""
+    index: int = -1
+    seal: Sealed | None = None
+    _pieces: list[str] = []
+    _passed: bool = False
+    _held: bool = False
+    """Whether the arguments wait until they are whole."""
 
     @property
     def arguments(self) -> str:
@@ -54,21 +45,21 @@ class ReplyCall:
             return ""
         if not self._passed:
             return self.pass_on()
-        if self._form == "text":
+        if self.form == "text":
             pieces.clear()
         if not self._held:
             return text
-        return self._whole() if self._form == "object" and text.rstrip().endswith("}") else ""
+        return self._whole() if self.form == "object" and text.rstrip().endswith("}") else ""
 
     def pass_on(self) -> str:
         """What can be sent of the arguments that came before the client knew of the call."""
         if not self._pieces:
             return ""
         self._passed = True
-        if self._form == "object":
+        if self.form == "object":
             return self._whole()
         text = self.arguments
-        self._held = self._form == "object_in_pieces" and not text.lstrip().startswith("{")
+        self._held = self.form == "object_in_pieces" and not text.lstrip().startswith("{")
         return "" if self._held else text
 
     def settle(self, finish: FinishReason) -> tuple[str, bool]:
@@ -77,7 +68,7 @@ class ReplyCall:
             return "{}", False
         if self._held:
             return json_of({WRAPPED: self.arguments}), True
-        if self._form == "object_in_pieces" and finish != "length" and not is_object_text(self.arguments):
+        if self.form == "object_in_pieces" and finish != "length" and not is_object_text(self.arguments):
             raise ProtocolError(
                 f"The arguments of a call of {self.name} are not a JSON object.", code="arguments_unreadable"
             )
