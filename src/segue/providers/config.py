@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, final
 
@@ -25,6 +25,12 @@ IN_PROCESS: Final[Mapping[str, tuple[str, ...]]] = {
 _HERE_ONLY: Final = ("threads",)
 _COUNTS: Final = ("threads", "context")
 _SECRETS: Final = frozenset({"api_key", "headers", "key_command"})
+_TABLES: Final[Mapping[str, type[Timeouts | ReplyLimits]]] = {"timeouts": Timeouts, "limits": ReplyLimits}
+_TYPE_HINTS: Final = {
+    "": "Correct its type.",
+    "timeouts.": "Give seconds.",
+    "limits.": "Give a whole number.",
+}
 
 
 @final
@@ -81,22 +87,30 @@ _NOTHING: Final = ProviderConfig()
 
 def read_provider_config(name: str, table: Mapping[str, Any]) -> tuple[ProviderConfig, list[ConfigProblem]]:
     """The configuration in a parsed table, with what is sound in it, and all that is not."""
-    sound: dict[str, Any] = {}
     problems: list[ConfigProblem] = []
-    types = {field.name: field.type for field in msgspec.structs.fields(ProviderConfig)}
+    config = ProviderConfig(**_read_fields(name, ProviderConfig, table, problems))
+    return config, problems + check_config(name, config)
+
+
+def _read_fields(
+    name: str, kind: type[Struct], table: Mapping[str, Any], problems: list[ConfigProblem], within: str = ""
+) -> dict[str, Any]:
+    """The sound fields of a table. `within`: the name of an inner table, with a dot."""
+    sound: dict[str, Any] = {}
+    types = {field.name: field.type for field in structs.fields(kind)}
     for key, value in table.items():
+        place = f"{within}{key}"
         if key not in types:
-            problems.append(_unknown(name, key, types))
+            problems.append(_unknown(name, place, [f"{within}{known}" for known in types]))
         elif key in _TABLES and isinstance(value, Mapping):
-            sound[key] = _read_table(name, key, value, problems)
+            inner = _TABLES[key]
+            sound[key] = inner(**_read_fields(name, inner, value, problems, f"{key}."))
         else:
             try:
                 sound[key] = _read(types[key], value)
             except (msgspec.ValidationError, UnicodeError) as error:
-                problems.append(_problem(name, key, value, f"{_plain(error)}.", "Correct its type."))
-    config = ProviderConfig(**sound)
-    problems += check_config(name, config)
-    return config, problems
+                problems.append(_problem(name, place, value, f"{_plain(error)}.", _TYPE_HINTS[within]))
+    return sound
 
 
 def check_config(
@@ -175,23 +189,16 @@ def _check_keys(name: str, config: ProviderConfig) -> list[ConfigProblem]:
 
 
 def _check_limits(name: str, config: ProviderConfig) -> list[ConfigProblem]:
-    short = [
-        _problem(
-            name,
-            f"timeouts.{field}",
-            str(value),
-            "A timeout must be longer than 0 s.",
-            "Give seconds above 0.",
-        )
-        for field, value in structs.asdict(config.timeouts).items()
+    checks = (
+        ("timeouts", config.timeouts, "A timeout must be longer than 0 s.", "Give seconds above 0."),
+        ("limits", config.limits, "A limit must be above 0.", "Give a number above 0."),
+    )
+    return [
+        _problem(name, f"{table}.{field}", str(value), message, hint)
+        for table, values, message, hint in checks
+        for field, value in structs.asdict(values).items()
         if value is not None and value <= 0
     ]
-    small = [
-        _problem(name, f"limits.{field}", str(value), "A limit must be above 0.", "Give a number above 0.")
-        for field, value in structs.asdict(config.limits).items()
-        if value <= 0
-    ]
-    return short + small
 
 
 def _read(wanted: Any, value: Any) -> Any:
@@ -200,29 +207,7 @@ def _read(wanted: Any, value: Any) -> Any:
     return msgspec.convert(value, wanted, strict=True)
 
 
-_TABLES: Final[Mapping[str, type[Timeouts | ReplyLimits]]] = {"timeouts": Timeouts, "limits": ReplyLimits}
-
-
-def _read_table(
-    name: str, table: str, values: Mapping[str, Any], problems: list[ConfigProblem]
-) -> Timeouts | ReplyLimits:
-    kind = _TABLES[table]
-    fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
-    sound: dict[str, Any] = {}
-    for key, value in values.items():
-        place = f"{table}.{key}"
-        if key not in fields:
-            problems.append(_unknown(name, place, {f"{table}.{known}": None for known in fields}))
-            continue
-        try:
-            sound[key] = msgspec.convert(value, fields[key])
-        except (msgspec.ValidationError, UnicodeError) as error:
-            hint = "Give seconds." if kind is Timeouts else "Give a whole number."
-            problems.append(_problem(name, place, value, f"{_plain(error)}.", hint))
-    return kind(**sound)
-
-
-def _unknown(name: str, key: str, known: Mapping[str, Any]) -> ConfigProblem:
+def _unknown(name: str, key: str, known: Sequence[str]) -> ConfigProblem:
     near = get_close_matches(key, known, 1)
     hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."
     return _problem(name, key, "***", "This setting does not exist.", hint)
