@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from segue.errors import SegueError, TransportError, UsageError
-from segue.transports.http import HttpTransport, default_transport
+from segue.transports.http import DEFAULT_TRANSPORT, HttpTransport
 from segue.transports.transport import Timeouts, WireRequest
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -43,7 +43,7 @@ async def head_of(reader: asyncio.StreamReader) -> bytes:
 
 
 async def ask(url: str, **fields: Any) -> bytes:
-    async with default_transport()(WireRequest(url=url, **fields)) as answer:
+    async with DEFAULT_TRANSPORT(WireRequest(url=url, **fields)) as answer:
         return await answer.read()
 
 
@@ -115,7 +115,7 @@ def test_leaving_before_the_end_hangs_up_at_once() -> None:
             gone.set()
 
         async with server(answer) as url:
-            async with default_transport()(WireRequest(url=url, method="GET")) as told:
+            async with DEFAULT_TRANSPORT(WireRequest(url=url, method="GET")) as told:
                 assert await anext(told.portions()) == b"first"
             await asyncio.wait_for(gone.wait(), 1)
 
@@ -255,7 +255,7 @@ def test_a_reader_that_takes_its_time_is_no_silence_of_the_server() -> None:
         received: list[bytes | str] = []
         async with server(answer) as url:
             limits = Timeouts(first_byte=5, idle=0.2)
-            async with default_transport()(WireRequest(url=url, method="GET", timeouts=limits)) as told:
+            async with DEFAULT_TRANSPORT(WireRequest(url=url, method="GET", timeouts=limits)) as told:
                 portions = told.portions()
                 received.append(await anext(portions))
                 await asyncio.sleep(0.3)  # longer than silence may last
@@ -327,7 +327,7 @@ def test_a_redirect_is_not_followed_for_it_would_carry_the_key_along() -> None:
         writer.write(b"HTTP/1.1 307 There\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n")
 
     async def main() -> int:
-        async with server(answer) as url, default_transport()(WireRequest(url=url)) as told:
+        async with server(answer) as url, DEFAULT_TRANSPORT(WireRequest(url=url)) as told:
             return told.status
 
     assert asyncio.run(main()) == 307

@@ -13,7 +13,7 @@ from segue.providers.capabilities import ConfigProblem
 from segue.providers.config import ProviderConfig, check_config
 from segue.providers.endpoint import Endpoint
 from segue.providers.provider import Provider
-from segue.transports.http import default_transport
+from segue.transports.http import DEFAULT_TRANSPORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ def connect(
         base_url=place.url,
         ready=key.ready,
         headers=lambda: {**place.headers, **key.headers(), **always},
-        transport=transport or default_transport(),
+        transport=transport or DEFAULT_TRANSPORT,
         timeouts=config.timeouts,
         limits=config.limits,
         query={

@@ -13,8 +13,8 @@ from yarl import URL
 
 from segue.errors import TransportError, UsageError
 from segue.transports.compression import Inflation
+from segue.transports.deadline import WaitLimits
 from segue.transports.proxies import EnvironmentProxies
-from segue.transports.wait_limits import WaitLimits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

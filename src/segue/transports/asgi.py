@@ -16,8 +16,6 @@ from urllib.parse import unquote, urlsplit
 from segue.errors import TransportError
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
     from segue.transports.transport import WireRequest, WireResponse
 
 AsgiMessage: TypeAlias = MutableMapping[str, Any]
@@ -40,11 +38,8 @@ class AsgiTransport:
     def __init__(self, application: Application) -> None:
         self._application = application
 
-    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
-        return self._ask(request)
-
     @asynccontextmanager
-    async def _ask(self, request: WireRequest) -> AsyncIterator[WireResponse]:
+    async def __call__(self, request: WireRequest) -> AsyncIterator[WireResponse]:
         exchange = _Exchange(request)
         running = asyncio.ensure_future(exchange.run(self._application))
         try:

@@ -7,8 +7,7 @@ environment names. Each wait has a limit of its own, and each limit a code of it
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
@@ -79,7 +78,5 @@ class _HttpExchange:
             self._answer.close()
 
 
-@lru_cache(maxsize=1)
-def default_transport() -> HttpTransport:
-    """The default transport: one pool of connections per process and loop."""
-    return HttpTransport()
+DEFAULT_TRANSPORT: Final = HttpTransport()
+"""One pool of connections per process and loop."""

@@ -22,7 +22,6 @@ from segue.redaction import redact_text, redact_values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from segue.transports.transport import Transport, WireRequest, WireResponse
@@ -73,11 +72,8 @@ class RecordingTransport:
         self._transport = transport
         self._path = path
 
-    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
-        return self._ask(request)
-
     @asynccontextmanager
-    async def _ask(self, request: WireRequest) -> AsyncIterator[WireResponse]:
+    async def __call__(self, request: WireRequest) -> AsyncIterator[WireResponse]:
         async with self._transport(request) as answer:
             redact = _redaction(request)
             listening = _Listening(answer, redact)
@@ -138,11 +134,8 @@ class ReplayingTransport:
         self._in_real_time = in_real_time
         self._left = _read(path)
 
-    def __call__(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
-        return self._ask(request)
-
     @asynccontextmanager
-    async def _ask(self, request: WireRequest) -> AsyncIterator[WireResponse]:
+    async def __call__(self, request: WireRequest) -> AsyncIterator[WireResponse]:
         yield _Replay(self._take(request), request.place, in_real_time=self._in_real_time)
 
     def _take(self, request: WireRequest) -> Recorded:

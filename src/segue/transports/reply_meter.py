@@ -28,12 +28,13 @@ class MeteredResponse:
         self._response = response
         self._request = request
         self._limits = limits
-        self._timeouts = request.timeouts
         self._portions: AsyncIterator[bytes]
-        self._lines = _Lines()
         self._size = 0
         self._silent_since = 0.0
         self._begun = False
+        self._line = 0
+        """Bytes of the line that is not over yet, wherever the stream is cut."""
+        self._in_comment = False
 
     def portions(self) -> AsyncIterator[bytes]:
         """Raises ProtocolError `reply_too_large` or `line_too_long`, and TransportError as the transport does."""
@@ -46,15 +47,15 @@ class MeteredResponse:
 
     async def __anext__(self) -> bytes:
         portion = await anext(self._portions)
-        limits, lines = self._limits, self._lines
+        limits = self._limits
         self._size += len(portion)
         if self._size > limits.body_bytes:
             raise self._too_large(limits.body_bytes)
-        if lines.take(portion):
+        if self._has_content(portion):
             self._silent_since, self._begun = monotonic(), True
         else:
             self._check_silence(monotonic() - self._silent_since)
-        if lines.longest > limits.line_bytes:
+        if self._longest_line(portion) > limits.line_bytes:
             raise ProtocolError(
                 f"{self._request.place} sent a line of more than {_amount(limits.line_bytes)}.",
                 code="line_too_long",
@@ -85,7 +86,8 @@ class MeteredResponse:
 
     def _check_silence(self, seconds: float) -> None:
         what = "idle" if self._begun else "first_byte"
-        limit = self._timeouts.idle if self._begun else self._timeouts.first_byte
+        timeouts = self._request.timeouts
+        limit = timeouts.idle if self._begun else timeouts.first_byte
         if limit is not None and seconds > limit:
             raise TransportError(
                 f"{self._request.place} sent nothing but comments for {limit:g} s.",
@@ -100,46 +102,30 @@ class MeteredResponse:
             hint="Use another provider, or allow more: limits.body_bytes of the provider.",
         )
 
-
-class _Lines:
-    """Where in its lines a stream is, wherever it is cut."""
-
-    def __init__(self) -> None:
-        self.longest = 0
-        """Bytes of the longest line in the last portion, with what came of it before."""
-        self._size = 0
-        self._in_comment = False
-
-    def take(self, portion: bytes) -> bool:
-        """Whether the portion holds anything but comments and blank lines."""
-        content = self._has_content(portion)
+    def _longest_line(self, portion: bytes) -> int:
+        """Bytes of the longest line in a portion, with what came of it before."""
         end = portion.rfind(b"\n")
         if end < 0:
-            self._size += len(portion)
-            self.longest = self._size
-        else:
-            self.longest = max(self._size + portion.find(b"\n"), len(portion) - end)
-            self._size = len(portion) - end - 1
-        return content
+            self._line += len(portion)
+            return self._line
+        longest = max(self._line + portion.find(b"\n"), len(portion) - end)
+        self._line = len(portion) - end - 1
+        return longest
 
     def _has_content(self, portion: bytes) -> bool:
+        """Whether a portion holds anything but comments and blank lines."""
         first = portion[:1]
         if first and first not in _NOT_CONTENT and not self._in_comment:
-            self._in_comment = self._size_after(portion) and portion.rpartition(b"\n")[2].startswith(b":")
+            self._in_comment = portion.startswith(b":", portion.rfind(b"\n") + 1)
             return True
-        begins_line = self._size == 0
         *lines, rest = portion.replace(b"\r", b"\n").split(b"\n")
         content = False
         for number, line in enumerate((*lines, rest)):
-            continued = number == 0 and not begins_line
+            continued = number == 0 and self._line > 0
             is_comment = self._in_comment if continued else line.startswith(b":")
             content = content or (bool(line) and not is_comment)
             self._in_comment = is_comment and number == len(lines)
         return content
-
-    def _size_after(self, portion: bytes) -> bool:
-        """Whether a line begins in the portion that does not end in it."""
-        return 0 <= portion.rfind(b"\n") < len(portion) - 1
 
 
 def _amount(size: int) -> str:

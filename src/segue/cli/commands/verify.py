@@ -75,13 +75,13 @@ def _provider(arguments: argparse.Namespace) -> tuple[Provider, str]:
     from segue.config.model_names import resolve_model  # noqa: PLC0415
     from segue.providers.config import read_provider_config  # noqa: PLC0415
     from segue.providers.factory import connect  # noqa: PLC0415
-    from segue.transports.http import default_transport  # noqa: PLC0415
+    from segue.transports.http import DEFAULT_TRANSPORT  # noqa: PLC0415
     from segue.transports.recordings import RecordingTransport  # noqa: PLC0415
 
     config = read_settings(arguments.sets).config
     route = resolve_model(arguments.model, config).routes[0]
     settings, _ = read_provider_config(route.provider, config.providers.get(route.provider, {}))
-    transport: Transport = default_transport()
+    transport: Transport = DEFAULT_TRANSPORT
     if arguments.record:
         transport = RecordingTransport(transport, Path(arguments.record))
     return connect(route.provider, settings, transport=transport), route.model
