@@ -61,7 +61,7 @@ def test_what_a_table_holds_is_judged_setting_by_setting() -> None:
         "ui": {"markdown": True, "status": False},
         "providers": {"a": {"model": "x", "key": 1}},
     }
-    assert dict(judged_settings(table)) == {
+    assert {path: verdict for path, _, verdict in judged_settings(table)} == {
         ("ui", "markdown"): "allowed",
         ("ui", "status"): "ignored",
         ("providers", "a", "model"): "ignored",
@@ -175,7 +175,7 @@ def test_nothing_is_imported_from_the_current_folder(home: Home) -> None:
 
 
 def test_a_trusted_file_of_servers_is_used_as_it_was_checked(tmp_path: Path, home: Home, segue: Here) -> None:
-    from segue.cli.mcp_servers import open_servers
+    from segue.config.resources import open_servers
     from segue.config.schema import McpSettings
 
     file = home.project / ".mcp.json"

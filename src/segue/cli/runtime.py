@@ -28,6 +28,7 @@ from segue.config.resources import (
     configured_providers,
     open_providers,
     open_router,
+    open_servers,
     open_store,
     require_provider,
 )
@@ -86,8 +87,6 @@ class Runtime:
         self._untrusted: list[str] = []
         servers_file = project_file(settings.folders, (MCP_FILE,)) if config.mcp.project_file else None
         if config.mcp.servers or servers_file is not None:
-            from segue.cli.mcp_servers import open_servers  # noqa: PLC0415 - most chats have none
-
             servers, untrusted = open_servers(config.mcp, servers_file)
             self.mcp = None if without_tools else servers
             if untrusted is not None:

@@ -15,13 +15,13 @@ from segue.errors import UsageError
 from segue.private_files import write_private
 
 if TYPE_CHECKING:
-    from segue.config.toml_lines import Path
+    from segue.config.toml_lines import SettingPath
 
 _BARE: Final = re.compile("[A-Za-z0-9_-]+")
 """A key that needs no quotes."""
 
 
-def write_setting(path: Path, value: Any) -> str:
+def write_setting(path: SettingPath, value: Any) -> str:
     """Set it in the user's file, if the settings are valid with it; returns the name of the file."""
     file = user_file()
     before = file.read_text("utf-8") if file.is_file() else ""
@@ -33,7 +33,7 @@ def write_setting(path: Path, value: Any) -> str:
     return str(file)
 
 
-def with_setting(text: str, path: Path, value: Any) -> str:
+def with_setting(text: str, path: SettingPath, value: Any) -> str:
     """The text of a file with one setting more or changed. Raises UsageError where it must be edited by hand."""
     expected = deepcopy(tomllib.loads(text))
     put(expected, path, value)
@@ -51,7 +51,7 @@ def with_setting(text: str, path: Path, value: Any) -> str:
     return written
 
 
-def _edited(lines: list[str], path: Path, value: Any) -> list[str]:
+def _edited(lines: list[str], path: SettingPath, value: Any) -> list[str]:
     text = "\n".join(lines)
     assignment = f"{key_of(path[-1:])} = {toml_value(value)}"
     if (known := lines_of(text).get(path)) is not None:
@@ -81,7 +81,7 @@ def _inserted(lines: list[str], span: tuple[int, int], assignment: str) -> list[
     return [*lines[:end], assignment, *lines[end:]]
 
 
-def key_of(path: Path) -> str:
+def key_of(path: SettingPath) -> str:
     return ".".join(word if _BARE.fullmatch(word) else _text(word) for word in path)
 
 

@@ -8,23 +8,21 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from pathlib import Path as File
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
 
 import msgspec
 from msgspec import Struct
 
 from segue.config.paths import project_directories, project_file, user_file
 from segue.config.schema import Config
-from segue.config.toml_lines import line_of, lines_of
+from segue.config.toml_lines import SettingPath, line_of, lines_of
 from segue.config.trust import is_trusted, judged_settings
 from segue.config.validation import NOT_BY_TYPE, ConfigFault, config_faults, suggestion
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-Path: TypeAlias = tuple[str, ...]
 
 ENVIRONMENT_PREFIX = "SEGUE_"
 _MOST_BYTES = 1 << 20
@@ -52,10 +50,10 @@ class Layer(Struct, frozen=True):
     project: bool = False
     trusted: bool = True
     """Of a project: the user trusts the file as it was read."""
-    places: dict[Path, str] = {}
-    """Path → variable or flag, where there are no lines."""
+    places: dict[SettingPath, str] = {}
+    """SettingPath → variable or flag, where there are no lines."""
 
-    def place(self, path: Path) -> str:
+    def place(self, path: SettingPath) -> str:
         line = line_of(path, lines_of(self.text))
         near = next((self.places[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.places), "")
         return f"{self.name}:{line}" if line else near or self.name
@@ -72,16 +70,16 @@ class Settings(Struct, frozen=True):
     """What a project that is not trusted has set in vain, one line for each file."""
     trusts_project: bool = False
     """There is a project file, and the user trusts it."""
-    folders: tuple[File, ...] = ()
+    folders: tuple[Path, ...] = ()
     """Of the project, the nearest first; none where no files are read."""
 
-    def origin(self, path: Path) -> str:
+    def origin(self, path: SettingPath) -> str:
         """Where a value comes from; `default` if nobody set it."""
         return next(
             (layer.place(path) for layer in reversed(self.layers) if has(layer.table, path)), "default"
         )
 
-    def origin_near(self, path: Path) -> str:
+    def origin_near(self, path: SettingPath) -> str:
         """Where a value comes from, or the section that lacks it."""
         inner = next((path[:n] for n in range(len(path), 0, -1) if self.origin(path[:n]) != "default"), path)
         return self.origin(inner)
@@ -89,14 +87,14 @@ class Settings(Struct, frozen=True):
 
 def load_settings(
     *,
-    directory: File | None = None,
+    directory: Path | None = None,
     sets: Sequence[str] = (),
     bare: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
     """Read all places. Raises one UsageError `config` that names every fault. `bare` reads no files."""
     environment = os.environ if environment is None else environment
-    folders = () if bare else tuple(project_directories(directory or File.cwd()))
+    folders = () if bare else tuple(project_directories(directory or Path.cwd()))
     layers = (*_files(folders), _from_environment(environment), *([_from_flags(sets)] if sets else ()))
     trusts_project = any(layer.project and layer.trusted for layer in layers)
     layers = tuple(layer for layer in layers if layer.table)
@@ -136,7 +134,7 @@ def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def has(table: Mapping[str, Any], path: Path) -> bool:
+def has(table: Mapping[str, Any], path: SettingPath) -> bool:
     at: Any = table
     for word in path:
         if not isinstance(at, dict) or word not in at:
@@ -145,27 +143,16 @@ def has(table: Mapping[str, Any], path: Path) -> bool:
     return True
 
 
-def get(table: Mapping[str, Any], path: Path) -> Any:
-    """The value at a path that is there."""
-    at: Any = table
-    for word in path:
-        at = at[word]
-    return at
-
-
 def _layer_faults(layer: Layer) -> Iterator[ConfigFault]:
     try:
         msgspec.convert(layer.table, Config)
         fits = layer.table.keys().isdisjoint(NOT_BY_TYPE)
-    except (
-        msgspec.ValidationError,
-        UnicodeError,
-    ):  # the latter for half a character, which a variable may hold
+    except (msgspec.ValidationError, UnicodeError):  # a variable may hold half a character
         fits = False
     if not fits:  # only now: why not, all of it
         yield from config_faults(layer.table)
     if not layer.trusted:
-        for path, verdict in judged_settings(layer.table):
+        for path, _, verdict in judged_settings(layer.table):
             if verdict == "refused":
                 yield ConfigFault(
                     path,
@@ -177,29 +164,26 @@ def _layer_faults(layer: Layer) -> Iterator[ConfigFault]:
 def _before_trust(layer: Layer) -> Layer:
     """A project that is not trusted keeps what the table of trust allows."""
     table: dict[str, Any] = {}
-    for path, verdict in judged_settings(layer.table):
+    for path, value, verdict in judged_settings(layer.table):
         if verdict == "allowed":
-            put(table, path, get(layer.table, path))
+            put(table, path, value)
     return msgspec.structs.replace(layer, table=table)
 
 
 def _ignored_line(layer: Layer) -> str:
     """Of a project that is not trusted; empty if nothing of it is ignored."""
-    paths = [path for path, verdict in judged_settings(layer.table) if verdict == "ignored"]
-    named = [path for known in paths for path in _named(known, get(layer.table, known))]
+    named: list[SettingPath] = []
+    for path, value, verdict in judged_settings(layer.table):
+        if verdict == "ignored":  # of a table of settings, each name in it
+            named += [(*path, name) for name in value] if isinstance(value, dict) and value else [path]
+    if not named:
+        return ""
     shown = [f"{'.'.join(path)} (line {line_of(path, lines_of(layer.text))})" for path in named[:_MOST_NAMED]]
     more = [f"and {len(named) - len(shown)} more"] if len(named) > len(shown) else []
     return (
         f"{layer.name}: the file is not trusted, so this part of it is ignored: {', '.join([*shown, *more])}. "
         "To use it, read the file, then: segue trust"
-        if named
-        else ""
     )
-
-
-def _named(path: Path, value: Any) -> list[Path]:
-    """A setting, or each name in a table of settings."""
-    return [(*path, name) for name in value] if isinstance(value, dict) and value else [path]
 
 
 def _provider_faults(layers: tuple[Layer, ...]) -> Iterator[str]:
@@ -220,7 +204,7 @@ def _provider_faults(layers: tuple[Layer, ...]) -> Iterator[str]:
             yield f"{place}: {problem.field}: {problem.message} {problem.hint}".rstrip()
 
 
-def _files(folders: Sequence[File]) -> Iterator[Layer]:
+def _files(folders: Sequence[Path]) -> Iterator[Layer]:
     if not folders:
         return
     user, project = user_file(), project_file(folders)
@@ -232,7 +216,7 @@ def _files(folders: Sequence[File]) -> Iterator[Layer]:
         yield _from_file(project, project=True)
 
 
-def _from_file(file: File, *, project: bool = False) -> Layer:
+def _from_file(file: Path, *, project: bool = False) -> Layer:
     try:
         with file.open("rb") as opened:
             data = opened.read(_MOST_BYTES + 1)
@@ -252,7 +236,7 @@ def _from_file(file: File, *, project: bool = False) -> Layer:
 def _from_environment(environment: Mapping[str, str]) -> Layer:
     """`SEGUE_MODEL`, `SEGUE_UI__MARKDOWN`: two underscores stand for a dot."""
     table: dict[str, Any] = {}
-    places: dict[Path, str] = {}
+    places: dict[SettingPath, str] = {}
     for name in sorted(environment):
         words = name.removeprefix(ENVIRONMENT_PREFIX)
         if not name.startswith(ENVIRONMENT_PREFIX) or words in NOT_SETTINGS:
@@ -266,7 +250,7 @@ def _from_environment(environment: Mapping[str, str]) -> Layer:
 
 def _from_flags(sets: Iterable[str]) -> Layer:
     table: dict[str, Any] = {}
-    places: dict[Path, str] = {}
+    places: dict[SettingPath, str] = {}
     for assignment in sets:
         name, equals, value = assignment.partition("=")
         if not equals or not name.strip():
@@ -281,12 +265,12 @@ def _from_flags(sets: Iterable[str]) -> Layer:
     return Layer("--set", table, places=places)
 
 
-def split_key(name: str) -> Path:
+def split_key(name: str) -> SettingPath:
     """The words of `a.b."c.d"`."""
     return tuple(word.strip("\"'") for word in _KEY_WORD.findall(name.strip())) or (name.strip(),)
 
 
-def put(table: dict[str, Any], path: Path, value: Any) -> None:
+def put(table: dict[str, Any], path: SettingPath, value: Any) -> None:
     for word in path[:-1]:
         inner = table.get(word)
         if not isinstance(inner, dict):

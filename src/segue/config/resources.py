@@ -1,4 +1,4 @@
-"""What the settings describe, opened: providers, routers and the store of sessions."""
+"""What the settings describe, opened: providers, routers, the store of sessions and MCP servers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
-from segue.config.paths import keys_file, sessions_directory
+from segue.config.paths import keys_file, mcp_lists_directory, sessions_directory
+from segue.config.trust import is_trusted
 from segue.config.validation import suggestion
 from segue.errors import UsageError
 from segue.postgres.address import is_database_url
@@ -17,11 +18,12 @@ from segue.providers.config import read_provider_config
 from segue.providers.registry import KnownProviders
 
 if TYPE_CHECKING:
-    from segue.config.schema import Config, ProfileSettings
+    from segue.config.schema import Config, McpServerSettings, McpSettings, ProfileSettings
     from segue.providers.adapter import ProviderAdapter
     from segue.routing.route import Route
     from segue.routing.router import Router
     from segue.sessions.stores.store import Store
+    from segue.tools.mcp.servers import McpServers
 
 
 def open_providers(config: Config) -> KnownProviders:
@@ -150,3 +152,36 @@ def open_router(
         )
     resolve = dict(zip(members, routes, strict=True)).__getitem__
     return build_router(profile, facts_from(providers), resolve=resolve)
+
+
+def open_servers(settings: McpSettings, file: Path | None) -> tuple[McpServers | None, Path | None]:
+    """All servers that may be used, or None if there are none; and the project's file if it is not read, because the user
+    has not trusted it. A server starts when its tools are requested, or if their list is kept when one of them is called."""
+    from segue.tools.mcp.config import read_servers  # noqa: PLC0415 - most chats have none
+    from segue.tools.mcp.servers import McpServers  # noqa: PLC0415
+
+    data = None if file is None else file.read_bytes()
+    untrusted = None
+    if file is not None and not is_trusted(file, data):
+        file, untrusted = None, file
+    if not settings.servers and file is None:
+        return None, untrusted
+    own = {
+        name: {"tool_timeout_sec": settings.timeout, **_written_fields(server)}
+        for name, server in settings.servers.items()
+    }
+    servers, problems = read_servers({"mcpServers": own}, os.environ)
+    if file is not None:
+        more, wrong = read_servers(file, os.environ, data=data)  # what was checked is what is used
+        taken = {server.name for server in servers}
+        servers += [server for server in more if server.name not in taken]
+        problems |= wrong
+    opened = McpServers(servers, cache=mcp_lists_directory())
+    opened.problems.update(problems)
+    return opened, untrusted
+
+
+def _written_fields(server: McpServerSettings) -> dict[str, object]:
+    """A server as written in the settings, without defaults."""
+    fields: dict[str, object] = to_builtins(server)
+    return {key: value for key, value in fields.items() if value not in ("", [], {}, None, False)}

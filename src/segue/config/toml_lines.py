@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Path: TypeAlias = tuple[str, ...]
+SettingPath: TypeAlias = tuple[str, ...]
+"""The words of `profiles.fast.members`."""
 
 _HEADER: Final = re.compile(r"^\s*\[{1,2}\s*(?P<name>[^\[\]]+?)\s*\]{1,2}\s*(#.*)?$")
 _KEY: Final = re.compile(
@@ -19,10 +20,10 @@ _WORD: Final = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
 @lru_cache(maxsize=4)
-def lines_of(text: str) -> Mapping[Path, int]:
-    """Path of each key and table → its line, counted from 1. Keys inside inline tables have the line of the table."""
-    found: dict[Path, int] = {}
-    table: Path = ()
+def lines_of(text: str) -> Mapping[SettingPath, int]:
+    """SettingPath of each key and table → its line, counted from 1. Keys inside inline tables have the line of the table."""
+    found: dict[SettingPath, int] = {}
+    table: SettingPath = ()
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
             table = _words(header["name"])
@@ -32,7 +33,7 @@ def lines_of(text: str) -> Mapping[Path, int]:
     return found
 
 
-def tables_of(text: str) -> dict[Path, tuple[int, int]]:
+def tables_of(text: str) -> dict[SettingPath, tuple[int, int]]:
     """Each table that has a header, and the root → the lines of its keys, counted from 0, the end excluded."""
     headers = [
         (number, _words(header["name"]))
@@ -40,13 +41,13 @@ def tables_of(text: str) -> dict[Path, tuple[int, int]]:
         if (header := _HEADER.match(line)) and not line.lstrip().startswith("[[")
     ]
     ends = [*(number for number, _ in headers), len(text.splitlines())]
-    found: dict[Path, tuple[int, int]] = {(): (0, ends[0])}
+    found: dict[SettingPath, tuple[int, int]] = {(): (0, ends[0])}
     for (number, table), end in zip(headers, ends[1:], strict=True):
         found.setdefault(table, (number + 1, end))
     return found
 
 
-def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
+def line_of(path: SettingPath, lines: Mapping[SettingPath, int]) -> int | None:
     """The line of a key, or of the nearest table around it."""
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
@@ -54,5 +55,5 @@ def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
     return None
 
 
-def _words(name: str) -> Path:
+def _words(name: str) -> SettingPath:
     return tuple(word.strip("\"'") for word in _WORD.findall(name))

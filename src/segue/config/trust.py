@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-SettingPath: TypeAlias = tuple[str, ...]
+    from segue.config.toml_lines import SettingPath
+
 Verdict: TypeAlias = Literal["allowed", "ignored", "refused"]
 
 MCP_FILE: Final = ".mcp.json"
@@ -159,14 +160,14 @@ def verdict_of(path: SettingPath) -> Verdict:
 
 def judged_settings(
     table: Mapping[str, Any], above: SettingPath = ()
-) -> Iterator[tuple[SettingPath, Verdict]]:
-    """Every setting of a table that has a verdict of its own."""
+) -> Iterator[tuple[SettingPath, Any, Verdict]]:
+    """Every setting of a table that has a verdict of its own, and its value."""
     for key, value in table.items():
         path = (*above, key)
         if isinstance(value, dict) and _has_parts(path):
             yield from judged_settings(value, path)
         else:
-            yield path, verdict_of(path)
+            yield path, value, verdict_of(path)
 
 
 def _has_parts(path: SettingPath) -> bool:

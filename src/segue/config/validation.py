@@ -5,30 +5,29 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct, inspect
 
 from segue.config.schema import Config
+from segue.config.toml_lines import SettingPath
 from segue.errors import UsageError
 from segue.postgres.address import read_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from types import UnionType
 
-Path: TypeAlias = tuple[str, ...]
-
-_KINDS: dict[type, str] = {
-    inspect.StrType: "text",
-    inspect.IntType: "a whole number",
-    inspect.FloatType: "a number",
-    inspect.BoolType: "true or false",
-    inspect.ListType: "a list",
-    inspect.DictType: "a table",
-    inspect.StructType: "a table",
+_KINDS: Final[dict[type[inspect.Type], tuple[str, type | UnionType]]] = {
+    inspect.StrType: ("text", str),
+    inspect.IntType: ("a whole number", int),
+    inspect.FloatType: ("a number", int | float),
+    inspect.BoolType: ("true or false", bool),
+    inspect.ListType: ("a list", list),
+    inspect.DictType: ("a table", dict),
+    inspect.StructType: ("a table", dict),
 }
-
-
+"""What a value of a setting is called, and what it is in Python."""
 NOT_BY_TYPE: Final = frozenset({"profiles", "gateway", "store"})
 """Settings that can be wrong although each value has its type."""
 
@@ -37,7 +36,7 @@ NOT_BY_TYPE: Final = frozenset({"profiles", "gateway", "store"})
 class ConfigFault(Struct, frozen=True):
     """One thing that is wrong, and what would be right."""
 
-    path: Path
+    path: SettingPath
     message: str
     hint: str = ""
 
@@ -66,7 +65,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f'Did you mean "{near[0]}"?' if near else ""
 
 
-def _check(path: Path, value: Any, shape: inspect.Type) -> Iterator[ConfigFault]:
+def _check(path: SettingPath, value: Any, shape: inspect.Type) -> Iterator[ConfigFault]:
     match shape:
         case inspect.AnyType():
             return
@@ -75,7 +74,7 @@ def _check(path: Path, value: Any, shape: inspect.Type) -> Iterator[ConfigFault]
         case inspect.LiteralType(values=values):
             yield from _check_word(path, value, [str(word) for word in values])
         case _ if not _is(value, shape):
-            yield ConfigFault(path, f"{_name(path)} must be {_KINDS[type(shape)]}, not {_kind_of(value)}.")
+            yield ConfigFault(path, f"{_name(path)} must be {_KINDS[type(shape)][0]}, not {_kind_of(value)}.")
         case inspect.StructType():
             yield from _check_table(path, value, shape)
         case inspect.DictType(value_type=value_type):
@@ -89,20 +88,27 @@ def _check(path: Path, value: Any, shape: inspect.Type) -> Iterator[ConfigFault]
             return
 
 
-def _check_word(path: Path, value: Any, known: list[str]) -> Iterator[ConfigFault]:
+def _is(value: Any, shape: inspect.Type) -> bool:
+    kind = _KINDS[type(shape)][1]
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _check_word(path: SettingPath, value: Any, known: list[str]) -> Iterator[ConfigFault]:
     if value not in known:
         hint = suggestion(str(value), known) or f"Valid values: {', '.join(known)}."
         yield ConfigFault(path, f'{_name(path)} is "{value}", which is not a valid value.', hint)
 
 
-def _check_list(path: Path, items: list[Any], shape: inspect.ListType) -> Iterator[ConfigFault]:
+def _check_list(path: SettingPath, items: list[Any], shape: inspect.ListType) -> Iterator[ConfigFault]:
     if shape.min_length and len(items) < shape.min_length:
         yield ConfigFault(path, f"{_name(path)} is empty.", "Name at least one.")
     for item in items:
         yield from _check(path, item, shape.item_type)
 
 
-def _check_table(path: Path, table: dict[str, Any], shape: inspect.StructType) -> Iterator[ConfigFault]:
+def _check_table(
+    path: SettingPath, table: dict[str, Any], shape: inspect.StructType
+) -> Iterator[ConfigFault]:
     fields = {field.name: field for field in shape.fields}
     for key, item in table.items():
         if key in fields:
@@ -116,13 +122,13 @@ def _check_table(path: Path, table: dict[str, Any], shape: inspect.StructType) -
             yield ConfigFault(path, f'{_name(path)} needs "{name}".')
 
 
-def _advice(key: str, path: Path, fields: Iterable[str]) -> str:
+def _advice(key: str, path: SettingPath, fields: Iterable[str]) -> str:
     place = f"[{_name(path)}]" if path else "The file"
     return suggestion(key, fields) or f"{place} has: {', '.join(sorted(fields))}."
 
 
 def _check_bounds(
-    path: Path, value: float, shape: inspect.IntType | inspect.FloatType
+    path: SettingPath, value: float, shape: inspect.IntType | inspect.FloatType
 ) -> Iterator[ConfigFault]:
     # Not `<`: NaN is on neither side of a bound.
     if shape.ge is not None and not value >= shape.ge:
@@ -131,24 +137,6 @@ def _check_bounds(
         yield ConfigFault(path, f"{_name(path)} is {value}; it must be more than {shape.gt}.")
     if shape.le is not None and not value <= shape.le:
         yield ConfigFault(path, f"{_name(path)} is {value}; it must be at most {shape.le}.")
-
-
-def _is(value: Any, shape: inspect.Type) -> bool:
-    match shape:
-        case inspect.StrType():
-            return isinstance(value, str)
-        case inspect.BoolType():
-            return isinstance(value, bool)
-        case inspect.IntType():
-            return isinstance(value, int) and not isinstance(value, bool)
-        case inspect.FloatType():
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case inspect.ListType():
-            return isinstance(value, list)
-        case inspect.DictType() | inspect.StructType():
-            return isinstance(value, dict)
-        case _:
-            raise TypeError(f"No setting is of type {shape}.")
 
 
 def _profile_faults(table: Mapping[str, Any]) -> Iterator[ConfigFault]:
@@ -176,7 +164,7 @@ def _gateway_faults(table: Mapping[str, Any]) -> Iterator[ConfigFault]:
     for name, caller in callers.items() if isinstance(callers, dict) else ():
         if not isinstance(caller, dict):
             continue
-        path: Path = ("gateway", "callers", name)
+        path: SettingPath = ("gateway", "callers", name)
         digest = caller.get("key_sha256", "")
         if bool(digest) == bool(caller.get("key_env")):
             yield ConfigFault(
@@ -202,7 +190,7 @@ def _store_faults(table: Mapping[str, Any]) -> Iterator[ConfigFault]:
             yield ConfigFault(("store",), error.message, error.hint)
 
 
-def _name(path: Path) -> str:
+def _name(path: SettingPath) -> str:
     return ".".join(path) or "The file"
 
 

@@ -51,10 +51,9 @@ def _output_text(result: ToolResult) -> str:
     return json.dumps(result.output) if result.error is None else result.error
 
 
-def _functions() -> list[Fields]:
-    return [
-        {"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in _TOOLS
-    ]
+def _functions(schema: str = "parameters") -> list[Fields]:
+    """The tools, with their JSON Schema under the name that the wire has for it."""
+    return [{"name": tool.name, "description": tool.description, schema: tool.parameters} for tool in _TOOLS]
 
 
 # The wires that look like OpenAI Chat
@@ -106,21 +105,16 @@ def _chat_reply(message: Message) -> Fields:
 
 def _ollama(conversation: Conversation, ids: Mapping[str, str]) -> Fields:
     fields = _chat(conversation, ids)
-    for message, source in zip(fields["messages"], _sources(conversation), strict=True):
+    for message in fields["messages"]:
         if "reasoning_content" in message:
             message["thinking"] = message.pop("reasoning_content")
         for call in message.get("tool_calls", ()):
             call["function"]["arguments"] = json.loads(call["function"]["arguments"])
-        if isinstance(message["content"], list) and source is not None:
-            message["content"] = source.text
-            message["images"] = [media.data for media in _of(source, Media)]
+        if isinstance(message["content"], list):
+            text, *images = message["content"]
+            message["content"] = text["text"]
+            message["images"] = [image["image_url"]["url"].partition(",")[2] for image in images]
     return {**fields, "stream": False}
-
-
-def _sources(conversation: Conversation) -> Iterator[Message | None]:
-    yield None
-    for message in conversation.messages:
-        yield from ([message] if message.speaker != "tool" else [message] * len(_of(message, ToolResult)))
 
 
 # The wires with a language of their own
@@ -134,10 +128,7 @@ def _anthropic(conversation: Conversation, ids: Mapping[str, str]) -> Fields:
         }
         for message in conversation.messages
     ]
-    tools = [
-        {"name": spec.name, "description": spec.description, "input_schema": spec.parameters}
-        for spec in _TOOLS
-    ]
+    tools = _functions("input_schema")
     return {"system": conversation.system, "messages": messages, "tools": tools, "max_tokens": 4096}
 
 
@@ -180,15 +171,8 @@ def _gemini(conversation: Conversation, _: Mapping[str, str]) -> Fields:
     return {
         "systemInstruction": {"parts": [{"text": conversation.system}]},
         "contents": contents,
-        "tools": [{"functionDeclarations": _gemini_functions()}],
+        "tools": [{"functionDeclarations": _functions("parametersJsonSchema")}],
     }
-
-
-def _gemini_functions() -> list[Fields]:
-    return [
-        {"name": spec.name, "description": spec.description, "parametersJsonSchema": spec.parameters}
-        for spec in _TOOLS
-    ]
 
 
 def _gemini_part(block: Block) -> Fields:

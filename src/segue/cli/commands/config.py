@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path as File
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segue.cli.command_table import add_set, read_settings
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from segue.config.layers import Path
+    from segue.config.toml_lines import SettingPath
 
 DESCRIPTION = """Settings come from the user's file, the project's file, SEGUE_… variables and --set. The last one wins."""
 
@@ -37,28 +37,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    match arguments.action:
-        case "path":
-            return _path()
-        case "show":
-            return _show(arguments)
-        case "set":
-            return _set(arguments)
-        case _:
-            return _check(arguments)
+    act = {"path": _path, "show": _show, "set": _set, "check": _check}
+    return act[arguments.action](arguments)
 
 
-def _path() -> int:
+def _path(_arguments: argparse.Namespace) -> int:
     from segue.config.paths import PROJECT_FILES, project_directories, project_file, user_file  # noqa: PLC0415
 
-    user, project = user_file(), project_file(project_directories(File.cwd()))
-    shown = (
-        f"{project}"
-        if project
-        else f"none ({' or '.join(PROJECT_FILES)}, up to the root of the git work tree)"
-    )
+    user, project = user_file(), project_file(project_directories(Path.cwd()))
+    none = f"none ({' or '.join(PROJECT_FILES)}, up to the root of the git work tree)"
     missing = "" if user.is_file() else "  (does not exist yet)"
-    sys.stdout.write(f"user:    {user}{missing}\nproject: {shown}\n")
+    sys.stdout.write(f"user:    {user}{missing}\nproject: {project or none}\n")
     return Exit.OK
 
 
@@ -104,7 +93,7 @@ def _check(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _leaves(path: Path, table: dict[str, Any]) -> Iterator[tuple[Path, Any]]:
+def _leaves(path: SettingPath, table: dict[str, Any]) -> Iterator[tuple[SettingPath, Any]]:
     for key, value in table.items():
         if isinstance(value, dict) and value:
             yield from _leaves((*path, key), value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from segue.cli.display.lists import print_json
 from segue.cli.display.terminal import Colours, print_error, print_status
+from segue.cli.display.turn_summary import counted
 from segue.cli.error_report import error_lines
 from segue.cli.exit_codes import Exit
 from segue.errors import TranscriptError, UsageError
@@ -104,7 +105,7 @@ def _write(out: Path, data: bytes) -> None:
 
 def _report(file: str, examination: Examination, paint: Colours) -> str:
     form = examination.form or f"{examination.dialect} request"
-    counts = f"{_counted(examination.messages, 'message')}, {_counted(examination.calls, 'call')}"
+    counts = f"{counted(examination.messages, 'message')}, {counted(examination.calls, 'call')}"
     lines = [paint("bold", sanitised(f"{file}: {form}, {counts}")), ""]
     for diagnosis in examination.diagnoses:
         if diagnosis.findings:
@@ -114,10 +115,6 @@ def _report(file: str, examination: Examination, paint: Colours) -> str:
             lines.append("")
     lines += _table(examination, paint)
     return "\n".join(lines) + "\n"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _heading(diagnosis: Diagnosis) -> str:

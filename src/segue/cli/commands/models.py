@@ -158,7 +158,10 @@ async def _show(adapter: ProviderAdapter, model: str, arguments: argparse.Namesp
         info = await show(model)
     elif list_models is not None:
         listed = await list_models()
-        info = next((known for known in listed if known.id == model), _unknown(adapter, model, listed))
+        found = next((known for known in listed if known.id == model), None)
+        if found is None:
+            raise _unknown(adapter, model, listed)
+        info = found
     else:
         raise _cannot(adapter, "show models")
     if arguments.json:
@@ -172,13 +175,10 @@ async def _show(adapter: ProviderAdapter, model: str, arguments: argparse.Namesp
     return Exit.OK
 
 
-def _unknown(adapter: ProviderAdapter, model: str, listed: list[ModelInfo]) -> ModelInfo:
+def _unknown(adapter: ProviderAdapter, model: str, listed: list[ModelInfo]) -> UsageError:
     from segue.config.validation import suggestion  # noqa: PLC0415
-    from segue.providers.capabilities import ModelInfo  # noqa: PLC0415
 
-    if any(known.id == model for known in listed):
-        return ModelInfo(id=model)
-    raise UsageError(
+    return UsageError(
         f'{adapter.name} has no model "{model}".',
         code="model_not_found",
         hint=suggestion(model, [known.id for known in listed])

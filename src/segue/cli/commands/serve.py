@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.terminal import print_status
@@ -24,6 +24,7 @@ SIGTERM lets running replies end, SIGHUP reads the settings anew. Point a client
 
 KEY_VARIABLE = "SEGUE_GATEWAY_KEY"
 """The key of a caller without a section in the settings: one variable is enough for a container."""
+_FLAGS = ("host", "port", "workers", "log", "tls_certificate", "tls_key")
 _OWN_NAMES = frozenset({"127.0.0.1", "localhost", "::1", "0.0.0.0"})  # noqa: S104 - a name in an address
 
 
@@ -129,15 +130,14 @@ def _serve(config: Config, listener: socket.socket, sets: list[str]) -> None:
 
     from segue.gateway.server import serve  # noqa: PLC0415
 
+    def open_anew() -> tuple[GatewaySettings, GatewayApp]:
+        config = _load(sets)
+        return config.gateway, _open(config)
+
     async def main() -> None:
-        await serve(config.gateway, listener, _open(config), lambda: _open_anew(sets))
+        await serve(config.gateway, listener, _open(config), open_anew)
 
     asyncio.run(main())
-
-
-def _open_anew(sets: list[str]) -> tuple[GatewaySettings, GatewayApp]:
-    config = _load(sets)
-    return config.gateway, _open(config)
 
 
 def _open(config: Config) -> GatewayApp:
@@ -190,12 +190,5 @@ def _load(sets: list[str]) -> Config:
 
 def _sets_of(arguments: argparse.Namespace) -> list[str]:
     """The flags as settings: they hold over the files, also when the settings are read anew."""
-    given: dict[str, Any] = {
-        "host": arguments.host,
-        "port": arguments.port,
-        "workers": arguments.workers,
-        "log": arguments.log,
-        "tls_certificate": arguments.tls_certificate,
-        "tls_key": arguments.tls_key,
-    }
+    given = {name: getattr(arguments, name) for name in _FLAGS}
     return [f"gateway.{name}={value}" for name, value in given.items() if value is not None]

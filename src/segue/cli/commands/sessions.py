@@ -12,6 +12,7 @@ from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.lists import print_json
 from segue.cli.display.terminal import columns_of, print_status
 from segue.cli.display.text_width import cut, padded
+from segue.cli.display.turn_summary import counted
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
 from segue.terminal_text import sanitised
@@ -155,7 +156,7 @@ async def _list(store: Store, arguments: argparse.Namespace) -> int:
 
 def session_line(info: SessionInfo, width: int = 0, now: float | None = None) -> str:
     """One line about a session, in at most `width` columns; 0: no limit but 150."""
-    turns = "1 turn" if info.turns == 1 else f"{info.turns} turns"
+    turns = counted(info.turns, "turn")
     what = " ".join((info.title or info.first_words or "(empty)").split())
     held = "(open) " if info.holder is not None else ""
     room = min(32, width // 3) if width else 32

@@ -15,7 +15,6 @@ from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
     from segue.providers.provider import Provider
     from segue.transports.transport import Transport
@@ -42,33 +41,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.verify.run import estimate  # noqa: PLC0415 - `--help` needs none of it
+    from segue.verify.run import Verification, estimate  # noqa: PLC0415 - `--help` needs none of it
 
     provider, model = _provider(arguments)
-    expected = estimate(provider.name, model)
-    _confirm(arguments, expected)
+    _confirm(arguments, estimate(provider.name, model))
     paint = Colours(sys.stdout)
 
     def show(result: Verified) -> None:
         sys.stdout.write(_line(result, paint) + "\n")
         sys.stdout.flush()
 
-    report = asyncio.run(_verify(provider, model, arguments, show))
+    verification = Verification(provider, model, max_cost=arguments.max_cost, on_result=show)
+    report = asyncio.run(verification.run(rules=arguments.rules))
     if arguments.output:
         Path(arguments.output).write_bytes(report.encode())
         print_status(
             f"The report is in {arguments.output}. It contains no keys and no conversation of yours."
         )
     return _summarise(report)
-
-
-async def _verify(
-    provider: Provider, model: str, arguments: argparse.Namespace, show: Callable[[Verified], None]
-) -> VerifyReport:
-    from segue.verify.run import Verification  # noqa: PLC0415
-
-    verification = Verification(provider, model, max_cost=arguments.max_cost, on_result=show)
-    return await verification.run(rules=arguments.rules)
 
 
 def _provider(arguments: argparse.Namespace) -> tuple[Provider, str]:

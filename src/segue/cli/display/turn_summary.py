@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 def summary_line(model: str, usage: Usage, *, cost: float | None = None, repairs: int = 0) -> str:
     """`openai/gpt-5 · 4.2k in (3.9k cached) 310 out · $0.02 · 2 repairs`; unknown parts are not shown."""
-    parts = [model, _tokens(usage), "" if cost is None else dollars(cost), _repairs(repairs)]
+    parts = [model, _tokens(usage), "" if cost is None else dollars(cost)]
+    parts += [counted(repairs, "repair")] if repairs else []
     return " · ".join(part for part in parts if part)
 
 
@@ -27,7 +28,7 @@ def turn_line(
     tokens = ", ".join(part for part in (_read(usage), _written(usage)) if part)
     if not tokens:
         return ""
-    called = "" if not calls else "1 call" if calls == 1 else f"{calls} calls"
+    called = counted(calls, "call") if calls else ""
     changed = f"{repairs} adjusted · /view" if repairs else ""
     parts = [model, f"{seconds:.0f} s", called, tokens, "" if cost is None else dollars(cost), changed]
     return " · ".join(part for part in parts if part)
@@ -46,8 +47,10 @@ def _written(usage: Usage) -> str:
     return "" if usage.output_tokens is None else f"{short(usage.output_tokens)} out"
 
 
-def _repairs(count: int) -> str:
-    return "" if not count else "1 repair" if count == 1 else f"{count} repairs"
+def counted(count: int, what: str) -> str:
+    """`1 message`, `2 messages`, `3 items of another API`."""
+    head, of, tail = what.partition(" of ")
+    return f"{count} {head}{'' if count == 1 else 's'}{of}{tail}"
 
 
 def short(count: int) -> str:

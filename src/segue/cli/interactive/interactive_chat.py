@@ -20,7 +20,6 @@ from segue.errors import SegueError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from contextlib import AbstractContextManager
 
     from prompt_toolkit.input import Input
 
@@ -221,10 +220,6 @@ class InteractiveChat:
         *lines, begun = take_typed(self.source).split("\n")
         self.queue += [line for line in lines if line.strip()]
         self.unsent += begun
-
-    def cooked(self) -> AbstractContextManager[None]:
-        """The terminal in its normal mode, for another program."""
-        return self.source.cooked_mode()
 
     def show_error(self, error: SegueError) -> None:
         show_error(self.screen, error)

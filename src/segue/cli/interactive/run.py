@@ -22,9 +22,8 @@ from segue.cli.interactive.interactive_chat import InteractiveChat
 from segue.cli.interactive.prompt import PromptReader, read_typed_early
 from segue.cli.interactive.prompt_output import gated_output
 from segue.cli.interactive.screen import Screen
-from segue.cli.interactive.session_view import show_session
 from segue.cli.interactive.shell_escape import run_shell_command
-from segue.cli.interactive.start_screen import show_start
+from segue.cli.interactive.start_screen import show_session, show_start
 from segue.cli.interactive.switch_view import show_switch
 from segue.cli.runtime import Runtime
 from segue.config.paths import history_file
@@ -151,7 +150,7 @@ class _InputLoop:
             elif is_command(line):
                 await run_command(interactive, line)
             elif line.startswith("!"):
-                with interactive.cooked():
+                with interactive.source.cooked_mode():
                     await run_shell_command(interactive, line[1:].strip())
             else:
                 await interactive.run_turn(line)

@@ -1,4 +1,7 @@
-"""The first lines of a chat: where one is, which model answers, what it may do, and how to begin."""
+"""The first lines of a chat: where one is, which model answers, what it may do, and how to begin.
+
+Of a resumed session: what it is, its last exchange, and whether its tools are here.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from segue import __version__
 from segue.cli.display.status_lines import shortened
+from segue.cli.display.turn_summary import counted
+from segue.cli.interactive.call_view import CallView
+from segue.conversation.blocks import Text, ToolResult
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat
+    from segue.conversation.message import Message
     from segue.sessions.stores.store import SessionInfo
     from segue.tools.approval import Mode
 
@@ -22,6 +29,8 @@ MODE_WORDS: Final[dict[Mode, str]] = {
     "plan": "plans, only reads",
 }
 """What an approval mode means."""
+MOST_SHOWN: Final = 8
+"""Messages of the last exchange of a session that are shown."""
 _MOST_NAMED: Final = 5
 _REF: Final = "ref: refs/heads/"
 
@@ -54,7 +63,7 @@ def _powers(interactive: InteractiveChat) -> str:
     count = len(interactive.runtime.tools)
     if not count:
         return "no tools · with tools: segue -T all"
-    return f"{'1 tool' if count == 1 else f'{count} tools'} · {MODE_WORDS[interactive.runtime.approval.mode]}"
+    return f"{counted(count, 'tool')} · {MODE_WORDS[interactive.runtime.approval.mode]}"
 
 
 async def _last_here(interactive: InteractiveChat) -> SessionInfo | None:
@@ -89,6 +98,47 @@ def ago(at: float) -> str:
     seconds = max(time.time() - at, 0)
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:
-            count = int(seconds // size)
-            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+            return f"{counted(int(seconds // size), unit)} ago"
     return "just now"
+
+
+def show_session(interactive: InteractiveChat) -> None:
+    """Id, model and size of the session, and its last exchange as it was."""
+    screen, messages = interactive.screen, interactive.chat.conversation.messages
+    count = counted(len(messages), "message")
+    screen.paragraph(f"session {interactive.chat.id} · {interactive.chat.model} · {count}", "dim", 2)
+    begins = max((place for place, message in enumerate(messages) if message.speaker == "user"), default=0)
+    begins = max(begins, len(messages) - MOST_SHOWN)
+    if begins:
+        screen.paragraph(f"… {counted(begins, 'earlier message')} · /view", "dim", 2)
+    results = {
+        block.call_id: block
+        for message in messages[begins:]
+        for block in message.blocks
+        if isinstance(block, ToolResult)
+    }
+    for message in messages[begins:]:
+        _show_message(interactive, message, results)
+    if not interactive.runtime.tools and any(message.calls for message in messages):
+        screen.gap()
+        screen.paragraph(
+            "  This conversation used tools, and none are offered now: segue -r ID -T all", "yellow", 2
+        )
+
+
+def _show_message(interactive: InteractiveChat, message: Message, results: dict[str, ToolResult]) -> None:
+    screen = interactive.screen
+    for block in message.blocks:
+        if isinstance(block, Text) and block.text.strip():
+            screen.gap()
+            if message.speaker == "user":
+                screen.paragraph(f"› {block.text.strip()}", "bold", 2)
+            elif message.speaker == "model":
+                screen.text(block.text)
+                screen.end_text()
+    if message.calls:
+        screen.gap()
+    for call in message.calls:
+        result = results.get(call.id) or ToolResult(call.id, call.name, reason="interrupted")
+        for line in CallView(call, 0.0, result=result).block(screen):
+            screen.line(line)

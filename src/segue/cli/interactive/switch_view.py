@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from segue.cli.display.turn_summary import counted
 from segue.cli.error_report import trouble_words
-from segue.conversation.blocks import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,11 +44,11 @@ def show_switch(screen: Screen, switch: Switch, conversation: Conversation | Non
 def carried(conversation: Conversation) -> str:
     """`9 messages and 2 tool calls carried over`; "" if there are none."""
     messages = len(conversation.messages)
-    calls = sum(isinstance(block, ToolCall) for message in conversation.messages for block in message.blocks)
+    calls = sum(len(message.calls) for message in conversation.messages)
     if not messages:
         return ""
-    tools = f" and {_many(calls, 'tool call')}" if calls else ""
-    return f"{_many(messages, 'message')}{tools} carried over"
+    tools = f" and {counted(calls, 'tool call')}" if calls else ""
+    return f"{counted(messages, 'message')}{tools} carried over"
 
 
 def losses(repairs: Iterable[Repair]) -> list[str]:
@@ -58,7 +58,7 @@ def losses(repairs: Iterable[Repair]) -> list[str]:
     for kind, count in counts.items():
         what, how = _NOT_SENT.get(kind, (kind.replace("_", " "), ""))
         them = "it" if count == 1 else "them"
-        phrases.append(f"{_many(count, what)} {how.format(them=them)}".rstrip())
+        phrases.append(f"{counted(count, what)} {how.format(them=them)}".rstrip())
     return phrases
 
 
@@ -67,10 +67,3 @@ def _headline(switch: Switch) -> str:
         return f"{switch.model} answers: {trouble_words(switch.error, switch.previous)}"
     why = "" if switch.reason == "asked" else f"; {switch.reason}"
     return f"{switch.model} answers from now on (was {switch.previous}{why})"
-
-
-def _many(count: int, what: str) -> str:
-    if count == 1:
-        return f"1 {what}"
-    head, space, tail = what.partition(" of ")
-    return f"{count} {head}s{space}{tail}"

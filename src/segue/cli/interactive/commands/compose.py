@@ -22,21 +22,19 @@ not show at once. How to build, test and lint it, where the main parts are, whic
 write; invent nothing; at most 60 lines."""
 
 
-async def edit(interactive: InteractiveChat, words: list[str]) -> None:
+async def edit(interactive: InteractiveChat, _words: list[str]) -> None:
     """The text from the editor becomes the input line, to be sent with enter."""
-    del words
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "message.md"
         file.write_text(interactive.unsent, "utf-8")
-        with interactive.cooked():
+        with interactive.source.cooked_mode():
             process = await asyncio.create_subprocess_exec(*editor, str(file))
             await process.wait()
         interactive.unsent = file.read_text("utf-8", "replace").rstrip("\n")
 
 
-async def init(interactive: InteractiveChat, words: list[str]) -> None:
-    del words
+async def init(interactive: InteractiveChat, _words: list[str]) -> None:
     runtime = interactive.runtime
     if (runtime.directory / INSTRUCTIONS).exists():
         raise UsageError(

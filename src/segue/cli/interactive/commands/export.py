@@ -31,8 +31,7 @@ async def dump(interactive: InteractiveChat, words: list[str]) -> None:
     )
 
 
-async def copy(interactive: InteractiveChat, words: list[str]) -> None:
-    del words
+async def copy(interactive: InteractiveChat, _words: list[str]) -> None:
     answers = [m.text for m in interactive.chat.conversation.messages if m.speaker == "model"]
     text = next((text for text in reversed(answers) if text.strip()), "")
     if not text:

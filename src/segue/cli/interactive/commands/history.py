@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 from segue.chat.compaction import Strategy
 from segue.cli.interactive.commands.settings import check_known
-from segue.cli.interactive.session_view import show_session
+from segue.cli.interactive.start_screen import show_session
 from segue.cli.interactive.turn_view import compaction_line
 
 if TYPE_CHECKING:

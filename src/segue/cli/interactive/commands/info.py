@@ -28,8 +28,7 @@ KEYS = (
 COLUMN = 22
 
 
-async def show_help(interactive: InteractiveChat, words: list[str]) -> None:
-    del words
+async def show_help(interactive: InteractiveChat, _words: list[str]) -> None:
     for command in COMMANDS:
         also = f" (also /{', /'.join(command.aliases)})" if command.aliases else ""
         _row(interactive, f"/{command.name} {command.takes}".rstrip(), f"{command.purpose}{also}")
@@ -45,8 +44,7 @@ def _row(interactive: InteractiveChat, name: str, purpose: str) -> None:
         interactive.screen.line(f"{'':<{COLUMN + 3}}{line}")
 
 
-async def show_statistics(interactive: InteractiveChat, words: list[str]) -> None:
-    del words
+async def show_statistics(interactive: InteractiveChat, _words: list[str]) -> None:
     chat = interactive.chat
     usage, state = chat.usage, chat.journal.state
     rows = [
@@ -74,8 +72,7 @@ def _members(interactive: InteractiveChat) -> list[str]:
     return lines if len(lines) > 1 else []
 
 
-async def show_tools(interactive: InteractiveChat, words: list[str]) -> None:
-    del words
+async def show_tools(interactive: InteractiveChat, _words: list[str]) -> None:
     tools = interactive.runtime.tools
     if not tools:
         interactive.screen.line("  No tools. Add them: segue -T all, or tools.enabled in the config file.")
@@ -97,8 +94,7 @@ async def show_servers(interactive: InteractiveChat, words: list[str]) -> None:
         interactive.screen.paragraph(f"  {line}", indent=4)
 
 
-async def show_agents(interactive: InteractiveChat, words: list[str]) -> None:
-    del words
+async def show_agents(interactive: InteractiveChat, _words: list[str]) -> None:
     lines = agent_lines(interactive.runtime.directory)
     for line in lines or ["No agents. One is a Markdown file: docs/cli.md"]:
         interactive.screen.paragraph(f"  {line}", indent=4)
@@ -106,6 +102,5 @@ async def show_agents(interactive: InteractiveChat, words: list[str]) -> None:
         interactive.screen.paragraph("  Offer them to the model: segue -T agents", "dim", 2)
 
 
-async def leave(interactive: InteractiveChat, words: list[str]) -> None:
-    del words
+async def leave(interactive: InteractiveChat, _words: list[str]) -> None:
     interactive.leaving = True

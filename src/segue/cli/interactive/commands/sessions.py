@@ -11,8 +11,7 @@ from segue.cli.display.status_lines import shortened
 from segue.cli.display.text_width import cut, padded, width_of
 from segue.cli.interactive.consent_prompt import ConsentPrompt
 from segue.cli.interactive.picker import pick
-from segue.cli.interactive.session_view import show_session
-from segue.cli.interactive.start_screen import ago
+from segue.cli.interactive.start_screen import ago, show_session
 from segue.config.trust import approve_copy
 from segue.errors import UsageError
 
@@ -71,16 +70,14 @@ def _label(info: SessionInfo, width: int, here: str) -> str:
     return f"{padded(cut(title, room), min(room, 48))}{rest}" if width >= WIDE else title
 
 
-async def fork(interactive: InteractiveChat, words: list[str]) -> None:
-    del words
+async def fork(interactive: InteractiveChat, _words: list[str]) -> None:
     before = interactive.chat.id
     await interactive.replace_chat(await interactive.chat.fork())
     approve_copy(str(interactive.runtime.directory), before, interactive.chat.id)
     interactive.screen.line(f"  {before} is saved unchanged; you are now in its copy {interactive.chat.id}.")
 
 
-async def begin(interactive: InteractiveChat, words: list[str]) -> None:
-    del words
+async def begin(interactive: InteractiveChat, _words: list[str]) -> None:
     await interactive.replace_chat(interactive.runtime.chat(model=interactive.chat.model))
     interactive.screen.line(f"  New session {interactive.chat.id}. The previous one is saved: /sessions")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.cli.display.request_page import Mark, around_changes, from_message, request_page, summary
+from segue.cli.display.turn_summary import counted
 from segue.cli.model_choice import default_model_of
 from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
@@ -48,7 +49,7 @@ async def view(interactive: InteractiveChat, words: list[str]) -> None:
     page = request_page(conversation, repairs, _sent_ids(conversation, dialect, body))
     count = len(conversation.messages)
     screen = interactive.screen
-    size = f"{count} {'message' if count == 1 else 'messages'}, {len(body):,} bytes"
+    size = f"{counted(count, 'message')}, {len(body):,} bytes"
     screen.gap()
     screen.paragraph(f"What {target} is sent · {size}", "bold", 2)
     screen.paragraph(summary(page) or "No repairs were needed.", "" if summary(page) else "green", 2)
@@ -58,7 +59,7 @@ async def view(interactive: InteractiveChat, words: list[str]) -> None:
     elif "all" not in ways and count > _MESSAGES:
         earlier, page = page, from_message(page, count - _MESSAGES)
         hidden = sum(bool(line.mark) for line in earlier) - sum(bool(line.mark) for line in page)
-        changes = f", {hidden} {'change' if hidden == 1 else 'changes'}" if hidden else ""
+        changes = f", {counted(hidden, 'change')}" if hidden else ""
         screen.line(f"… {count - _MESSAGES} earlier{changes} · /view all", "dim")
     for line in page:
         if line.mark:
