@@ -11,7 +11,7 @@ _HOMES = {
     "segue.chat.budget": "Budget",
     "segue.chat.chat": "Chat",
     "segue.chat.compaction.trigger": "CompactionSettings",
-    "segue.chat.embeddings": "EmbeddingResult embed",
+    "segue.chat.routed_embeddings": "EmbeddingResult embed",
     "segue.chat.subagent": "subagent_tool",
     "segue.chat.turn": "Answer",
     "segue.chat.turn_settings": "TurnOptions",

@@ -5,7 +5,7 @@ from segue.chat.blocking import BlockingChat
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.compaction.trigger import CompactionSettings
-from segue.chat.embeddings import EmbeddingResult, embed
+from segue.chat.routed_embeddings import EmbeddingResult, embed
 from segue.chat.subagent import subagent_tool
 from segue.chat.turn import Answer
 from segue.chat.turn_settings import TurnOptions
