@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from segue.chat import compaction
-from segue.chat.compaction import CompactionResult, Strategy, budget_for, compact, needs_compaction
+from segue.chat.compaction import compact as compaction
+from segue.chat.compaction.compact import CompactionResult, Strategy, budget_for, compact, needs_compaction
 from segue.chat.compaction.truncation import DROPPED_NOTE, truncate
 from segue.chat.compaction.units import units_of, with_ledger_results
 from segue.conversation.blocks import Media, Reasoning, Text, ToolCall, ToolResult

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from laws.emulated import EMULATED, complaints_about
 from laws.legality import complaints
-from segue.chat.compaction import CompactionResult, Summariser, compact
+from segue.chat.compaction.compact import CompactionResult, Summariser, compact
 from segue.chat.compaction.truncation import cut
 from segue.chat.compaction.units import last_prompt, units_of
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult

@@ -24,8 +24,8 @@ from segue.conversation.json_safe import is_json_safe
 from segue.errors import UsageError
 from segue.tools.arguments import problem_with
 from segue.tools.definition import Context, Output, Tool
+from segue.tools.execution import output_of
 from segue.tools.function_tools import as_tool, tool
-from segue.tools.outputs import output_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 8
 
@@ -61,13 +61,11 @@ def context(told: list[str] | None = None) -> Context:
 
 def run(made: Tool, arguments: dict[str, Any], told: list[str] | None = None) -> Output:
     async def main() -> Any:
-        output = await made.run(arguments, context(told))
+        value = await made.run(arguments, context(told))
         await asyncio.sleep(0)
-        return output
+        return value
 
-    output = asyncio.run(main())
-    assert type(output) is Output
-    return output
+    return output_of(asyncio.run(main()))
 
 
 def everything(
@@ -293,10 +291,7 @@ def test_synchronous_tools_run_beside_the_loop_all_at_once_with_their_context_va
     async def main() -> list[str]:
         whose.set("me")
         made = as_tool(wait)
-        return [
-            output.value
-            for output in await asyncio.gather(*(made.run({"number": n}, context()) for n in range(40)))
-        ]
+        return await asyncio.gather(*(made.run({"number": n}, context()) for n in range(40)))
 
     assert asyncio.run(main()) == [f"me {n}" for n in range(40)]
 

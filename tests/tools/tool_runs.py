@@ -7,6 +7,7 @@ from typing import Any
 
 from segue.conversation.blocks import ToolCall
 from segue.tools.definition import Context, Output, Tool
+from segue.tools.execution import output_of
 
 
 def a_context(
@@ -19,10 +20,9 @@ def a_context(
 
 
 async def perform(tool: Tool, arguments: dict[str, Any], told: list[str] | None = None) -> Output:
-    output = await tool.run(arguments, a_context(tool.name, arguments, told))
+    value = await tool.run(arguments, a_context(tool.name, arguments, told))
     await asyncio.sleep(0)
-    assert type(output) is Output
-    return output
+    return output_of(value)
 
 
 def run_tool(tool: Tool, arguments: dict[str, Any], told: list[str] | None = None) -> Output:

@@ -1,32 +1,41 @@
-"""Files, bytes and addresses as blocks of a message: media as media, anything else as text."""
+"""What a user sends: texts, and files, bytes and addresses as attachments. Media is sent as media, anything else as text."""
 
 from __future__ import annotations
 
 from base64 import b64encode
 from mimetypes import guess_type
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
-from segue.conversation.blocks import Media, Text
+from segue.conversation.blocks import Block, Media, Text
+from segue.conversation.json_safe import encodable
+from segue.conversation.message import Message
 from segue.errors import UsageError
-
-if TYPE_CHECKING:
-    from segue.conversation.blocks import Block, MediaKind
+from segue.tools.media import media_kind, mime_of
 
 LARGEST: Final = 20_000_000
 """Bytes. No provider accepts more."""
-_SIGNATURES: Final = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-    (b"%PDF-", "application/pdf"),
-    (b"ID3", "audio/mpeg"),
-    (b"\xff\xfb", "audio/mpeg"),
-    (b"OggS", "audio/ogg"),
-    (b"fLaC", "audio/flac"),
-)
-_RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+
+Content: TypeAlias = str | Path | bytes | Block
+"""A text, a file by its path, the content of one, or a block."""
+
+
+def user_message(content: tuple[Content, ...]) -> Message:
+    """The message of a turn. Raises UsageError where there is nothing to send, or a file cannot be attached."""
+    blocks: list[Block] = [
+        Text(encodable(part))
+        if isinstance(part, str)
+        else attachment(part)
+        if isinstance(part, (Path, bytes))
+        else part
+        for part in content
+    ]
+    if not any(type(block) is not Text or block.text.strip() for block in blocks):
+        raise UsageError(
+            "The message is empty.", code="empty_prompt", hint="Give a text, an image or a document."
+        )
+    return Message("user", tuple(blocks))
 
 
 def attachment(source: str | Path | bytes, *, name: str = "", mime: str = "") -> Block:
@@ -80,24 +89,6 @@ def of_bytes(content: bytes, *, name: str = "", mime: str = "") -> Block:
             hint="Convert it first, or do not attach it.",
         )
     return Text(f'<file path="{name}">\n{text}\n</file>' if name else text)
-
-
-def mime_of(content: bytes) -> str:
-    """The type of media that begins like this; empty if it is none that we know."""
-    if content[:4] == b"RIFF":
-        return _RIFF.get(content[8:12], "")
-    return next((mime for start, mime in _SIGNATURES if content.startswith(start)), "")
-
-
-def media_kind(mime: str) -> MediaKind | None:
-    """How a file of this type is sent; None: as text."""
-    if mime == "image/svg+xml":
-        return None
-    if mime.startswith("image/"):
-        return "image"
-    if mime.startswith("audio/"):
-        return "audio"
-    return "document" if mime == "application/pdf" else None
 
 
 def _of_url(url: str, name: str, mime: str) -> Block:

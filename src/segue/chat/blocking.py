@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
     from concurrent.futures import Future
 
+    from segue.chat.attachments import Content
     from segue.chat.chat import Chat
-    from segue.chat.compaction import Strategy
+    from segue.chat.compaction.compact import Strategy
     from segue.chat.event_stream import EventStream
     from segue.chat.lifecycle import Model
     from segue.chat.turn import Answer
     from segue.chat.turn_settings import TurnOptions
-    from segue.chat.user_message import Content
     from segue.conversation.options import Options
     from segue.events import ChatEvent, Compaction, Switch
     from segue.tools.definition import Tool

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from msgspec import structs
 
+from segue.chat.attachments import Content, user_message
 from segue.chat.attempt import unexpected
 from segue.chat.budget import Budget
 from segue.chat.compaction.trigger import CompactionSettings
@@ -24,7 +25,6 @@ from segue.chat.event_stream import EventStream
 from segue.chat.lifecycle import ChatSession, ChatSettings, Model
 from segue.chat.turn import Turn, can_resume
 from segue.chat.turn_settings import TurnOptions, TurnSettings
-from segue.chat.user_message import Content, user_message
 from segue.conversation.json_safe import encodable
 from segue.conversation.options import Options
 from segue.errors import SegueError, UsageError
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from segue.chat.blocking import BlockingChat
-    from segue.chat.compaction import Strategy
+    from segue.chat.compaction.compact import Strategy
     from segue.chat.turn import Answer
     from segue.conversation.blocks import Media
     from segue.conversation.interaction import Ledger

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from segue.conversation.blocks import ToolCall, ToolResult
-from segue.conversation.json_safe import encodable
+from segue.conversation.blocks import Media, ToolCall, ToolResult
+from segue.conversation.json_safe import encodable, ensure_json_safe, json_safe
 from segue.events import Emit, ToolProgress
 from segue.redaction import redact_known
 from segue.tools.arguments import problem_with
-from segue.tools.definition import Context, StoppedCallError
-from segue.tools.outputs import output_of
+from segue.tools.definition import Context, Output, StoppedCallError
+from segue.tools.media import media_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,6 +91,34 @@ def _outcome(call: ToolCall, running: asyncio.Future[Any]) -> ToolResult:
         return _failed(call, f"its result cannot be sent: {_text_of(error_of_value)}")
     value, error_text = redact_known(output.value), redact_known(output.error)
     return ToolResult(call.id, call.name, value, error_text, complete=error_text is None, media=output.media)
+
+
+def output_of(value: Any) -> Output:
+    """Any value a tool may return: text, JSON, dataclasses, Structs, media, the bytes of an image, or an Output."""
+    given = value if type(value) is Output else Output(value)
+    error = None if given.error is None else encodable(given.error)
+    held = given.value if type(given.value) in (list, tuple) else (given.value,)
+    pieces = [(one, _media(one)) for one in held]
+    media = tuple(piece for _, piece in pieces if piece is not None)
+    if not media:
+        return Output(_plain(given.value), given.media, error)
+    rest = [_plain(one) for one, piece in pieces if piece is None]
+    return Output(rest[0] if len(rest) == 1 else rest or None, (*media, *given.media), error)
+
+
+def _media(value: Any) -> Media | None:
+    if type(value) is Media:
+        return value
+    return media_of(bytes(value)) if isinstance(value, (bytes, bytearray)) else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (bytes, bytearray)):
+        try:
+            return bytes(value).decode()
+        except UnicodeDecodeError:
+            return json_safe(value)
+    return ensure_json_safe(value)
 
 
 def _stopped(call: ToolCall, output: str) -> ToolResult:

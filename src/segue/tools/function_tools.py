@@ -19,8 +19,7 @@ from msgspec import Struct
 from segue.conversation.json_safe import is_json_safe
 from segue.conversation.tools import ToolSpec
 from segue.errors import UsageError
-from segue.tools.definition import Context, Effect, Output, Runner, Tool
-from segue.tools.outputs import output_of
+from segue.tools.definition import Context, Effect, Runner, Tool
 from segue.worker_threads import in_thread
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -209,13 +208,13 @@ def _runner(function: Callable[..., Any], arguments: type[Struct], injected: tup
     called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
-    async def run(given: dict[str, Any], context: Context) -> Output:
+    async def run(given: dict[str, Any], context: Context) -> Any:
         # The schema has been checked; it counts 5.0 as a whole number, and some models write all numbers like that.
         converted = msgspec.convert(given, arguments, strict=False)
-        known = {name: getattr(converted, name) for name in given}
+        known = {name: getattr(converted, name) for name in given} | dict.fromkeys(injected, context)
         if is_async:
-            return output_of(await function(**known, **dict.fromkeys(injected, context)))
-        value = await in_thread(partial(function, **known, **dict.fromkeys(injected, context)))
-        return output_of(await value if inspect.isawaitable(value) else value)
+            return await function(**known)
+        value = await in_thread(partial(function, **known))
+        return await value if inspect.isawaitable(value) else value
 
     return run

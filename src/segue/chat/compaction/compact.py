@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
@@ -145,11 +146,7 @@ def _head(conversation: Conversation, count: Callable[[Conversation], int], budg
 
 def _most(limit: int, small: Callable[[int], bool]) -> int:
     """How many of `limit` are still small enough; none is asked about 0."""
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if small(middle) else (low, middle - 1)
-    return low
+    return bisect_left(range(1, limit + 1), x=True, key=lambda count: not small(count))
 
 
 @final

@@ -5,6 +5,7 @@ Calls, results and media become words, so no rule about pairs applies to the req
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, assert_never
 
 from segue.conversation.blocks import Block, Code, Media, Reasoning, Text, ToolCall, ToolResult
@@ -32,18 +33,17 @@ def request_for_summary(
     messages: Sequence[Message], count: Callable[[Conversation], int], window: int | None
 ) -> Conversation:
     """What to ask the summarising model, with room left for its answer."""
-    room = None if window is None else int(window * _REQUEST_SHARE)
+    if window is None:
+        return _request(as_text(messages, _SIZES[0]))
+    room = int(window * _REQUEST_SHARE)
     for size in _SIZES:
         text = as_text(messages, size)
-        if room is None or count(_request(text)) <= room:
+        if count(_request(text)) <= room:
             return _request(text)
     # Still too long: the middle of it is dropped, as little as will do.
-    low, high = 0, len(text)
-    while low < high and room is not None:
-        middle = (low + high + 1) // 2
-        fits = count(_request(_shorter(text, middle))) <= room
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return _request(_shorter(text, low))
+    sizes = range(1, len(text) + 1)
+    fitting = bisect_left(sizes, x=True, key=lambda size: count(_request(_shorter(text, size))) > room)
+    return _request(_shorter(text, fitting))
 
 
 def _request(text: str) -> Conversation:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from segue.chat.attempt import Attempt
-from segue.chat.compaction import (
+from segue.chat.compaction.compact import (
     CompactionResult,
     Strategy,
     Summariser,
@@ -37,7 +37,7 @@ from segue.tools.execution import abandon
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segue.chat.compaction import Summarise
+    from segue.chat.compaction.compact import Summarise
     from segue.chat.lifecycle import ChatSession
     from segue.conversation.message import Conversation
     from segue.events import Emit

@@ -6,6 +6,7 @@ halving, so a long history is counted a few times only.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -206,11 +207,4 @@ def _longest(
     without: Callable[[int], Conversation], most: int, fits: Callable[[Conversation], bool]
 ) -> Conversation:
     """The first of ever shorter conversations that fits, else the last."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high) // 2
-        if fits(without(middle)):
-            high = middle
-        else:
-            low = middle + 1
-    return without(low)
+    return without(bisect_left(range(most), x=True, key=lambda count: fits(without(count))))

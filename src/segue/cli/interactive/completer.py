@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 from prompt_toolkit.completion import Completer, Completion
 
-from segue.chat.compaction import Strategy
+from segue.chat.compaction.compact import Strategy
 from segue.cli.interactive.commands.models import offered_models
 from segue.cli.interactive.commands.settings import SETTABLE
 from segue.cli.interactive.commands.table import COMMANDS

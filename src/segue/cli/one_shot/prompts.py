@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from segue.chat.attachments import mime_of, of_bytes
+from segue.chat.attachments import of_bytes
 from segue.cli.attachments import read_attachment, with_attachments
 from segue.cli.display.terminal import print_status
 from segue.cli.flag_values import variables_of
 from segue.conversation.blocks import Text
 from segue.errors import UsageError
+from segue.tools.media import mime_of
 
 if TYPE_CHECKING:
     import argparse

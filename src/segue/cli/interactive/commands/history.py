@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
-from segue.chat.compaction import Strategy
+from segue.chat.compaction.compact import Strategy
 from segue.cli.interactive.commands.settings import check_known
 from segue.cli.interactive.start_screen import show_session
 from segue.cli.interactive.turn_view import compaction_line
