@@ -6,8 +6,7 @@ from segue.dialects.gemini.reply import decode_reply, encode_reply
 from segue.dialects.gemini.request import decode_request, encode_request, recognises
 from segue.dialects.gemini.rules import CLIENT, GEMINI
 from segue.dialects.gemini.server import SERVER
-from segue.dialects.gemini.stream import ReplyDecoder
-from segue.dialects.gemini.stream_encoder import ReplyEncoder
+from segue.dialects.gemini.stream import ReplyDecoder, ReplyEncoder
 
 __all__ = ["DIALECT"]
 

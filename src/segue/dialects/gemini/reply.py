@@ -22,6 +22,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import Usage
 from segue.dialects.calls import compact_arguments
+from segue.dialects.chunk_streams import ChunkReader
 from segue.dialects.counts import count, total
 from segue.dialects.data_urls import kind_of
 from segue.dialects.garbled_lines import read_garbled
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Block, Seal
     from segue.conversation.events import Event, FinishReason, Reply
+    from segue.errors import SegueError
 
 FINISHES: Mapping[str, FinishReason] = {  # GEM-54
     "STOP": "stop",
@@ -94,21 +96,17 @@ def decode_reply(body: bytes) -> list[Event]:
     return events
 
 
-class ReplyReader:
-    """Reads one chunk after another and reports what is in them."""
+class ReplyReader(ChunkReader):
+    """Reads a reply, whole or in portions."""
 
-    __slots__ = ("_called", "_counts", "_index", "_open", "_partial", "_started", "over", "unread")
+    __slots__ = ("_called", "_counts", "_partial", "_started")
 
     def __init__(self) -> None:
-        self._index = -1
-        self._open: Literal["", "text", "reasoning"] = ""
-        """The kind of block that the next portion may continue; a signed part stands alone (GEM-20)."""
+        super().__init__()
         self._partial: PartialArguments | None = None
         self._counts = Raw()
         self._started = False
         self._called = False
-        self.over = False
-        self.unread: list[bytes] = []
 
     def read(self, data: bytes, events: list[Event]) -> None:
         try:
@@ -124,7 +122,8 @@ class ReplyReader:
             read_garbled(data, self.read, events, self.unread)
             return
         if chunk.error is not None:  # GEM-57
-            self._fail(chunk.error, events)
+            fields = chunk.error if isinstance(chunk.error, dict) else {"message": str(chunk.error)}
+            self._fail(error_from(fields), events)
             return
         if not self._started and (chunk.response_id or chunk.model_version or chunk.candidates):
             self._started = True
@@ -157,33 +156,21 @@ class ReplyReader:
         if reason is not None:
             self._finish(_NUMBERED.get(reason, str(reason)), events)
 
-    def end(self, events: list[Event]) -> None:
-        if self.over:
-            return
-        self._close_call(events)
-        self._report_usage(events)
-        self.over = True
-        unread = f" {len(self.unread)} chunks of it could not be read." if self.unread else ""
-        events.append(Failed(ProtocolError(f"The reply broke off before its end.{unread}")))
-
     def _read_part(self, part: wire.Part, events: list[Event]) -> None:
         text, signature = part.text, part.thought_signature
         if part.function_call is not None:
             self._read_call(part.function_call, signature, events)
         elif text is not None:
             kind: Literal["text", "reasoning"] = "reasoning" if part.thought else "text"
-            if signature:
-                self._index += 1
-                self._open = ""
-                events.append(Sealed(self._index, signature, "thought", kind))
-            elif not text:
-                return
-            elif kind != self._open:
-                self._index += 1
-                self._open = kind
+            index = self._index
+            if signature:  # GEM-20: a signed part stands alone
+                index = self._new_block()
+                events.append(Sealed(index, signature, "thought", kind))
+            elif text:
+                index = self._block(kind)
             if text:
                 delta = ReasoningDelta if part.thought else TextDelta
-                events.append(delta(self._index, text))
+                events.append(delta(index, text))
         else:
             self._read_other(part, signature, events)
 
@@ -194,18 +181,17 @@ class ReplyReader:
                 self._close_call(events)
             return
         self._close_call(events)
-        self._index += 1
-        self._open = ""
+        index = self._new_block()
         self._called = True
-        events.append(CallStarted(self._index, call.id or "", call.name or ""))
+        events.append(CallStarted(index, call.id or "", call.name or ""))
         if signature:
-            events.append(Sealed(self._index, signature, "thought", "call"))
+            events.append(Sealed(index, signature, "thought", "call"))
         arguments = bytes(call.args).decode("utf-8", "replace")
         if not arguments and (call.partial_args is not None or call.will_continue):
             self._partial = PartialArguments()
             self._partial.add(call.partial_args or [])
         else:
-            events.append(ArgumentsDelta(self._index, "{}" if arguments in ("", "null") else arguments))
+            events.append(ArgumentsDelta(index, "{}" if arguments in ("", "null") else arguments))
 
     def _close_call(self, events: list[Event]) -> None:
         if self._partial is not None:
@@ -218,15 +204,14 @@ class ReplyReader:
         media = _media_of(part) if not own else None
         if not own and media is None and not signature:
             return
-        self._index += 1
-        self._open = ""
+        index = self._new_block()
         if own:
-            events.append(Sealed(self._index, json_of(own), opaque_parts.KIND, "text"))
-            events.append(TextDelta(self._index, opaque_parts.as_words(own)))
+            events.append(Sealed(index, json_of(own), opaque_parts.KIND, "text"))
+            events.append(TextDelta(index, opaque_parts.as_words(own)))
         elif media is not None:
-            events.append(MediaArrived(self._index, media))
+            events.append(MediaArrived(index, media))
         elif signature:
-            events.append(Sealed(self._index, signature, "thought", "text"))
+            events.append(Sealed(index, signature, "thought", "text"))
 
     def _finish(self, reason: str, events: list[Event], default: FinishReason = "stop") -> None:
         if self.over:
@@ -239,13 +224,11 @@ class ReplyReader:
             finish = "tool_calls"
         events.append(Finished(finish, reason))
 
-    def _fail(self, error: Any, events: list[Event]) -> None:
+    def _fail(self, error: SegueError, events: list[Event]) -> None:
         if not self.over:
             self._close_call(events)
             self._report_usage(events)
-            self.over = True
-            fields = error if isinstance(error, dict) else {"message": str(error)}
-            events.append(Failed(error_from(fields)))
+        super()._fail(error, events)
 
     def _report_usage(self, events: list[Event]) -> None:
         if not self._counts:

@@ -1,4 +1,4 @@
-"""Streamed replies of the Gemini wire as events.
+"""Streamed replies of the Gemini wire, both ways.
 
 They come as server-sent events without a closing event, or as one JSON array that is sent piece by piece (GEM-50).
 """
@@ -6,50 +6,63 @@ They come as server-sent events without a closing event, or as one JSON array th
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    Sealed,
+    TextDelta,
+)
 from segue.dialects import sse
-from segue.dialects.gemini.reply import ReplyReader
-from segue.dialects.repeated_chunk import RepeatedChunkDecoder
+from segue.dialects.calls import PendingCall, compact_arguments
+from segue.dialects.chunk_streams import ChunkDecoder, ChunkEncoder
+from segue.dialects.chunk_template import MARK, template
+from segue.dialects.gemini import opaque_parts, wire
+from segue.dialects.gemini.errors import encode_error
+from segue.dialects.gemini.reply import ReplyReader, counts_of, finish_reason, media_part
+from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
+    from msgspec import Raw
+
     from segue.conversation.events import Event
+    from segue.dialects.chunk_template import ChunkTemplate
+    from segue.errors import SegueError
+
 
 _MARKS = re.compile(rb'["{}]')
 _IN_TEXT = re.compile(rb'["\\]')
 
 
 @final
-class ReplyDecoder(RepeatedChunkDecoder):
+class ReplyDecoder(ChunkDecoder):
     """A streamed reply, bytes in and events out."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._reader = ReplyReader()
-        self.unread = self._reader.unread
+        cutter = _Cutter()
+        super().__init__(ReplyReader(), cutter.sole, cutter.cut)
+
+
+class _Cutter:
+    """Cuts a stream into chunks, in whichever of both forms it comes."""
+
+    __slots__ = ("_frames", "_objects")
+
+    def __init__(self) -> None:
         self._frames: sse.FrameDecoder | None = None
         self._objects: _ObjectCutter | None = None
 
-    def _feed(self, data: bytes) -> list[Event]:
-        events: list[Event] = []
-        if self._frames is not None:
-            # The common portion is one whole frame, and Google ends its lines with CRLF.
-            only = self._frames.sole(data[:-4] + sse.END if data[-4:] == b"\r\n\r\n" else data)
-            if only is not None:
-                self._reader.read(only, events)
-                self._learn(data, events)
-                return events
-        self._forget()
-        for found in self._cut(data):
-            self._reader.read(found, events)
-        return events
+    def sole(self, data: bytes) -> bytes | None:
+        if self._frames is None:
+            return None
+        # The common portion is one whole frame, and Google ends its lines with CRLF.
+        return self._frames.sole(data[:-4] + sse.END if data[-4:] == b"\r\n\r\n" else data)
 
-    def close(self) -> list[Event]:
-        events = self.feed(sse.END)
-        self._reader.end(events)
-        return events
-
-    def _cut(self, data: bytes) -> list[bytes]:
+    def cut(self, data: bytes) -> list[bytes]:
         if self._frames is not None:
             # With nothing held back, LF means the same.
             if self._frames.fresh:
@@ -117,3 +130,159 @@ class _ObjectCutter:
         else:
             self._in_text = False
         return mark.end()
+
+
+# The other way
+
+
+class _Call(PendingCall):
+    """A call whose arguments still arrive: on this wire it goes out whole (GEM-52)."""
+
+    __slots__ = ("seal",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seal = ""
+
+    @property
+    def whole(self) -> bool:
+        return is_object_text("".join(self.pieces))
+
+    def part(self) -> dict[str, Any]:
+        call: dict[str, Any] = {"name": self.name, "args": compact_arguments(self.call())}
+        if self.native_id:
+            call["id"] = self.native_id
+        return _signed({"functionCall": call}, self.seal)
+
+
+class _Carrier:
+    """A seal that arrived before the text of its block, of which there may be none (GEM-20)."""
+
+    __slots__ = ("payload", "thought")
+    whole = True
+
+    def __init__(self, payload: str, *, thought: bool) -> None:
+        self.payload = payload
+        self.thought = thought
+
+    def part(self) -> dict[str, Any]:
+        return _signed({"text": "", "thought": True} if self.thought else {"text": ""}, self.payload)
+
+
+class _Own:
+    """A part of Google's own, which also comes as text: the text is dropped here."""
+
+    __slots__ = ("_part",)
+    whole = True
+
+    def __init__(self, part: Raw) -> None:
+        self._part = part
+
+    def part(self) -> Raw:
+        return self._part
+
+
+@final
+class ReplyEncoder(ChunkEncoder):
+    """Events in, the provider's stream out, as server-sent events."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(model)
+        self._waiting: dict[int, _Call | _Carrier | _Own] = {}
+        self._called = False
+
+    def _content(self, event: Event) -> bytes:
+        match event:
+            case TextDelta(index, text):
+                sent = self._send(index, {"text": text})
+                self._text = self._more({"text": MARK})
+                return sent
+            case ReasoningDelta(index, text):
+                sent = self._send(index, {"text": text, "thought": True})
+                self._thought = self._more({"text": MARK, "thought": True})
+                return sent
+            case ArgumentsDelta(index, text):
+                self._call(index).pieces.append(text)
+            case CallStarted(index):
+                self._call(index).start(event)
+            case Sealed():
+                self._seal(event)
+            case MediaArrived(index, media):
+                return self._send(index, media_part(media))
+            case _:
+                pass
+        return b""
+
+    def _more(self, part: dict[str, Any]) -> ChunkTemplate | None:
+        """How more of a text is written, if nothing waits that has to be looked at before."""
+        return None if self._waiting else template(self._chunk([part]))
+
+    def _wait(self, index: int, waiting: _Call | _Carrier | _Own) -> None:
+        self._waiting[index] = waiting
+        self._text = self._thought = None
+
+    def _ending(self) -> bytes:
+        parts = [waiting.part() for waiting in self._waiting.values()]
+        ended = self._finished or Finished("tool_calls" if self._called else "stop")
+        return self._chunk(parts, finish_reason(ended.reason, ended.raw))
+
+    def _failure(self, error: SegueError) -> bytes:
+        return sse.encode(encode_error(error)[1])
+
+    def _send(self, index: int, part: dict[str, Any]) -> bytes:
+        if not self._waiting:
+            return self._chunk([part])
+        if type(self._waiting.get(index)) is _Own:
+            return b""
+        carrier = self._waiting.pop(index, None)
+        if type(carrier) is _Carrier:
+            part = _signed(part, carrier.payload)
+        return self._chunk([*(self._waiting.pop(held).part() for held in self._ready()), part])
+
+    def _ready(self) -> list[int]:
+        """What can be sent: a call only behind all calls that began before it, since the first one has the seal (GEM-21)."""
+        ready: list[int] = []
+        in_order = True
+        for index, waiting in self._waiting.items():
+            if waiting.whole and (in_order or type(waiting) is not _Call):
+                ready.append(index)
+            elif not waiting.whole:
+                in_order = False
+        return ready
+
+    def _call(self, index: int) -> _Call:
+        self._called = True
+        waiting = self._waiting.get(index)
+        if type(waiting) is not _Call:
+            waiting = _Call()
+            self._wait(index, waiting)
+        return waiting
+
+    def _seal(self, event: Sealed) -> None:
+        own = opaque_parts.opaque_part(event.payload, event.kind)
+        if own is not None:
+            self._wait(event.index, _Own(own))
+            return
+        if event.kind != "thought":  # seals of other kinds are of other wires
+            return
+        waiting = self._waiting.get(event.index)
+        if type(waiting) is _Call or event.block == "call":
+            self._call(event.index).seal = event.payload
+        else:
+            self._wait(event.index, _Carrier(event.payload, thought=event.block == "reasoning"))
+
+    def _chunk(self, parts: list[Any], reason: str = "") -> bytes:
+        candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"}, "index": 0}
+        chunk: dict[str, Any] = {"candidates": [candidate]}
+        if reason:
+            candidate["finishReason"] = reason
+            chunk["usageMetadata"] = counts_of(self._usage)
+        chunk["modelVersion"] = self._model
+        chunk["responseId"] = self._id
+        return sse.encode(wire.ENCODER.encode(chunk))
+
+
+def _signed(part: dict[str, Any], seal: str) -> dict[str, Any]:
+    if seal:
+        part["thoughtSignature"] = seal
+    return part

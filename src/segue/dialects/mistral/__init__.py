@@ -6,8 +6,7 @@ from segue.dialects.mistral.reply import decode_reply, encode_reply
 from segue.dialects.mistral.request import decode_request, encode_request, recognises
 from segue.dialects.mistral.rules import CLIENT, MISTRAL
 from segue.dialects.mistral.server import SERVER
-from segue.dialects.mistral.stream import ReplyDecoder
-from segue.dialects.mistral.stream_encoder import ReplyEncoder
+from segue.dialects.mistral.stream import ReplyDecoder, ReplyEncoder
 
 __all__ = ["DIALECT"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,6 +21,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import Usage
 from segue.dialects.calls import arguments_text
+from segue.dialects.chunk_streams import ChunkReader
 from segue.dialects.counts import count
 from segue.dialects.data_urls import media_from
 from segue.dialects.errors import FailedResponse
@@ -53,6 +54,8 @@ FINISH_REASONS: Mapping[FinishReason, str] = {
     "cancelled": "stop",
     "error": "error",
 }
+DONE = b"[DONE]"
+"""What a stream ends with (MIS-20)."""
 
 
 def decode_reply(body: bytes) -> list[Event]:
@@ -61,28 +64,25 @@ def decode_reply(body: bytes) -> list[Event]:
     reader.read(body, events)
     if reader.unread:
         return [Failed(ProtocolError("The answer is not a reply of the Mistral wire."))]
-    if not reader.over:
-        why = "The answer holds no choices." if not reader.answered else ""
-        reader.end(events, done=reader.answered, why=why)
+    if reader.over or reader.answered:
+        reader.close(events)
+    else:
+        events.append(Failed(ProtocolError("The answer holds no choices.")))
     return events
 
 
-class ReplyReader:
-    """Reads one chunk after another and reports what is in them."""
+class ReplyReader(ChunkReader):
+    """Reads a reply, whole or in portions."""
 
-    __slots__ = ("_calls", "_index", "_last", "_open", "_started", "answered", "over", "unread")
+    __slots__ = ("_calls", "_last", "_started", "answered")
 
     def __init__(self) -> None:
-        self._index = -1
-        self._open: Literal["", "text", "reasoning"] = ""
-        """The kind of block that the next portion may continue."""
+        super().__init__()
         self._calls: dict[int, tuple[int, str]] = {}
         """The wire's index of a call → ours, and its id."""
         self._last = -1
         self._started = False
         self.answered = False
-        self.over = False
-        self.unread: list[bytes] = []
 
     def read(self, data: bytes, events: list[Event]) -> None:
         try:
@@ -95,10 +95,13 @@ class ReplyReader:
                     return
             chunk = wire.CHUNKS.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            read_garbled(data, self.read, events, self.unread)
+            if data == DONE:
+                self.close(events)
+            else:
+                read_garbled(data, self.read, events, self.unread)
             return
         if chunk.choices is None and (chunk.object == "error" or chunk.error or chunk.detail):
-            self._fail(data, events)
+            self._fail(error_from(msgspec.json.decode(data), FailedResponse(body=data)), events)
             return
         if not self._started and (chunk.id or chunk.model or chunk.choices):
             self._started = True
@@ -122,16 +125,13 @@ class ReplyReader:
         if choice.finish_reason:
             self._finish(choice.finish_reason, events)
 
-    def end(self, events: list[Event], *, done: bool, why: str = "") -> None:
-        """The stream is over; `done`: it was closed properly."""
-        if self.over:
-            return
-        self.over = True
-        if done:
+    def close(self, events: list[Event]) -> None:
+        """The reply was closed properly, with a reason or without one."""
+        if not self.answered:
+            self.end(events)
+        elif not self.over:
+            self.over = True
             events.append(Finished("tool_calls" if self._last >= 0 else "stop"))
-            return
-        unread = f" {len(self.unread)} chunks of it could not be read." if self.unread else ""
-        events.append(Failed(ProtocolError(why or f"The reply broke off before its end.{unread}")))
 
     def _read_message(self, delta: wire.Delta, events: list[Event]) -> None:
         content = delta.content
@@ -144,12 +144,6 @@ class ReplyReader:
         for call in delta.tool_calls or ():
             self._read_call(call, events)
 
-    def _block(self, kind: Literal["text", "reasoning"]) -> int:
-        if kind != self._open:
-            self._index += 1
-            self._open = kind
-        return self._index
-
     def _read_chunk(self, chunk: wire.ContentChunk, events: list[Event]) -> None:  # MIS-22
         if chunk.type == "thinking":
             thought = _thought(chunk.thinking)
@@ -161,11 +155,9 @@ class ReplyReader:
             if chunk.text:
                 events.append(TextDelta(self._block("text"), chunk.text))
         elif chunk.image_url is not None:
-            self._index += 1
-            self._open = ""
             held = chunk.image_url
             address = held.get("url") if isinstance(held, dict) else held
-            events.append(MediaArrived(self._index, media_from(str(address), "image")))
+            events.append(MediaArrived(self._new_block(), media_from(str(address), "image")))
         elif chunk.reference_ids is not None:
             text = f"[{chunk.type}: {json_of(chunk.reference_ids)}]"
             events.append(TextDelta(self._block("text"), text))
@@ -181,9 +173,7 @@ class ReplyReader:
         elif call.index is None and not native_id and not name and self._last >= 0:
             index = self._last
         else:
-            self._index += 1
-            self._open = ""
-            index = self._last = self._index
+            index = self._last = self._new_block()
             if call.index is not None:
                 self._calls[call.index] = (index, native_id)
             events.append(CallStarted(index, native_id, name))
@@ -195,11 +185,6 @@ class ReplyReader:
         if not self.over:
             self.over = True
             events.append(Finished(FINISHES.get(reason, "stop"), reason))
-
-    def _fail(self, data: bytes, events: list[Event]) -> None:
-        if not self.over:
-            self.over = True
-            events.append(Failed(error_from(msgspec.json.decode(data), FailedResponse(body=data))))
 
 
 def _thought(held: Any) -> str:

@@ -1,50 +1,98 @@
-"""Streamed replies of the Mistral wire as events: server-sent events with a closing one (MIS-20)."""
+"""Streamed replies of the Mistral wire, both ways: server-sent events with a closing one (MIS-20)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    Sealed,
+    TextDelta,
+)
 from segue.dialects import sse
-from segue.dialects.mistral.reply import ReplyReader
-from segue.dialects.repeated_chunk import RepeatedChunkDecoder
+from segue.dialects.calls import PendingCall
+from segue.dialects.chunk_streams import ChunkDecoder, ChunkEncoder
+from segue.dialects.chunk_template import MARK, template
+from segue.dialects.mistral import wire
+from segue.dialects.mistral.errors import encode_error
+from segue.dialects.mistral.reply import DONE, ReplyReader, call_of, counts_of, finish_reason, thinking_chunk
+from segue.transcript.media import describe
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
-
-_DONE = b"[DONE]"
+    from segue.errors import SegueError
 
 
 @final
-class ReplyDecoder(RepeatedChunkDecoder):
+class ReplyDecoder(ChunkDecoder):
     """A streamed reply, bytes in and events out."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._frames = sse.FrameDecoder()
-        self._reader = ReplyReader()
-        self.unread = self._reader.unread
+        frames = sse.FrameDecoder()
+        super().__init__(ReplyReader(), frames.sole, frames.data)
 
-    def _feed(self, data: bytes) -> list[Event]:
-        events: list[Event] = []
-        only = self._frames.sole(data)
-        if only is not None and only != _DONE:
-            self._reader.read(only, events)
-            self._learn(data, events)
-            return events
-        self._forget()
-        for frame in self._frames.data(data):
-            self._read(frame, events)
-        return events
 
-    def close(self) -> list[Event]:
-        events: list[Event] = []
-        for frame in self._frames.data(sse.END):
-            self._read(frame, events)
-        self._reader.end(events, done=False)
-        return events
+@final
+class ReplyEncoder(ChunkEncoder):
+    """Events in, the provider's stream out. Calls come whole, at the end, as Mistral's own models send them (MIS-21)."""
 
-    def _read(self, data: bytes, events: list[Event]) -> None:
-        if data == _DONE:
-            self._reader.end(events, done=self._reader.answered)
-        else:
-            self._reader.read(data, events)
+    def __init__(self, model: str) -> None:
+        super().__init__(model)
+        self._calls: dict[int, PendingCall] = {}
+        self._begun = False
+
+    def _content(self, event: Event) -> bytes:
+        match event:
+            case TextDelta(_, text):
+                self._text = template(self._chunk({"content": MARK}))
+                return self._said(text)
+            case ReasoningDelta(_, text):
+                return self._said([thinking_chunk(text)])
+            case Sealed(_, payload, "signature", "reasoning"):
+                return self._said([thinking_chunk("", payload)])
+            case ArgumentsDelta(index, text):
+                self._calls.setdefault(index, PendingCall()).pieces.append(text)
+            case CallStarted(index):
+                self._calls.setdefault(index, PendingCall()).start(event)
+            case MediaArrived(_, media):
+                return self._said(describe(media).text)
+            case _:
+                pass
+        return b""
+
+    def _ending(self) -> bytes:
+        ended = self._finished or Finished("tool_calls" if self._calls else "stop")
+        delta: dict[str, Any] = {"content": ""}
+        if self._calls:
+            calls = [call_of(call.call(), index) for index, call in enumerate(self._calls.values())]
+            delta = {"content": None, "tool_calls": calls}
+        last = self._chunk(delta, finish_reason(ended.reason, ended.raw))
+        return b"".join((self._begin(), last, sse.encode(DONE)))
+
+    def _failure(self, error: SegueError) -> bytes:
+        return self._begin() + sse.encode(encode_error(error)[1])
+
+    def _begin(self) -> bytes:
+        if self._begun:
+            return b""
+        self._begun = True
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def _said(self, content: Any) -> bytes:
+        return self._begin() + self._chunk({"content": content})
+
+    def _chunk(self, delta: dict[str, Any], reason: str | None = None) -> bytes:
+        chunk: dict[str, Any] = {
+            "id": self._id,
+            "object": "chat.completion.chunk",
+            "created": 0,
+            "model": self._model,
+            "choices": [{"index": 0, "delta": delta, "finish_reason": reason}],
+        }
+        if reason is not None:
+            chunk["usage"] = counts_of(self._usage)
+        return sse.encode(wire.ENCODER.encode(chunk))

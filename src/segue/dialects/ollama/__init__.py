@@ -6,8 +6,7 @@ from segue.dialects.ollama.reply import decode_reply, encode_reply
 from segue.dialects.ollama.request import decode_request, encode_request, recognises
 from segue.dialects.ollama.rules import CLIENT, OLLAMA
 from segue.dialects.ollama.server import SERVER
-from segue.dialects.ollama.stream import ReplyDecoder
-from segue.dialects.ollama.stream_encoder import ReplyEncoder
+from segue.dialects.ollama.stream import ReplyDecoder, ReplyEncoder
 
 __all__ = ["DIALECT"]
 

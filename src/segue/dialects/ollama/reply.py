@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,6 +20,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import Usage
 from segue.dialects.calls import arguments_text, compact_arguments
+from segue.dialects.chunk_streams import ChunkReader
 from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.errors import encode_error, error_from
@@ -58,19 +59,16 @@ def decode_reply(body: bytes) -> list[Event]:
     return events
 
 
-class ReplyReader:
-    """Reads one line after another and reports what is in them."""
+class ReplyReader(ChunkReader):
+    """Reads a reply, whole or line by line."""
 
-    __slots__ = ("_called", "_index", "_open", "over", "started", "unread")
+    __slots__ = ("_called", "started")
+    chunks = "lines"
 
     def __init__(self) -> None:
-        self._index = -1
-        self._open: Literal["", "text", "reasoning"] = ""
-        """The kind of block that the next portion may continue."""
+        super().__init__()
         self._called = False
         self.started = False
-        self.over = False
-        self.unread: list[bytes] = []
 
     def read(self, data: bytes, events: list[Event]) -> None:
         try:
@@ -87,7 +85,7 @@ class ReplyReader:
             read_garbled(data, self.read, events, self.unread)
             return
         if line.error is not None:  # OLL-23
-            self._fail(line.error, events)
+            self._fail(error_from(line.error), events)
             return
         if line.message is None and line.done is None:
             self.unread.append(data)
@@ -112,12 +110,6 @@ class ReplyReader:
         if message.tool_calls or message.images:
             self._read_others(message, events)
 
-    def end(self, events: list[Event]) -> None:
-        if not self.over:
-            self.over = True
-            unread = f" {len(self.unread)} lines of it could not be read." if self.unread else ""
-            events.append(Failed(ProtocolError(f"The reply broke off before its end.{unread}")))
-
     def finish(self, reason: str, events: list[Event]) -> None:
         if self.over:
             return
@@ -126,29 +118,18 @@ class ReplyReader:
         finish = "tool_calls" if self._called else FINISHES.get(reason, "stop")
         events.append(Finished(finish, reason))
 
-    def _block(self, kind: Literal["text", "reasoning"]) -> int:
-        if kind != self._open:
-            self._index += 1
-            self._open = kind
-        return self._index
-
     def _read_others(self, message: wire.ReplyMessage, events: list[Event]) -> None:
-        for image in message.images or ():
-            self._index += 1
-            events.append(MediaArrived(self._index, Media("image", "image/png", image)))
+        events += [
+            MediaArrived(self._new_block(), Media("image", "image/png", image))
+            for image in message.images or ()
+        ]
         for call in message.tool_calls or ():
-            self._index += 1
+            index = self._new_block()
             self._called = True
-            events.append(CallStarted(self._index, call.id or "", call.function.name or ""))
+            events.append(CallStarted(index, call.id or "", call.function.name or ""))
             arguments = arguments_text(call.function.arguments)
             if arguments:
-                events.append(ArgumentsDelta(self._index, arguments))
-        self._open = ""
-
-    def _fail(self, error: Any, events: list[Event]) -> None:
-        if not self.over:
-            self.over = True
-            events.append(Failed(error_from(error)))
+                events.append(ArgumentsDelta(index, arguments))
 
 
 # The other way

@@ -1,0 +1,161 @@
+"""Streams of chunks that are all of one shape, as several wires have them: how they are read, and how they are written."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Literal
+
+from segue.conversation.events import (
+    Failed,
+    Finished,
+    ReasoningDelta,
+    ReplyStarted,
+    TextDelta,
+    UsageReported,
+)
+from segue.conversation.usage import Usage
+from segue.dialects.chunk_template import json_text
+from segue.dialects.repeated_chunk import RepeatedChunkDecoder
+from segue.dialects.sse import END
+from segue.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segue.conversation.events import Event
+    from segue.dialects.chunk_template import ChunkTemplate
+    from segue.errors import SegueError
+
+
+class ChunkReader(ABC):
+    """Reads one chunk of a reply after another, or a whole one, and reports what is in them."""
+
+    __slots__ = ("_index", "_open", "over", "unread")
+    chunks = "chunks"
+    """What they are called on this wire."""
+
+    def __init__(self) -> None:
+        self._index = -1
+        self._open: Literal["", "text", "reasoning"] = ""
+        """The kind of block that the next chunk may continue."""
+        self.over = False
+        self.unread: list[bytes] = []
+
+    @abstractmethod
+    def read(self, data: bytes, events: list[Event]) -> None: ...
+
+    def end(self, events: list[Event]) -> None:
+        """Nothing more comes: a reply that has no end broke off."""
+        unread = f" {len(self.unread)} {self.chunks} of it could not be read." if self.unread else ""
+        self._fail(ProtocolError(f"The reply broke off before its end.{unread}"), events)
+
+    def _fail(self, error: SegueError, events: list[Event]) -> None:
+        if not self.over:
+            self.over = True
+            events.append(Failed(error))
+
+    def _block(self, kind: Literal["text", "reasoning"]) -> int:
+        """The index of the block that more of this kind belongs to."""
+        if kind != self._open:
+            self._index += 1
+            self._open = kind
+        return self._index
+
+    def _new_block(self) -> int:
+        """The index of a block that comes whole."""
+        self._index += 1
+        self._open = ""
+        return self._index
+
+
+class ChunkDecoder(RepeatedChunkDecoder):
+    """A stream whose chunks are all read alike. `sole`: the one chunk that a portion is, if it is one; `cut`: all of them."""
+
+    def __init__(
+        self,
+        reader: ChunkReader,
+        sole: Callable[[bytes], bytes | None],
+        cut: Callable[[bytes], list[bytes]],
+    ) -> None:
+        super().__init__()
+        self._reader = reader
+        self._sole = sole
+        self._cut = cut
+        self.unread = reader.unread
+
+    def _feed(self, portion: bytes) -> list[Event]:
+        events: list[Event] = []
+        only = self._sole(portion)
+        if only is not None:
+            self._reader.read(only, events)
+            self._learn(portion, events)
+            return events
+        self._forget()
+        for data in self._cut(portion):
+            self._reader.read(data, events)
+        return events
+
+    def close(self) -> list[Event]:
+        events: list[Event] = []
+        for data in self._cut(END):
+            self._reader.read(data, events)
+        self._reader.end(events)
+        return events
+
+
+class ChunkEncoder(ABC):
+    """Events in, a provider's stream out: texts at once, and its end when it is closed, since counts may still come."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._id = ""
+        self._usage = Usage()
+        self._finished: Finished | None = None
+        self._over = False
+        self._text: ChunkTemplate | None = None
+        self._thought: ChunkTemplate | None = None
+        """How more text and more thoughts are written, once it is known."""
+
+    def feed(self, event: Event) -> bytes:
+        if type(event) is TextDelta or type(event) is ReasoningDelta:  # nearly all events
+            known = self._text if type(event) is TextDelta else self._thought
+            if known is not None:
+                return known.before + json_text(event.text) + known.behind
+        return self._feed(event) if not self._over else b""
+
+    def template(self, event: TextDelta | ReasoningDelta) -> ChunkTemplate | None:
+        return self._text if type(event) is TextDelta else self._thought
+
+    def close(self) -> bytes:
+        if self._over:
+            return b""
+        self._over = True
+        return self._ending()
+
+    def _feed(self, event: Event) -> bytes:
+        match event:
+            case ReplyStarted(reply_id, model):
+                self._id = reply_id
+                self._model = self._model or model
+                self._text = self._thought = None
+            case UsageReported(usage):
+                self._usage = self._usage.updated(usage)
+            case Finished():
+                self._finished = self._finished or event
+            case Failed(error):
+                self._over = True
+                self._text = self._thought = None
+                return self._failure(error)
+            case _:
+                return self._content(event)
+        return b""
+
+    @abstractmethod
+    def _content(self, event: Event) -> bytes:
+        """What the model wrote."""
+
+    @abstractmethod
+    def _ending(self) -> bytes: ...
+
+    @abstractmethod
+    def _failure(self, error: SegueError) -> bytes: ...
