@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from functools import cache, partial
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import msgspec
+from msgspec import Struct, structs
 
-from segue.dialects.openai_chat.wire import (
-    CallPiece,
-    Choice,
-    Chunk,
-    Counts,
-    FunctionPiece,
-    Groq,
-    Piece,
-    Portion,
-)
+from segue.dialects.openai_chat.wire import Chunk, Piece, Portion
 from segue.transcript.value_text import json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _CHUNKS = msgspec.json.Decoder(Chunk)
 _PORTIONS = msgspec.json.Decoder(Portion)
@@ -41,98 +37,55 @@ def decode_chunk(data: bytes) -> Chunk | None:
     except _UNREADABLE:
         return None
     try:
-        return _lenient_chunk(msgspec.json.decode(data))
+        found: Chunk | None = _read(Chunk, msgspec.json.decode(data))
     except _UNREADABLE:
         return None
+    return found
 
 
-def _lenient_chunk(given: Any) -> Chunk | None:
-    if not isinstance(given, Mapping):
+def _read(kind: type[Struct], given: Any) -> Any:
+    """The fields of an object as far as they are what they should be; None if it is no object."""
+    if not isinstance(given, dict):
         return None
-    groq = given.get("x_groq")
-    return Chunk(
-        _text(given.get("id")),
-        _text(given.get("model")),
-        [_choice(choice) for choice in _records(given.get("choices"))],
-        _counts(given.get("usage")),
-        Groq(_counts(groq.get("usage"))) if isinstance(groq, Mapping) else None,
-        given.get("error"),
-    )
+    if kind is Piece and isinstance(given.get("content"), list):
+        parts, thought = given["content"], _text(given.get("reasoning_content"))
+        thought = thought or _parts(parts, "thinking")
+        given = {**given, "content": _parts(parts, "text"), "reasoning_content": thought}
+    return kind(**{name: read(given[name]) for name, read in _readers(kind) if given.get(name) is not None})
 
 
-def _choice(given: Mapping[str, Any]) -> Choice:
-    index = given.get("index")
-    return Choice(
-        index if isinstance(index, int) else None,
-        _piece(given.get("delta")),
-        _piece(given.get("message")),
-        _text(given.get("finish_reason")),
-        _counts(given.get("usage")),
-        given.get("error"),
-    )
+@cache
+def _readers(kind: type[Struct]) -> list[tuple[str, Callable[[Any], Any]]]:
+    return [(field.name, _reader(field.type)) for field in structs.fields(kind)]
 
 
-def _piece(given: Any) -> Piece | None:
-    if not isinstance(given, Mapping):
-        return None
-    content = given.get("content")
-    thought = _text(given.get("reasoning_content"))
-    if isinstance(content, list):
-        thought = thought or _parts(content, "thinking")
-        content = _parts(content, "text")
-    extra, audio = given.get("extra_content"), given.get("audio")
-    return Piece(
-        _text(content),
-        thought,
-        _text(given.get("reasoning")),
-        _records(given.get("reasoning_details")),
-        [_call(call) for call in _records(given.get("tool_calls"))],
-        _text(given.get("refusal")),
-        _function(given.get("function_call")),
-        _records(given.get("images")),
-        audio if isinstance(audio, dict) else None,
-        extra if isinstance(extra, dict) else None,
-    )
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    """What reads a field, by its type. Each is of one type, or null, or anything."""
+    kind = next((held for held in get_args(hint) if held is not NoneType), Any)
+    plain: Any = get_origin(kind) or kind
+    if plain is Any:
+        return lambda given: given
+    if plain is str:
+        return _text
+    if plain is list:
+        read = _reader(get_args(kind)[0] | None)
+        return lambda given: [found for item in _listed(given) if (found := read(item)) is not None]
+    if issubclass(plain, Struct):
+        return partial(_read, plain)
+    return lambda given: given if isinstance(given, plain) else None
+
+
+def _listed(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else []
 
 
 def _parts(parts: list[Any], kind: str) -> str:
     """The texts of a content's parts; a thinking part may hold parts of its own."""
     texts = []
     for part in parts:
-        held = part.get(kind) if isinstance(part, Mapping) else part if kind == "text" else None
+        held = part.get(kind) if isinstance(part, dict) else part if kind == "text" else None
         texts.append(_parts(held, "text") if isinstance(held, list) else held)
     return "".join(text for text in texts if isinstance(text, str))
-
-
-def _call(given: Mapping[str, Any]) -> CallPiece:
-    index, extra = given.get("index"), given.get("extra_content")
-    return CallPiece(
-        index if isinstance(index, int) else None,
-        _text(given.get("id")),
-        _function(given.get("function")),
-        extra if isinstance(extra, dict) else None,
-    )
-
-
-def _function(given: Any) -> FunctionPiece | None:
-    if not isinstance(given, Mapping):
-        return None
-    return FunctionPiece(_text(given.get("name")), _text(given.get("arguments")))
-
-
-def _counts(given: Any) -> Counts | None:
-    if not isinstance(given, Mapping):
-        return None
-    counts = Counts()
-    for name in Counts.__struct_fields__:
-        value = given.get(name)
-        if isinstance(value, dict if name.endswith("_details") else int):
-            setattr(counts, name, value)
-    return counts
-
-
-def _records(given: Any) -> list[dict[str, Any]]:
-    return [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
 
 
 def _text(given: Any) -> str | None:
