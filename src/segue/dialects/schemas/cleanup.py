@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Schema: TypeAlias = dict[str, Any]
 
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
+_TYPES = frozenset(TYPES)
 MAX_DEPTH = 40
 MAX_NODES = 10_000
 
@@ -43,9 +44,11 @@ NAMED = frozenset({"$defs", "definitions", "dependentSchemas", "patternPropertie
 
 
 def _is_type(value: Any) -> bool:
-    named = value if isinstance(value, list) else [value]
-    known = [name for name in named if isinstance(name, str) and name in TYPES]
-    return bool(named) and len(known) == len(named) == len(set(known))
+    return (
+        value in TYPES
+        if isinstance(value, str)
+        else _is_names(value) and bool(value) and set(value) <= _TYPES
+    )
 
 
 def _is_number(value: Any) -> bool:
@@ -86,17 +89,8 @@ _FITS: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def tidied(value: Any) -> tuple[Schema, list[str]]:
-    """The value as a valid schema, its references kept, and what had to be dropped."""
-    return _read(value, inline=False)
-
-
-def inlined(value: Any) -> tuple[Schema, list[str]]:
-    """The value as a valid schema without references, and what had to be dropped."""
-    return _read(value, inline=True)
-
-
-def _read(value: Any, *, inline: bool) -> tuple[Schema, list[str]]:
+def read_schema(value: Any, *, inline: bool = False) -> tuple[Schema, list[str]]:
+    """The value as a valid schema, its references kept or written out, and what had to be dropped."""
     if value is None:
         return {}, []
     if not isinstance(value, dict):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.dialects.schemas.cleanup import Schema, inlined, tidied
+from segue.dialects.schemas.cleanup import Schema, read_schema
 from segue.dialects.schemas.union import ANNOTATIONS, as_object, both
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _cached(write: Callable[[Any], tuple[Schema, list[str]]]) -> Callable[[Any],
 @_cached
 def object_root(schema: Any) -> tuple[Schema, list[str]]:
     """For OpenAI and Mistral: valid in drafts 7 and 2020-12, an object at the root, no combinator beside it."""
-    read, notes = tidied(schema)
+    read, notes = read_schema(schema)
     return as_object(read, notes), notes
 
 
@@ -88,7 +88,7 @@ def anthropic(schema: Any) -> tuple[Schema, list[str]]:
 @_cached
 def gemini(schema: Any) -> tuple[Schema, list[str]]:
     """The 22 keywords of `parameters` (GEM-28, GEM-30). Empty where there are no arguments: leave it out then."""
-    read, notes = inlined(schema)
+    read, notes = read_schema(schema, inline=True)
     root = as_object(read, notes)
     return (_Gemini(notes).write(root, "") if root["properties"] else {}), notes
 
@@ -96,14 +96,14 @@ def gemini(schema: Any) -> tuple[Schema, list[str]]:
 @_cached
 def kimi(schema: Any) -> tuple[Schema, list[str]]:
     """Moonshot's flavour (KIM-14, KIM-15)."""
-    read, notes = inlined(schema)
+    read, notes = read_schema(schema, inline=True)
     return _Kimi(notes).write(as_object(read, notes), "", 0), notes
 
 
 @_cached
 def ollama(schema: Any) -> tuple[Schema, list[str]]:
     """What Ollama keeps of a schema (OLL-17); the rest goes into the descriptions."""
-    read, notes = inlined(schema)
+    read, notes = read_schema(schema, inline=True)
     root = as_object(read, notes)
     written = _Ollama(notes).write(root, "")
     return {"type": "object", "properties": {}, **written}, notes

@@ -61,16 +61,16 @@ def either(branches: Sequence[Schema]) -> Schema:
 def as_object(read: Schema, notes: list[str]) -> Schema:
     """The schema with an object at its root and no combinator beside it (CHAT-32, CHAT-33, ANT-41)."""
     flat = _flattened(read, read, notes, 0)
-    kinds = flat.get("type", "object")
-    if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
-        notes.append(f"root: arguments are an object, not {kinds}; left open")
+    if not _may_be_object(flat):
+        notes.append(f"root: arguments are an object, not {flat['type']}; left open")
         flat = {key: value for key, value in flat.items() if key in ("description", "title")}
-    notes += [f"root: {key} cannot be expressed" for key in _ROOT_ONLY if key in flat]
-    rest = {key: value for key, value in flat.items() if key not in _ROOT_ONLY}
+    for key in _ROOT_ONLY:
+        if key in flat:
+            del flat[key]
+            notes.append(f"root: {key} cannot be expressed")
     # `type` and `properties` come first: that is how people read a schema.
-    properties = rest.pop("properties", {})
-    rest.pop("type", None)
-    return {"type": "object", "properties": properties, **rest}
+    flat.pop("type", None)
+    return {"type": "object", "properties": {}, **flat}
 
 
 def _flattened(node: Any, root: Schema, notes: list[str], nesting: int) -> Schema:
@@ -85,10 +85,10 @@ def _flattened(node: Any, root: Schema, notes: list[str], nesting: int) -> Schem
     for part in node.get("allOf", ()):
         flat = both(flat, _flattened(part, root, notes, nesting + 1), "", notes)
     for key in ("anyOf", "oneOf"):
-        branches = [_flattened(branch, root, notes, nesting + 1) for branch in node.get(key, ())]
-        objects = [branch for branch in branches if may_be(branch, "object")]
-        if not branches:
+        if not node.get(key):
             continue
+        branches = [_flattened(branch, root, notes, nesting + 1) for branch in node[key]]
+        objects = [branch for branch in branches if _may_be_object(branch)]
         if len(branches) > 1 or not objects:
             notes.append(f"root: the choice between {len(branches)} shapes ({key}) is sent as one shape")
         if objects:
@@ -96,9 +96,9 @@ def _flattened(node: Any, root: Schema, notes: list[str], nesting: int) -> Schem
     return flat
 
 
-def may_be(schema: Schema, kind: str) -> bool:
-    kinds = schema.get("type", kind)
-    return kind in kinds if isinstance(kinds, list) else kind == kinds
+def _may_be_object(schema: Schema) -> bool:
+    kinds = schema.get("type", "object")
+    return "object" in (kinds if isinstance(kinds, list) else [kinds])
 
 
 def _joined(one: Schema, other: Schema, how: str) -> Schema:

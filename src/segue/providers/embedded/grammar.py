@@ -12,7 +12,7 @@ import re
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
-from segue.dialects.schemas.cleanup import TYPES, inlined
+from segue.dialects.schemas.cleanup import TYPES, read_schema
 from segue.dialects.schemas.union import both
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Grammar:
 
     def value(self, schema: Any) -> str:
         """The name of a rule for JSON values that fit a schema."""
-        read, _ = inlined(schema)
+        read, _ = read_schema(schema, inline=True)
         return self._schema_rule(read)
 
     def text(self, root: str) -> str:
