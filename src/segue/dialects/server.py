@@ -143,12 +143,6 @@ class Reframe(Protocol):
     def close(self) -> bytes: ...
 
 
-class ModelsEncoder(Protocol):
-    """A list of models as the wire writes it; `query` may ask for a part."""
-
-    def __call__(self, models: Sequence[ServedModel], query: Mapping[str, str]) -> bytes: ...
-
-
 class EmbeddingsEncoder(Protocol):
     """Vectors as the wire writes them. `tokens`: of all texts."""
 
@@ -270,7 +264,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """The body of a chat in the body of another operation: of `generate` or `count_tokens`."""
     reframe: Callable[..., Reframe | None] = _no_reframe
     """Of an operation and its query; keyword `stream`."""
-    encode_models: ModelsEncoder
+    encode_models: Callable[[Sequence[ServedModel], Mapping[str, str]], bytes]
+    """The list of models; the query may ask for a part."""
     encode_model: Callable[[ServedModel], bytes]
     encode_count: Callable[[int], bytes] | None = None
     """None if clients of this wire cannot ask for a count."""

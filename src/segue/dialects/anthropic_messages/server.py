@@ -21,8 +21,6 @@ from segue.dialects.server import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.errors import SegueError
-
 _PAGE = 20
 _RATE = "anthropic-ratelimit-"
 _WARN_AT = (0.75, 0.95)
@@ -59,18 +57,6 @@ def _model(model: ServedModel) -> dict[str, Any]:
     if model.output is not None:
         fields["max_tokens"] = model.output
     return fields
-
-
-def _encode_model(model: ServedModel) -> bytes:
-    return ENCODER.encode(_model(model))
-
-
-def _encode_count(tokens: int) -> bytes:
-    return ENCODER.encode({"input_tokens": tokens})
-
-
-def _error_frame(error: SegueError) -> bytes:
-    return sse.encode(encode_error(error)[1], "error")
 
 
 def _standing_headers(standing: CallerStanding) -> dict[str, str]:
@@ -118,10 +104,10 @@ SERVER = ServerFacts(
     session_headers=("x-claude-code-session-id", "x-session-id", "x-session-affinity", "session_id"),
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     stream_ends=(b'"message_stop"', b"event: error"),
-    error_frame=_error_frame,
+    error_frame=lambda error: sse.encode(encode_error(error)[1], "error"),
     request_id_header="request-id",
     error_headers=error_headers_with_advice,
     encode_models=_encode_models,
-    encode_model=_encode_model,
-    encode_count=_encode_count,
+    encode_model=lambda model: ENCODER.encode(_model(model)),
+    encode_count=lambda tokens: ENCODER.encode({"input_tokens": tokens}),
 )

@@ -14,8 +14,6 @@ from segue.errors import TranscriptError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.errors import SegueError
-
 _PAGE = 50
 
 
@@ -77,14 +75,6 @@ def _model(model: ServedModel) -> dict[str, Any]:
     return fields
 
 
-def _encode_model(model: ServedModel) -> bytes:
-    return msgspec.json.encode(_model(model))
-
-
-def _encode_count(tokens: int) -> bytes:
-    return msgspec.json.encode({"totalTokens": tokens})
-
-
 def _decode_embedding(body: Mapping[str, Any]) -> EmbeddingRequest:
     """One content, or a batch of requests (GEM-47)."""
     batch = body.get("requests")
@@ -128,10 +118,6 @@ def _encode_embeddings(
     return msgspec.json.encode({"embedding": values[0]} if request.single else {"embeddings": values})
 
 
-def _error_frame(error: SegueError) -> bytes:
-    return sse.encode(encode_error(error)[1])
-
-
 _VERSIONS = ("v1beta", "v1", "v1beta1", "v1alpha")
 
 SERVER = ServerFacts(
@@ -160,13 +146,13 @@ SERVER = ServerFacts(
     stream_field="",
     stream_type="text/event-stream",
     stream_ends=(b'"finishReason"', b'"blockReason"', b'"error"'),
-    error_frame=_error_frame,
+    error_frame=lambda error: sse.encode(encode_error(error)[1]),
     request_id_header="x-request-id",
     chat_request=_counted_request,
     reframe=_reframe,
     encode_models=_encode_models,
-    encode_model=_encode_model,
-    encode_count=_encode_count,
+    encode_model=lambda model: msgspec.json.encode(_model(model)),
+    encode_count=lambda tokens: msgspec.json.encode({"totalTokens": tokens}),
     decode_embedding=_decode_embedding,
     encode_embeddings=_encode_embeddings,
 )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from segue.dialects import sse
 from segue.dialects.mistral.errors import encode_error
 from segue.dialects.mistral.wire import ENCODER
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, model_fields
-from segue.dialects.server import EmbeddingRequest, ServedModel, ServerFacts, ServerPath, rate_headers
+from segue.dialects.server import ServedModel, ServerFacts, ServerPath, rate_headers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from segue.errors import SegueError
 
 
 def _model(model: ServedModel) -> dict[str, Any]:
@@ -39,19 +38,6 @@ def _encode_models(models: Sequence[ServedModel], query: Mapping[str, str]) -> b
     return ENCODER.encode({"object": "list", "data": [_model(model) for model in models]})
 
 
-def _encode_model(model: ServedModel) -> bytes:
-    return ENCODER.encode(_model(model))
-
-
-def _decode_embedding(body: Mapping[str, Any]) -> EmbeddingRequest:
-    """MIS-17: the wire has its own word for dimensions."""
-    return decode_embedding(body, "output_dimension")
-
-
-def _error_frame(error: SegueError) -> bytes:
-    return sse.encode(encode_error(error)[1])
-
-
 SERVER = ServerFacts(
     paths=(
         ServerPath(operation="chat", pattern="/v1/chat/completions"),
@@ -66,10 +52,10 @@ SERVER = ServerFacts(
     session_headers=("x-session-id", "x-session-affinity", "session_id", "x-affinity"),
     keep_alive=b": keep-alive\n\n",
     stream_ends=(b"data: [DONE]", b'"object":"error"'),
-    error_frame=_error_frame,
+    error_frame=lambda error: sse.encode(encode_error(error)[1]),
     request_id_header="mistral-correlation-id",
     encode_models=_encode_models,
-    encode_model=_encode_model,
-    decode_embedding=_decode_embedding,
+    encode_model=lambda model: ENCODER.encode(_model(model)),
+    decode_embedding=partial(decode_embedding, dimensions="output_dimension"),  # MIS-17
     encode_embeddings=encode_embeddings,
 )

@@ -15,8 +15,6 @@ from segue.errors import TranscriptError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.errors import SegueError
-
 _FIRST_DAY = "1970-01-01T00:00:00Z"
 _DIGEST = "0" * 64
 _PROMPT = ("prompt", "system", "images", "suffix", "template", "raw", "context")
@@ -155,10 +153,6 @@ def _encode_embeddings(
     return ENCODER.encode({"model": model, "embeddings": vectors, "prompt_eval_count": tokens})
 
 
-def _error_frame(error: SegueError) -> bytes:
-    return encode_error(error)[1] + b"\n"
-
-
 SERVER = ServerFacts(
     paths=(
         ServerPath(operation="chat", pattern="/api/chat"),
@@ -176,7 +170,7 @@ SERVER = ServerFacts(
     streams_by_default=True,
     stream_type="application/x-ndjson",
     stream_ends=(b'"done":true', b'"error"'),
-    error_frame=_error_frame,
+    error_frame=lambda error: encode_error(error)[1] + b"\n",
     chat_request=_chat_request,
     reframe=_reframe,
     encode_models=_encode_models,

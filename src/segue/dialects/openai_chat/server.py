@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from segue.dialects import sse
 from segue.dialects.openai_chat.errors import encode_error
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_model, encode_models
 from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice, rate_headers
-
-if TYPE_CHECKING:
-    from segue.errors import SegueError
-
-
-def _error_frame(error: SegueError) -> bytes:
-    return sse.encode(encode_error(error)[1])
-
 
 _PREFIXES = ("/v1", "")
 """Some clients add the version to a base URL, some expect it in there."""
@@ -40,7 +30,7 @@ SERVER = ServerFacts(
     session_fields=("prompt_cache_key",),
     keep_alive=b": keep-alive\n\n",
     stream_ends=(b"data: [DONE]", b'"error"'),
-    error_frame=_error_frame,
+    error_frame=lambda error: sse.encode(encode_error(error)[1]),
     error_headers=error_headers_with_advice,
     encode_models=encode_models,
     encode_model=encode_model,

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 _RUNNING: Final = ("queued", "in_progress")
 
 
-def _asked(body: Mapping[str, Any]) -> bool:
-    return body.get("background") is True
-
-
-def _foreground(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {**{name: value for name, value in body.items() if name != "background"}, "stream": True}
-
-
-def _name(own: str) -> str:
-    return f"resp_{own}"
-
-
 def _is_running(reply: Mapping[str, Any]) -> bool:
     return reply.get("status") in _RUNNING
 
@@ -96,10 +84,13 @@ def _last_frame(reply: Mapping[str, Any]) -> bytes:
 
 
 BACKGROUND = BackgroundFacts(
-    asked=_asked,
-    foreground=_foreground,
+    asked=lambda body: body.get("background") is True,
+    foreground=lambda body: {
+        **{name: value for name, value in body.items() if name != "background"},
+        "stream": True,
+    },
     is_running=_is_running,
-    name=_name,
+    name=lambda own: f"resp_{own}",
     open_events=NumberedEvents,
     last_frame=_last_frame,
 )

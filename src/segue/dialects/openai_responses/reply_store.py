@@ -91,18 +91,10 @@ def _encode_input(items: Sequence[Any], query: Mapping[str, str]) -> bytes:
     )
 
 
-def _encode_deleted(reply_id: str) -> bytes:
-    return ENCODER.encode({"id": reply_id, "object": "response", "deleted": True})
-
-
 def _asks_for_compaction(body: Mapping[str, Any]) -> bool:
     """RESP-52: a trigger is the last item."""
     items = _input_items(body)
     return bool(items) and isinstance(items[-1], dict) and items[-1].get("type") == _TRIGGER
-
-
-def _compacted_item(item_id: str, payload: str) -> dict[str, Any]:
-    return {"id": f"cmp_{item_id}", "type": "compaction", "encrypted_content": payload}
 
 
 def _encode_compaction(
@@ -161,9 +153,13 @@ STORED = StoredReplies(
     output_items=_output_items,
     continued=_continued,
     encode_input=_encode_input,
-    encode_deleted=_encode_deleted,
+    encode_deleted=lambda reply_id: ENCODER.encode({"id": reply_id, "object": "response", "deleted": True}),
     asks_for_compaction=_asks_for_compaction,
-    compacted_item=_compacted_item,
+    compacted_item=lambda item_id, payload: {
+        "id": f"cmp_{item_id}",
+        "type": "compaction",
+        "encrypted_content": payload,
+    },
     encode_compaction=_encode_compaction,
     without_compaction=_without_compaction,
     background=BACKGROUND,

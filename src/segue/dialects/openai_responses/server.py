@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from segue.errors import SegueError
 
 
-def _encode_count(tokens: int) -> bytes:
-    return ENCODER.encode({"object": "response.input_tokens", "input_tokens": tokens})
-
-
 def _error_frame(error: SegueError) -> bytes:
     """RESP-63: the fields stand in the event itself."""
     fields = error_object(error)[1]
@@ -58,6 +54,6 @@ SERVER = ServerFacts(
     error_headers=error_headers_with_advice,
     encode_models=encode_models,
     encode_model=encode_model,
-    encode_count=_encode_count,
+    encode_count=lambda tokens: ENCODER.encode({"object": "response.input_tokens", "input_tokens": tokens}),
     stored=STORED,
 )
