@@ -81,7 +81,9 @@ class _Dialects(Mapping[str, Dialect]):
     def __getitem__(self, name: str) -> Dialect:
         loaded = self._loaded.get(name)
         if loaded is None:
-            loaded = self._loaded[name] = _load(name)
+            module = import_module(f"{__package__}.{_FOLDERS[name]}")
+            loaded = module.DIALECT if hasattr(module, "DIALECT") else module.DIALECTS[name]
+            self._loaded[name] = loaded
         return loaded
 
     def __iter__(self) -> Iterator[str]:
@@ -92,16 +94,6 @@ class _Dialects(Mapping[str, Dialect]):
 
     def __contains__(self, name: object) -> bool:
         return name in _FOLDERS
-
-
-def _load(name: str) -> Dialect:
-    folder = _FOLDERS[name]
-    module = import_module(f"{__package__}.{folder}")
-    dialects: Mapping[str, Dialect] | None = getattr(module, "DIALECTS", None)
-    loaded = dialects[name] if dialects is not None else module.DIALECT
-    if not isinstance(loaded, Dialect):
-        raise TypeError(f"{folder} does not hold the dialect {name}")
-    return loaded
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = _Dialects()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from segue.conversation.json_safe import encodable
-from segue.conversation.tools import ToolSpec
 from segue.errors import TranscriptError
 
 _NAMES: dict[type, str] = {
@@ -91,15 +90,3 @@ def texts(value: Any, path: str) -> tuple[str, ...]:
 def listed(value: Any, path: str) -> list[Any]:
     """An array; null and absence are the empty one."""
     return items(value, path) if value is not None else []
-
-
-def function_tool(value: Any, path: str) -> ToolSpec:
-    """A function that is offered as a tool."""
-    function = record(value, path)
-    schema = function.get("parameters")
-    return ToolSpec(
-        text(function.get("name"), f"{path}.name"),
-        text(function.get("description"), f"{path}.description"),
-        record(schema, f"{path}.parameters") if schema is not None else None,
-        flag(function.get("strict"), f"{path}.strict"),
-    )

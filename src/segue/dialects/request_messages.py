@@ -15,7 +15,7 @@ from segue.transcript import fast_paths
 from segue.transcript.steps import UserStep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from msgspec import Struct
 
@@ -150,7 +150,7 @@ def mark_beginnings(messages: Iterable[Message], dialect: str) -> list[Message]:
     return marked
 
 
-def split_by_speaker(blocks: list[Block]) -> Iterator[Message]:
+def split_by_speaker(blocks: Sequence[Block]) -> Iterator[Message]:
     """A user's message that holds tool results too, as one message for each run of blocks of one speaker."""
     run: list[Block] = []
     for block in blocks:

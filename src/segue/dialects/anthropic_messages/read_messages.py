@@ -13,7 +13,7 @@ from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects.anthropic_messages.fast import LISTED, read_fast
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
-from segue.dialects.anthropic_messages.write_media import encode_media
+from segue.dialects.anthropic_messages.wire import encode_media
 from segue.dialects.opaque_blocks import seal_block
 from segue.dialects.own_fields import FieldKinds, parts_as_came, plain
 from segue.dialects.request_fields import items, record, text, unknown, wrong_type

@@ -19,7 +19,7 @@ from segue.dialects.anthropic_messages.read_messages import (
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.settings import decode_options, encode_settings, leading_messages
 from segue.dialects.anthropic_messages.tools import read_tools
-from segue.dialects.anthropic_messages.write_media import encode_media
+from segue.dialects.anthropic_messages.wire import encode_media
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.known_tools import read_once

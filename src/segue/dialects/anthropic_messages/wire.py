@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, final
+from base64 import b64decode
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import msgspec
 from msgspec import Raw, Struct
+
+from segue.conversation.json_safe import encodable
+from segue.transcript.rules import media_type
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import Media
 
 
 class TextBlock(Struct, tag="text", gc=False):
@@ -55,6 +62,29 @@ class Document(Struct, tag="document", gc=False, omit_defaults=True):
 
     source: Source
     title: str = ""
+
+
+def encode_media(media: Media) -> Image | Document:
+    mime = media_type(media)
+    if mime.startswith("image/"):
+        return Image(_encode_source(media, mime))
+    return Document(_encode_source(media, mime), encodable(media.name))
+
+
+def _encode_source(media: Media, mime: str) -> Source:
+    if not media.data:
+        return Source("url", url=media.url)
+    if mime != "text/plain":
+        return Source("base64", mime, media.data)
+    return Source("text", mime, _plain_text(media.data))
+
+
+def _plain_text(data: str) -> str:
+    """Plain text is not sent in base64 here; what is none is taken for the text itself."""
+    try:
+        return b64decode(data, validate=True).decode()
+    except ValueError:
+        return data
 
 
 Shown: TypeAlias = TextBlock | Image | Document

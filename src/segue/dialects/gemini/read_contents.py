@@ -18,7 +18,7 @@ from segue.dialects.gemini.wire import SENTINELS, WITH_ID, WITHOUT_ID, camel, fi
 from segue.dialects.gemini.write_parts import write_call, write_part, write_result
 from segue.dialects.own_fields import FieldKinds, plain
 from segue.dialects.request_fields import items, record, text, wrong_type
-from segue.dialects.request_messages import split_by_speaker
+from segue.dialects.request_messages import begun_blocks, split_by_speaker
 from segue.dialects.seal_makers import seal_origin
 from segue.transcript.value_text import json_of, text_of
 
@@ -65,19 +65,15 @@ def read_content(value: Any, path: str, origin: Origin) -> Iterator[Message]:
         _join(blocks, _with_own(fields, _decode_part(fields, place, origin)))
     ours = role if role in ("model", "system", "developer") else "user"
     around = _KINDS.found(content, {"role": ours, "parts": given})
-    if blocks and around is not None:
-        blocks[0] = begun(blocks[0], around)
+    found = begun_blocks(tuple(blocks), around)
     if role == "model":
-        yield Message("model", tuple(blocks), origin)
+        yield Message("model", found, origin)
     elif role in ("system", "developer"):
-        yield Message("user", tuple(blocks), instruction=True)
+        yield Message("user", found, instruction=True)
     elif role in ("", "user", "function", "tool"):
-        for index, message in enumerate(split_by_speaker(blocks)):
-            if index == 0:
-                yield message
-            else:
-                first, *others = message.blocks
-                yield structs.replace(message, blocks=(begun(first, CONTINUES), *others))
+        for index, message in enumerate(split_by_speaker(found)):
+            begun = begun_blocks(message.blocks, CONTINUES if index else None)
+            yield structs.replace(message, blocks=begun)
     else:
         raise wrong_type(f"{path}.role", 'the role "user" or "model"', role)
 
@@ -87,7 +83,7 @@ def _join(blocks: list[Block], block: Block) -> None:
     if (
         type(block) is Media and type(last) is ToolResult
     ):  # GEM-42: how older models are shown a result's image
-        beside = begun(structs.replace(block, extra=None), Extra(NAME))
+        beside = structs.replace(block, extra=Extra(NAME, container=Extra(NAME)))
         blocks[-1] = structs.replace(last, media=(*last.media, beside))
     else:
         blocks.append(block)
@@ -95,12 +91,6 @@ def _join(blocks: list[Block], block: Block) -> None:
 
 CONTINUES = Extra(NAME, absent=("role", "parts"))
 """Of a block behind tool results, in their own content."""
-
-
-def begun(block: Block, around: Extra) -> Block:
-    """The same block, marked as the one that begins a content of its own."""
-    extra = block.extra if block.extra is not None else Extra(NAME)
-    return structs.replace(block, extra=structs.replace(extra, container=around))
 
 
 def _with_own(part: dict[str, Any], block: Block) -> Block:

@@ -14,7 +14,6 @@ from segue.dialects.gemini import wire
 from segue.dialects.gemini.fast import read_fast, write_fast
 from segue.dialects.gemini.read_contents import (
     CONTINUES,
-    begun,
     completion_text,
     read_content,
     read_result,
@@ -29,7 +28,7 @@ from segue.dialects.gemini.write_parts import stands_beside, write_call, write_p
 from segue.dialects.known_tools import read_once
 from segue.dialects.own_fields import as_fields, own, own_call
 from segue.dialects.request_fields import items
-from segue.dialects.request_messages import check_target, take_system
+from segue.dialects.request_messages import begun_blocks, check_target, take_system
 from segue.transcript import fast_paths
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 
@@ -221,9 +220,9 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         read = [fast] if fast is not None else list(read_content(content, f"contents[{index}]", origin))
         role = read[-1].speaker
         if role == before and role != "tool" and read[0].blocks:  # we would write one content of both
-            first, *others = read[0].blocks
-            if first.extra is None or first.extra.container is None:
-                read[0] = structs.replace(read[0], blocks=(begun(first, Extra(NAME)), *others))
+            extra = read[0].blocks[0].extra
+            if extra is None or extra.container is None:
+                read[0] = structs.replace(read[0], blocks=begun_blocks(read[0].blocks, Extra(NAME)))
         before = role
         messages += read
     system = read_system(field(body, "systemInstruction"))

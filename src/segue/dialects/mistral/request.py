@@ -13,11 +13,12 @@ from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import kind_of, media_from, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
+from segue.dialects.function_tools import read_tools
 from segue.dialects.known_tools import read_once
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.fast import write_fast
 from segue.dialects.mistral.rules import MISTRAL
-from segue.dialects.mistral.settings import decode_options, decode_tools, encode_settings
+from segue.dialects.mistral.settings import decode_options, encode_settings
 from segue.dialects.own_fields import (
     FieldKinds,
     as_fields,
@@ -216,7 +217,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     return DecodedRequest(
         messages=rest,
         system=system,
-        tools=read_once(body.get("tools"), NAME, lambda: decode_tools(body)),
+        tools=read_once(body.get("tools"), NAME, lambda: read_tools(body, NAME)),
         options=decode_options(body, leading),
         leading=len(leading),
         repairs=tuple(repairs),

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
-from segue.dialects.function_tools import own_function, read_tool
+from segue.dialects.function_tools import own_function
 from segue.dialects.mistral.rules import MISTRAL
 from segue.dialects.own_fields import own
 from segue.dialects.request_fields import (
     flag,
-    listed,
     number,
     record,
     text,
@@ -24,7 +23,7 @@ from segue.dialects.request_settings import RequestSettings, came_for_model, own
 from segue.dialects.schemas import flavours
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from segue.conversation.tools import ToolChoice
     from segue.dialects.card import ModelCard
@@ -170,6 +169,7 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
     """`leading` are the messages that became the system prompt."""
     extra = {key: value for key, value in body.items() if key not in _KNOWN and value is not None}
     effort = extra.get("reasoning_effort")
+    apart = ("messages", "tools") if body.get("tools") else ("messages",)
     return Options(
         model=text(body.get("model"), "model"),
         stream=flag(body.get("stream"), "stream") or False,
@@ -182,12 +182,8 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
         parallel_calls=flag(body.get("parallel_tool_calls"), "parallel_tool_calls"),
         effort=effort if effort in _EFFORTS else None,
         response_schema=_decode_format(extra),
-        own=read_own(NAME, body, extra, _apart(body), own_head(NAME, leading)),
+        own=read_own(NAME, body, extra, apart, own_head(NAME, leading)),
     )
-
-
-def _apart(body: Mapping[str, Any]) -> tuple[str, ...]:
-    return ("messages", "tools") if body.get("tools") else ("messages",)
 
 
 def _decode_choice(choice: Any) -> ToolChoice | None:
@@ -210,8 +206,3 @@ def _decode_format(extra: dict[str, Any]) -> dict[str, Any] | None:
     if isinstance(held, dict) and held.keys() <= {"name", "schema", "strict"}:
         del extra["response_format"]
     return schema
-
-
-def decode_tools(body: Mapping[str, Any]) -> Iterator[ToolSpec]:
-    for index, tool in enumerate(listed(body.get("tools"), "tools")):
-        yield read_tool(tool, f"tools[{index}]", NAME)

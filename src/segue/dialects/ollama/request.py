@@ -12,11 +12,12 @@ from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
+from segue.dialects.function_tools import read_tools
 from segue.dialects.known_tools import read_once
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.fast import write_fast
 from segue.dialects.ollama.rules import OLLAMA
-from segue.dialects.ollama.settings import decode_options, decode_tools, encode_settings
+from segue.dialects.ollama.settings import decode_options, encode_settings
 from segue.dialects.own_fields import FieldKinds, as_fields, own, own_call, with_container
 from segue.dialects.request_fields import items, listed, record, text
 from segue.dialects.request_messages import (
@@ -158,7 +159,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     return DecodedRequest(
         messages=rest,
         system=system,
-        tools=read_once(body.get("tools"), NAME, lambda: decode_tools(body)),
+        tools=read_once(body.get("tools"), NAME, lambda: read_tools(body, NAME)),
         options=decode_options(body, leading),
         leading=len(leading),
     )

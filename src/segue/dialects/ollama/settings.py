@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
-from segue.dialects.function_tools import own_function, read_tool
+from segue.dialects.function_tools import own_function
 from segue.dialects.ollama.rules import OLLAMA
 from segue.dialects.own_fields import own
-from segue.dialects.request_fields import flag, listed, number, record, text, texts, whole
+from segue.dialects.request_fields import flag, number, record, text, texts, whole
 from segue.dialects.request_settings import RequestSettings, came_for_model, own_head, read_own
 from segue.dialects.schemas import flavours
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from segue.dialects.card import ModelCard
     from segue.transcript.repairs import Repair
@@ -167,21 +167,13 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
         extra["format"] = shape
     streamed = flag(body.get("stream"), "stream")
     levels: dict[Any, Any] = {False: "none", True: "medium", **{level: level for level in _LEVELS}}
+    apart = ("messages", "tools") if body.get("tools") else ("messages",)
     return Options(
         model=text(body.get("model"), "model"),
         stream=streamed is not False,  # OLL-20
         stop=texts(stop, "options.stop"),
         effort=levels.get(think) if isinstance(think, bool | str) else None,
         response_schema=shape if isinstance(shape, dict) else None,
-        own=read_own(NAME, body, extra, _apart(body), own_head(NAME, leading)),
+        own=read_own(NAME, body, extra, apart, own_head(NAME, leading)),
         **options,  # type: ignore[arg-type]
     )
-
-
-def _apart(body: Mapping[str, Any]) -> tuple[str, ...]:
-    return ("messages", "tools") if body.get("tools") else ("messages",)
-
-
-def decode_tools(body: Mapping[str, Any]) -> Iterator[ToolSpec]:
-    for index, tool in enumerate(listed(body.get("tools"), "tools")):
-        yield read_tool(tool, f"tools[{index}]", NAME)

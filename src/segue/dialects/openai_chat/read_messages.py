@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -32,29 +33,16 @@ _STRICT = frozenset(name for name, variant in SERVERS.items() if variant.fields 
 _OWN_PLACE = frozenset({"tool_calls", "function_call", *THOUGHTS})
 
 
+@cache
 def kinds_of(dialect: str) -> FieldKinds:
-    known = _FIELD_KINDS.get(dialect)
-    if known is None:
-        hints = frozenset({"cache_control", "detail", "prompt_cache_breakpoint"})
-        form = frozenset(
-            {
-                "type",
-                "role",
-                "name",
-                "index",
-                "refusal",
-                "annotations",
-                "custom",
-                "id",
-                "extra_content",
-                "audio",
-            }
-        )
-        known = _FIELD_KINDS[dialect] = FieldKinds(dialect, hints, form)
-    return known
-
-
-_FIELD_KINDS: dict[str, FieldKinds] = {}
+    return FieldKinds(
+        dialect,
+        hints=frozenset({"cache_control", "detail", "prompt_cache_breakpoint"}),
+        form=frozenset(
+            {"type", "role", "name", "index", "refusal", "annotations", "custom", "id"}
+            | {"extra_content", "audio"}
+        ),
+    )
 
 
 def read_message(variant: Variant, given: dict[str, Any], path: str, origin: Origin) -> Message:

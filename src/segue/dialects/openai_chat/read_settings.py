@@ -9,7 +9,7 @@ from segue.conversation.extra import Extra
 from segue.conversation.options import Effort, Options
 from segue.conversation.tools import CUSTOM_INPUT, Named, ToolSpec
 from segue.dialects import request_fields, request_messages
-from segue.dialects.function_tools import read_tool
+from segue.dialects.function_tools import function_tool, read_tool
 from segue.dialects.openai_chat.read_messages import read_message
 from segue.dialects.request_settings import own_head, read_own
 
@@ -46,7 +46,7 @@ def read_tools(variant: Variant, body: Mapping[str, Any]) -> tuple[ToolSpec, ...
             tool = request_fields.record(item, path)
             kind = tool.get("type", "function")
             if field == "functions":
-                found.append(request_fields.function_tool(tool, path))
+                found.append(function_tool(tool, path))
             elif kind == "custom" and isinstance(tool.get("custom"), dict):
                 found.append(_custom(variant, tool, path))
             else:

@@ -16,7 +16,6 @@ from segue.dialects.opaque_blocks import seal_block
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.fast import read_fast
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
-from segue.dialects.openai_responses.write_parts import media_part
 from segue.dialects.own_fields import FieldKinds, parts_as_came, plain
 from segue.dialects.request_fields import items, record, text, unknown, wrong_type
 from segue.dialects.seal_makers import seal_origin
@@ -143,7 +142,7 @@ def _decode_parts(content: Any, path: str, keeper: Origin | None = None) -> Iter
         fields = record(part, place)
         block = _decode_part(fields, place, keeper)
         if type(block) is Media:
-            yield structs.replace(block, extra=_PARTS.kept(fields, plain(media_part(block))))
+            yield structs.replace(block, extra=_PARTS.kept(fields, plain(wire.media_part(block))))
         elif block.seal is None:
             yield Text(block.text, None, _PARTS.kept(fields, {"text": block.text}))
         else:
@@ -237,7 +236,7 @@ def _decode_result(item: dict[str, Any], path: str) -> ToolResult:
         blocks = list(_decode_parts(output, f"{path}.output"))
         shown = [structs.replace(block, extra=None) for block in blocks if type(block) is Media]
         joined = "\n".join(block.text for block in blocks if type(block) is Text)
-        parts = parts_as_came(output, joined, [plain(media_part(media)) for media in shown])
+        parts = parts_as_came(output, joined, [plain(wire.media_part(media)) for media in shown])
         extra = extra or Extra(NAME)
         extra = structs.replace(extra, form={**extra.form, "output": parts})
         output = joined

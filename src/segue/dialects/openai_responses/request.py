@@ -18,8 +18,7 @@ from segue.dialects.openai_responses.read_items import output_text, read_items
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.settings import decode_options, encode_settings, leading_items
 from segue.dialects.openai_responses.tools import decode_tools
-from segue.dialects.openai_responses.write_parts import media_part
-from segue.dialects.own_fields import as_fields, filled_parts, own
+from segue.dialects.own_fields import as_fields, filled_parts, own, with_container
 from segue.dialects.request_fields import items, record, text
 from segue.dialects.request_messages import check_target, leading_system, take_system
 from segue.transcript import fast_paths
@@ -75,7 +74,7 @@ def _encode_items(transcript: Transcript, after: int, encoded: list[Any]) -> tup
     return before_reply, opaque.has_any
 
 
-def _encode_user(step: UserStep) -> wire.MessageItem | dict[str, Any]:
+def _encode_user(step: UserStep) -> Any:
     first = step.blocks[0]
     extra = own(first.extra, NAME)
     content: Any
@@ -84,13 +83,7 @@ def _encode_user(step: UserStep) -> wire.MessageItem | dict[str, Any]:
     else:
         content = [_encode_part(block) for block in step.blocks]
     item = wire.MessageItem("developer" if step.instruction else "user", content)
-    return _item(item, extra)
-
-
-def _item(item: wire.MessageItem, extra: Extra | None) -> wire.MessageItem | dict[str, Any]:
-    if extra is None or extra.container is None:
-        return item
-    return extra.container.written(as_fields(item))
+    return with_container(item, extra, NAME)
 
 
 def _is_part(block: Text, extra: Extra | None) -> bool:
@@ -101,15 +94,12 @@ def _is_part(block: Text, extra: Extra | None) -> bool:
 def _encode_part(block: Text | Media, kind: str = "input_text") -> Any:
     extra = own(block.extra, NAME)
     if type(block) is not Text:
-        part = media_part(block)
+        part = wire.media_part(block)
         return part if extra is None else extra.written(as_fields(part))
     if (kept := opaque_block(block)) is not None:
         return kept
-    return (
-        {"type": kind, "text": block.text}
-        if extra is None
-        else extra.written({"type": kind, "text": block.text})
-    )
+    text_part = {"type": kind, "text": block.text}
+    return text_part if extra is None else extra.written(text_part)
 
 
 def _encode_model(step: ModelStep, index: int, opaque: OpaqueBlockFilter, encoded: list[Any]) -> None:
@@ -126,14 +116,14 @@ def _encode_model(step: ModelStep, index: int, opaque: OpaqueBlockFilter, encode
             if item is not None:
                 encoded.append(item)
             elif extra is None or "type" not in extra.form:
-                encoded.append(_item(wire.MessageItem("assistant", block.text), extra))
+                encoded.append(with_container(wire.MessageItem("assistant", block.text), extra, NAME))
             else:
                 part = _encode_part(block, "output_text")
                 if extra.container is None and parts is not None:
                     parts.append(part)
                     continue
                 parts = [part]
-                encoded.append(_item(wire.MessageItem("assistant", parts), extra))
+                encoded.append(with_container(wire.MessageItem("assistant", parts), extra, NAME))
                 continue
         elif type(block) is AnsweredCall:
             encoded.append(_encode_call(block, extra))
@@ -172,7 +162,7 @@ def _encode_result(call: AnsweredCall) -> Any:
         return item
     written = extra.written(as_fields(item))
     if "output" in extra.form and isinstance(extra.form["output"], list):
-        shown = [as_fields(media_part(media)) for media in done.media]
+        shown = [as_fields(wire.media_part(media)) for media in done.media]
         parts = filled_parts(extra.form["output"], done.text, shown, output_text)
         written["output"] = item.output if parts is None else parts
     return written
@@ -182,7 +172,7 @@ def _encode_output(completion: Completion) -> Any:
     if not completion.media:
         return completion.text
     content: list[Any] = [wire.InputText(completion.text)] if completion.text else []
-    return content + [media_part(media) for media in completion.media]
+    return content + [wire.media_part(media) for media in completion.media]
 
 
 # The other way

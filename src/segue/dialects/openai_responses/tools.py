@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from segue.conversation.extra import Extra
 from segue.conversation.json_safe import encodable
 from segue.conversation.tools import CUSTOM_INPUT, ToolSpec, joined_name
@@ -69,7 +71,7 @@ def _decode_function(
         local_name=name if namespace else "",
     )
     extra = _KINDS.kept(nested, plain_function(spec, name), around) if nested is tool else None
-    return _with_extra(spec, extra)
+    return structs.replace(spec, extra=extra)
 
 
 def plain_function(spec: ToolSpec, name: str) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def _decode_custom(
     )
     # The grammar is in the description for all others, so only its form is this wire's own.
     form = {**kept.form, **({"format": grammar} if "format" in tool else {})}
-    return _with_extra(spec, Extra(NAME, kept.fields, kept.hints, form, kept.absent, around))
+    return structs.replace(spec, extra=structs.replace(kept, form=form))
 
 
 def _decode_server(tool: dict[str, Any]) -> ToolSpec:
@@ -112,19 +114,6 @@ def _decode_server(tool: dict[str, Any]) -> ToolSpec:
     name = tool.get("name") or tool.get("server_label") or tool.get("type")
     return ToolSpec(
         str(name), str(tool.get("description") or ""), kind="server", extra=Extra(NAME, fields=tool)
-    )
-
-
-def _with_extra(spec: ToolSpec, extra: Extra | None) -> ToolSpec:
-    return ToolSpec(
-        spec.name,
-        spec.description,
-        spec.parameters,
-        spec.strict,
-        spec.kind,
-        spec.namespace,
-        spec.local_name,
-        extra,
     )
 
 

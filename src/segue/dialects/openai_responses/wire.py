@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import msgspec
 from msgspec import Raw, Struct
 
+from segue.conversation.json_safe import encodable
 from segue.conversation.tools import joined_name
+from segue.dialects.data_urls import url_of
+from segue.transcript.rules import media_type
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import Media
 
 
 class InputText(Struct, tag="input_text", gc=False):
@@ -29,6 +35,14 @@ class InputFile(Struct, tag="input_file", gc=False, omit_defaults=True):
     filename: str = ""
     file_data: str = ""
     file_url: str = ""
+
+
+def media_part(media: Media) -> InputImage | InputFile:
+    if media_type(media).startswith("image/"):
+        return InputImage(url_of(media))
+    if not media.data:
+        return InputFile(file_url=media.url)
+    return InputFile(encodable(media.name) or "document.pdf", url_of(media))
 
 
 Part: TypeAlias = InputText | InputImage | InputFile | Raw
