@@ -11,8 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from scripts.clients.note_model import NoteModel
-from segue.emulators.emulator import Emulator
-from segue.emulators.log import Entry
+from segue.emulators.emulator import Emulator, Entry
 from segue.emulators.server import Served, serve
 
 PATHS = {"openai": "/v1", "gemini": "/v1beta", "mistral": "/v1", "kimi": "/v1"}

@@ -20,9 +20,8 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.emulators import faults, model_reply
 from segue.emulators.app import App
-from segue.emulators.emulator import Emulator
+from segue.emulators.emulator import Emulator, Entry
 from segue.emulators.http import Request
-from segue.emulators.log import Entry
 from segue.events import Decision
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig

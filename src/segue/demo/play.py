@@ -15,7 +15,7 @@ from segue.demo import naive_client
 from segue.demo.shop import Shop
 from segue.demo.wire_log import LoggedProvider, WireLog
 from segue.dialects.registry import DIALECTS
-from segue.emulators.log import Entry
+from segue.emulators.emulator import Entry
 from segue.emulators.script import Script, perform
 from segue.emulators.server import Served, serve
 from segue.errors import ProviderError, SegueError

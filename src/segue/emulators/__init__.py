@@ -8,11 +8,11 @@ Every provider is a folder of the same shape:
 - `checks`: `complaints(body, context)` yields every broken rule in the provider's order; each rule is one function
   under `@rule("CHAT-10", "H")` (rules.py).
 - `replies`: `whole(reply, request, context)` and `stream(reply, request, context)` put a responder's reply on the wire.
-- `errors`: `envelope(refusal, context)` is the error body. Optional beside it: `headers(refusal, context)`;
-  `fault(fault, context)`, the `Refusal` for a queued `Fault` of kind "status" in the provider's words; and
-  `stream_error(refusal, context)`, the bytes of an error inside a stream that has begun.
+- `errors`: `envelope(refusal, context)` is the error body, `headers(refusal, context)` stand beside it and beside every
+  answer; `fault(fault, context)`, `wrong_key(key)` and `not_json(body, problem)` are the provider's words for trouble that
+  no rule is about. Optional: `stream_error(refusal, context)`, the bytes of an error inside a stream that has begun.
 - `routes`: `ROUTES`, a list of `(method, path pattern, handler)`; a handler takes (`http.Request`,
-  `emulator.Emulator`) and returns an `http.Response`.
+  `emulator.Emulator`) and returns an `http.Response`, or raises `rules.RefusedError`.
 """
 
 from __future__ import annotations

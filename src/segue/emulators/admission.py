@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from segue.emulators.http import BadJsonError, Request, Response
-from segue.emulators.rules import Context, Refusal, first_enforced
+from segue.emulators.emulator import Emulator, key_of
+from segue.emulators.http import BadJsonError, Request
+from segue.emulators.rules import Context, Refusal, RefusedError, enforce
 
 if TYPE_CHECKING:
-    from segue.emulators.emulator import Emulator
+    from types import ModuleType
 
 Complaints: TypeAlias = Callable[[object, Context], Iterator[Refusal]]
-Segments: TypeAlias = Callable[[Mapping[str, Any], Context], list[object]]
-
-
-class ErrorWords(Protocol):
-    """The module of a provider that writes its errors."""
-
-    def credentials(self, request: Request, emulator: Emulator) -> Refusal | None: ...
-
-    def not_json(self, body: bytes, /) -> Refusal: ...
-
-    def refuse(self, refusal: Refusal, context: Context) -> Response: ...
+Unread: TypeAlias = Callable[[Request, Context], Iterator[Refusal]]
+Segments: TypeAlias = Callable[[Mapping[str, Any]], list[object]]
 
 
 def model_of(body: object) -> str:
@@ -30,33 +22,43 @@ def model_of(body: object) -> str:
     return model if isinstance(model, str) else ""
 
 
+def permitted(request: Request, emulator: Emulator, provider: str, errors: ModuleType) -> Context:
+    """The circumstances of a request whose key is good. A provider without words for a wrong key takes any."""
+    context = emulator.context(request, provider=provider, model=request.params.get("model", ""))
+    key = key_of(request)
+    known = key and (emulator.keys is None or key in emulator.keys)
+    if not known and hasattr(errors, "wrong_key"):
+        raise RefusedError(errors.wrong_key(key), context)
+    return context
+
+
 def admitted(
     request: Request,
     emulator: Emulator,
     provider: str,
-    errors: ErrorWords,
+    errors: ModuleType,
     complaints: Complaints,
     segments: Segments | None = None,
     *,
+    unread: Unread | None = None,
     remember: bool = True,
-) -> tuple[dict[str, Any], Context] | Response:
-    """The body and its circumstances, or the answer that refuses it.
+) -> tuple[dict[str, Any], Context]:
+    """The body and its circumstances. Raises RefusedError.
 
-    `segments`: the prompt, for cache accounting. `remember`: whether an accepted prompt is put into the cache.
+    `segments`: the prompt, for cache accounting. `unread`: what is wrong before the body is read. `remember`: whether
+    an accepted prompt is put into the cache.
     """
-    context = emulator.context(request, provider=provider)
-    refusal = errors.credentials(request, emulator)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
+    context = permitted(request, emulator, provider, errors)
+    if unread is not None:
+        enforce(unread(request, context), context)
     try:
         body = request.json()
-    except BadJsonError:
-        return errors.refuse(errors.not_json(request.body), context)
-    prompt = segments(body, context) if segments is not None and isinstance(body, dict) else []
-    context = emulator.context(request, provider=provider, model=model_of(body), segments=prompt)
-    refusal = first_enforced(complaints(body, context), context)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
+    except BadJsonError as error:
+        raise RefusedError(errors.not_json(request.body, str(error)), context) from error
+    prompt = segments(body) if segments is not None and isinstance(body, dict) else []
+    model = request.params.get("model") or model_of(body)
+    context = emulator.context(request, provider=provider, model=model, segments=prompt)
+    enforce(complaints(body, context), context)
     if segments is not None and remember:
         emulator.remember(provider, context, prompt)
     return body, context

@@ -8,26 +8,21 @@ faults, `POST /_emulator/reset` forgets everything.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from msgspec import structs
 
-from segue.emulators import fault_delivery, providers, script, websocket
-from segue.emulators.emulator import Emulator
-from segue.emulators.http import BadJsonError, Request, Response, json_response
-from segue.emulators.log import Entry
-from segue.emulators.rules import Context, Refusal
-
-if TYPE_CHECKING:
-    from segue.emulators.fault_delivery import Delivery
-    from segue.emulators.faults import Fault
+from segue.emulators import providers, script, websocket
+from segue.emulators.admission import model_of
+from segue.emulators.emulator import Emulator, Entry
+from segue.emulators.faults import Delivery, Fault, instead, replaces_the_answer, spoil
+from segue.emulators.http import BadJsonError, Receive, Request, Response, Send, error_response, json_response
+from segue.emulators.rules import Context, Refusal, RefusedError
 
 Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 BODY_MAX = 64 * 1024 * 1024
 CONTROL = "/_emulator/"
@@ -57,12 +52,10 @@ class App:
     def answer(self, request: Request) -> Delivery:
         """Everything but the sending, without I/O."""
         if request.path.startswith(CONTROL):
-            return fault_delivery.Delivery(response=self._control(request))
+            return Delivery(response=self._control(request))
         found = providers.find(request.method, request.path, self.root)
         if found is None:
-            return fault_delivery.Delivery(
-                response=json_response({"error": "no such provider here"}, status=404)
-            )
+            return Delivery(response=json_response({"error": "no such provider here"}, status=404))
         request = structs.replace(request, path=found.path, params=found.params)
         fault = self._next_fault(found.mounted.provider)
         delivery = self._delivery(request, found, fault)
@@ -71,24 +64,23 @@ class App:
 
     def _delivery(self, request: Request, found: providers.Found, fault: Fault | None) -> Delivery:
         errors = found.mounted.errors
-        if fault is not None and fault_delivery.replaces_the_answer(fault):
-            return fault_delivery.instead(fault, errors, self._context(request, found))
+        if fault is not None and replaces_the_answer(fault):
+            return instead(fault, errors, self._context(request, found))
         if len(request.body) > BODY_MAX:
             return self._plain_refusal(request, found, 413, "Request exceeds the maximum size")
         if found.handler is None:
             return self._plain_refusal(request, found, found.status, _no_route(request, found.status))
-        response = found.handler(request, self.emulator)
+        try:
+            response = found.handler(request, self.emulator)
+        except RefusedError as refused:
+            response = error_response(errors, refused.refusal, refused.context)
         if fault is None:
-            return fault_delivery.Delivery(response=response)
-        return fault_delivery.spoil(fault, response, errors, self._context(request, found))
+            return Delivery(response=response)
+        return spoil(fault, response, errors, self._context(request, found))
 
     def _context(self, request: Request, found: providers.Found) -> Context:
-        body = _json_or_none(request)
-        in_body = body.get("model") if isinstance(body, dict) else None
-        model = request.params.get("model", in_body)
-        return self.emulator.context(
-            request, provider=found.mounted.provider, model=model if isinstance(model, str) else ""
-        )
+        model = request.params.get("model") or model_of(_json_or_none(request))
+        return self.emulator.context(request, provider=found.mounted.provider, model=model)
 
     def _plain_refusal(self, request: Request, found: providers.Found, status: int, message: str) -> Delivery:
         kinds = {404: "not_found_error", 413: "request_too_large"}
@@ -97,7 +89,7 @@ class App:
         refusal = Refusal("HTTP", message, status=status, type=kind)
         context = self._context(request, found)
         body = found.mounted.errors.envelope(refusal, context)
-        return fault_delivery.Delivery(response=json_response(body, status=status, refusal=refusal))
+        return Delivery(response=json_response(body, status=status, refusal=refusal))
 
     def _next_fault(self, provider: str) -> Fault | None:
         queue = self.emulator.faults

@@ -7,6 +7,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from segue.emulators.model_facts import facts_for
 from segue.emulators.prompt_cache import PromptCache, size
 from segue.emulators.responder import Responder, ScriptedResponder
@@ -18,8 +20,23 @@ if TYPE_CHECKING:
 
     from segue.emulators.faults import Fault
     from segue.emulators.http import Request
-    from segue.emulators.log import Entry
     from segue.emulators.model_reply import Prompt, Reply
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One request and its verdict."""
+
+    provider: str
+    method: str
+    path: str
+    status: int
+    verdict: str
+    """`accepted`, `refused`, or `fault` when the answer was spoilt on demand."""
+    rule: str | None = None
+    message: str | None = None
+    fault: str | None = None
+    body: Any = None
+    """The request's JSON; None when it had none."""
 
 
 class Emulator:
@@ -66,7 +83,6 @@ class Emulator:
         *,
         provider: str,
         model: str = "",
-        platform: str = "api",
         segments: Sequence[object] = (),
     ) -> Context:
         """The circumstances of a request. `segments`: the prompt in order of its prefix, for cache accounting.
@@ -79,7 +95,7 @@ class Emulator:
             facts=facts_for(provider, model),
             headers=request.headers,
             account=account,
-            platform=platform,
+            platform="vertex" if "/publishers/" in request.path else "api",
             strict=self.strict,
             extra_rules=self.extra_rules,
             secret=self.secret,

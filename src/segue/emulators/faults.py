@@ -1,11 +1,23 @@
-"""What can go wrong on demand: one fault spoils one answer, in the order they were queued."""
+"""What can go wrong on demand: one fault spoils one answer, in the order they were queued.
+
+Some are sent instead of the answer; the others happen to its bytes.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from segue.emulators.http import Response, error_response, sse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+    from segue.emulators.rules import Context, Refusal
+
+HTML = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>\n"
 FaultKind = Literal[
     "status",  # the provider's own error answer for `status`
     "error_mid_stream",  # the stream starts, then the provider's error event, then the end
@@ -32,3 +44,114 @@ class Fault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Replaces the provider's usual wording."""
     provider: str = ""
     """Spoil only an answer of this provider ("" = of any)."""
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    """An answer and how it goes over the wire."""
+
+    response: Response
+    silent_for: float = 0.0
+    cut: bool = False
+    """The connection breaks after the last portion instead of ending properly."""
+
+
+def replaces_the_answer(fault: Fault) -> bool:
+    """These faults happen before anybody looks at the request."""
+    return fault.kind in ("status", "content_type", "empty", "silence")
+
+
+def instead(fault: Fault, errors: ModuleType, context: Context) -> Delivery:
+    match fault.kind:
+        case "content_type":
+            headers = {"content-type": "text/html; charset=utf-8"}
+            return Delivery(response=Response(headers=headers, body=HTML))
+        case "empty":
+            return Delivery(response=Response(headers={"content-type": "application/json"}))
+        case "silence":
+            headers = {"content-type": "application/json"}
+            return Delivery(response=Response(headers=headers), silent_for=fault.seconds, cut=True)
+        case _:
+            return _error(_refusal(fault, errors, context), errors, context)
+
+
+def spoil(fault: Fault, response: Response, errors: ModuleType, context: Context) -> Delivery:
+    streamed = not isinstance(response.body, bytes)
+    body = response.body if not isinstance(response.body, bytes) else iter([response.body])
+    match fault.kind:
+        case "error_mid_stream":
+            refusal = _refusal(fault, errors, context)
+            if not streamed:
+                return _error(refusal, errors, context)
+            portions = _then_error(body, fault.at_byte, _stream_error(refusal, errors, context))
+            return Delivery(response=structs.replace(response, body=portions))
+        case "cut":
+            return Delivery(response=structs.replace(response, body=_first(body, fault.at_byte)), cut=True)
+        case "drip":
+            portions = _drops(body, max(fault.size, 1))
+            return Delivery(response=structs.replace(response, body=portions, delay=fault.seconds))
+        case _:
+            return Delivery(response=structs.replace(response, body=_one_broken(body)))
+
+
+def _refusal(fault: Fault, errors: ModuleType, context: Context) -> Refusal:
+    """The provider's own words, unless the fault brings others."""
+    usual: Refusal = errors.fault(fault, context)
+    return structs.replace(
+        usual,
+        status=fault.status,
+        message=fault.message or usual.message,
+        retry_after=fault.retry_after,
+    )
+
+
+def _error(refusal: Refusal, errors: ModuleType, context: Context) -> Delivery:
+    # No rule was broken: the log names the fault instead.
+    return Delivery(response=structs.replace(error_response(errors, refusal, context), refusal=None))
+
+
+def _stream_error(refusal: Refusal, errors: ModuleType, context: Context) -> bytes:
+    if hasattr(errors, "stream_error"):
+        return bytes(errors.stream_error(refusal, context))
+    return sse(errors.envelope(refusal, context))
+
+
+def _then_error(body: Iterator[bytes], at_byte: int, error: bytes) -> Iterator[bytes]:
+    sent = 0
+    for portion in body:
+        yield portion
+        sent += len(portion)
+        if sent >= at_byte:
+            break
+    yield error
+
+
+def _first(body: Iterator[bytes], amount: int) -> Iterator[bytes]:
+    for portion in body:
+        if len(portion) >= amount:
+            yield portion[:amount]
+            return
+        yield portion
+        amount -= len(portion)
+
+
+def _drops(body: Iterator[bytes], size: int) -> Iterator[bytes]:
+    for portion in body:
+        for start in range(0, len(portion), size):
+            yield portion[start : start + size]
+
+
+def _one_broken(body: Iterator[bytes]) -> Iterator[bytes]:
+    """The second frame (of one: the first) loses the end of its JSON, its line endings stay."""
+    first = next(body, b"")
+    second = next(body, None)
+    if second is None:
+        yield _broken(first)
+        return
+    yield first
+    yield _broken(second)
+    yield from body
+
+
+def _broken(portion: bytes) -> bytes:
+    line = portion.rstrip(b"\r\n")
+    return line[: max(len(line) - 3, 0)] + portion[len(line) :]

@@ -1,19 +1,22 @@
-"""The small HTTP vocabulary of the emulators: a request, a response, and finding the handler for a path."""
+"""The small HTTP vocabulary of the emulators: requests, the kinds of responses, and finding the handler for a path."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import Struct, field
 
-from segue.emulators.rules import Refusal
+from segue.emulators.rules import Context, Refusal
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from segue.emulators.emulator import Emulator
+    from segue.emulators.model_reply import Reply
 
 
 DEPTH_MAX = 128
@@ -71,6 +74,8 @@ class Response(Struct, frozen=True, kw_only=True):
     """The rule that was broken, for the request log; None when the request was accepted."""
 
 
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Handler: TypeAlias = Callable[[Request, "Emulator"], Response]
 Route: TypeAlias = tuple[str, str, Handler]
 """Method, path pattern (``/v1beta/models/{model}:generateContent``; ``{name:path}`` also catches slashes), handler."""
@@ -85,6 +90,33 @@ def json_response(
 ) -> Response:
     merged = {"content-type": "application/json", **(headers or {})}
     return Response(status=status, headers=merged, body=msgspec.json.encode(value), refusal=refusal)
+
+
+def error_response(errors: ModuleType, refusal: Refusal, context: Context) -> Response:
+    """A refusal as the provider's module of errors words it."""
+    headers = errors.headers(refusal, context)
+    if refusal.plain:
+        headers = {"content-type": "text/plain; charset=utf-8", **headers}
+        text = refusal.message.encode("utf-8", "replace")
+        return Response(status=refusal.status, headers=headers, body=text, refusal=refusal)
+    body = errors.envelope(refusal, context)
+    return json_response(body, status=refusal.status, headers=headers, refusal=refusal)
+
+
+def reply_response(
+    reply: Reply, body: Mapping[str, Any], context: Context, *, replies: ModuleType, errors: ModuleType
+) -> Response:
+    """A reply as the provider's module of replies writes it: whole, or streamed if the request asks for that."""
+    headers = errors.headers(None, context)
+    if body.get("stream") is True:
+        return stream_response(replies.stream(reply, body, context), headers=headers, delay=reply.delay)
+    return json_response(replies.whole(reply, body, context), headers=headers)
+
+
+def sse(value: object, event: str = "") -> bytes:
+    """One server-sent event, with its name where the provider names them."""
+    name = f"event: {event}\n" if event else ""
+    return name.encode() + b"data: " + msgspec.json.encode(value) + b"\n\n"
 
 
 def stream_response(

@@ -25,8 +25,8 @@ def _prefixes(segments: Sequence[object]) -> Iterator[tuple[bytes, int]]:
 
 
 def size(segments: Sequence[object]) -> int:
-    """Tokens of a whole prompt in the measure of the cache."""
-    return max((tokens for _, tokens in _prefixes(segments)), default=0)
+    """Tokens of a prompt in the measure of the cache: four bytes of JSON are one."""
+    return -(-sum(len(msgspec.json.encode(segment)) for segment in segments) // 4)
 
 
 class PromptCache:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 
 from msgspec import Struct
@@ -44,17 +43,10 @@ class Found(Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def mounted() -> Mapping[str, tuple[Mounted, ...]]:
-    """Every provider whose folders are there."""
-    there = {
-        provider: tuple(_mount(provider, folder) for folder in folders if _exists(folder))
+    return {
+        provider: tuple(_mount(provider, folder) for folder in folders)
         for provider, folders in FOLDERS.items()
     }
-    return {provider: folders for provider, folders in there.items() if folders}
-
-
-def _exists(folder: str) -> bool:
-    name = f"{__package__}.{folder}"
-    return find_spec(name) is not None and find_spec(f"{name}.routes") is not None
 
 
 def _mount(provider: str, folder: str) -> Mounted:

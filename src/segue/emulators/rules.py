@@ -59,6 +59,17 @@ class Refusal(Struct, frozen=True):
     """H rules are always enforced, M rules when `Context.strict`, L rules only when asked for by id."""
     retry_after: float | None = None
     """Seconds after which the provider invites to try again, where it says so."""
+    plain: bool = False
+    """The answer is the bare message as text, without the provider's envelope."""
+
+
+class RefusedError(Exception):
+    """Ends the handling of a request; the app then answers with the refusal in the provider's envelope."""
+
+    def __init__(self, refusal: Refusal, context: Context) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+        self.context = context
 
 
 class Rule(Struct, frozen=True):
@@ -93,3 +104,10 @@ def enforced(refusal: Refusal, context: Context) -> bool:
 def first_enforced(complaints: Iterable[Refusal], context: Context) -> Refusal | None:
     """The refusal that the server answers with, or None when the request is acceptable."""
     return next((refusal for refusal in complaints if enforced(refusal, context)), None)
+
+
+def enforce(complaints: Iterable[Refusal], context: Context) -> None:
+    """Raises RefusedError for the first complaint that counts."""
+    refusal = first_enforced(complaints, context)
+    if refusal is not None:
+        raise RefusedError(refusal, context)

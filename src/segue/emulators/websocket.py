@@ -5,17 +5,16 @@ Each request is judged and answered as if it had been posted; only the frames di
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 
 if TYPE_CHECKING:
-    from segue.emulators.fault_delivery import Delivery
-    from segue.emulators.http import Request
+    from collections.abc import Callable, Iterator
 
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+    from segue.emulators.faults import Delivery
+    from segue.emulators.http import Receive, Request, Send
+
 CREATE = "response.create"
 
 

@@ -24,6 +24,8 @@ from segue.emulators.rules import Context, Refusal, rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from segue.emulators.http import Request
+
 
 def complaints(body: object, context: Context) -> Iterator[Refusal]:
     return _all_complaints(body, context, fields.REQUEST)
@@ -76,8 +78,9 @@ def shapes(body: object, context: Context, shape: schema.Record) -> Iterator[Ref
     return schema.faults(shape, body, "", offers)
 
 
-def header_complaints(context: Context) -> Iterator[Refusal]:
-    """What is wrong before the body is read; the key itself is the routes' affair."""
+def unread_complaints(request: Request, context: Context) -> Iterator[Refusal]:
+    """What is wrong before the body is read."""
+    yield from limits.body_too_large(len(request.body))
     yield from versions(context)
     yield from betas(context)
 

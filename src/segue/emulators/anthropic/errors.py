@@ -5,14 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from segue.emulators.emulator import key_of
-from segue.emulators.http import Request, Response, json_response
+from segue.emulators.http import sse
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.emulator import Emulator
     from segue.emulators.faults import Fault
 
 TYPES = {
@@ -73,38 +69,24 @@ def fault(fault: Fault, context: Context) -> Refusal:
         f" (org: emulated, model: {context.model}). For details, refer to: https://docs.claude.com/en/api/rate-limits."
     )
     usual = rate_limit if fault.status == 429 else MESSAGES.get(fault.status, "Internal server error")
-    return Refusal(
-        "ANT-90",
-        fault.message or usual,
-        status=fault.status,
-        type=TYPES.get(fault.status, "api_error" if fault.status >= 500 else "invalid_request_error"),
-        retry_after=fault.retry_after if fault.status == 429 else None,
-    )
+    kind = TYPES.get(fault.status, "api_error" if fault.status >= 500 else "invalid_request_error")
+    return Refusal("ANT-90", usual, type=kind)
 
 
 @rule("ANT-75")
 def stream_error(refusal: Refusal, context: Context) -> bytes:
     """An error after HTTP 200: the stream ends behind it, without `message_stop`."""
-    return b"event: error\ndata: " + msgspec.json.encode(envelope(refusal, context)) + b"\n\n"
-
-
-def refuse(refusal: Refusal, context: Context) -> Response:
-    return json_response(
-        envelope(refusal, context), status=refusal.status, headers=headers(refusal, context), refusal=refusal
-    )
+    return sse(envelope(refusal, context), "error")
 
 
 @rule("ANT-01")
-def credentials(request: Request, emulator: Emulator) -> Refusal | None:
-    key = key_of(request)
-    if key and (emulator.keys is None or key in emulator.keys):
-        return None
+def wrong_key(key: str) -> Refusal:
     text = "invalid x-api-key" if key else "x-api-key header is required"
     return Refusal("ANT-01", text, status=401, type="authentication_error")
 
 
 @rule("ANT-04")
-def not_json(problem: str) -> Refusal:
+def not_json(_: bytes, problem: str) -> Refusal:
     return Refusal("ANT-04", f"The request body is not valid JSON: {problem}")
 
 

@@ -7,6 +7,7 @@ from base64 import b64decode
 from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import prompt, typed_blocks
+from segue.emulators.prompt_cache import size
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -29,11 +30,9 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("ANT-81")
-def body_too_large(size: int) -> Refusal | None:
-    """ANT-81: answered before the body is read."""
-    if size <= MOST_BYTES:
-        return None
-    return Refusal("ANT-81", "Request exceeds the maximum size", status=413, type="request_too_large")
+def body_too_large(size: int) -> Iterator[Refusal]:
+    if size > MOST_BYTES:
+        yield Refusal("ANT-81", "Request exceeds the maximum size", status=413, type="request_too_large")
 
 
 def _images(body: Body) -> Iterator[tuple[str, Body]]:
@@ -132,7 +131,7 @@ def too_long(body: Body, context: Context) -> Iterator[Refusal]:
     window = context.facts.get("context")
     if not isinstance(window, int):
         return
-    used, asked = prompt.size(prompt.segments(body)), body.get("max_tokens")
+    used, asked = size(prompt.segments(body)), body.get("max_tokens")
     if used > window:
         yield Refusal("ANT-80", f"prompt is too long: {used} tokens > {window} maximum")
     elif context.facts.get("reserves_output") and isinstance(asked, int) and used + asked > window:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from segue.emulators.anthropic import typed_blocks
 from segue.emulators.model_reply import Offer, Prompt
 from segue.emulators.signatures import digest
@@ -30,11 +28,6 @@ def cached_segments(body: Body) -> list[object]:
         return [segment for segment, _ in marked]
     last = max((place for place, (_, mark) in enumerate(marked) if mark), default=-1)
     return [segment for segment, _ in marked[: last + 1]]
-
-
-def size(parts: list[object]) -> int:
-    """Tokens, in the measure of the prompt cache: four bytes of JSON are one."""
-    return -(-sum(len(msgspec.json.encode(part)) for part in parts) // 4)
 
 
 def _marked_segments(body: Body) -> list[tuple[object, bool]]:

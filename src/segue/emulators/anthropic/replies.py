@@ -9,6 +9,7 @@ import msgspec
 from segue.emulators import tokens
 from segue.emulators.anthropic import prompt, seals, typed_blocks
 from segue.emulators.model_reply import Call, Reply, Say, Think
+from segue.emulators.prompt_cache import size
 from segue.emulators.rules import Context, rule
 from segue.emulators.signatures import digest
 
@@ -154,8 +155,8 @@ def _output_tokens(reply: Reply, blocks: list[dict[str, Any]]) -> int:
 @rule("ANT-86")
 def _usage(request: Mapping[str, Any], context: Context, output: int) -> dict[str, Any]:
     """`input_tokens` is what the cache neither gave nor took (ANT-73)."""
-    total = prompt.size(prompt.segments(request))
-    cacheable = prompt.size(prompt.cached_segments(request))
+    total = size(prompt.segments(request))
+    cacheable = size(prompt.cached_segments(request))
     if cacheable < context.facts.get("cache_minimum", 0):
         cacheable = 0
     read = min(context.cached_tokens, cacheable)

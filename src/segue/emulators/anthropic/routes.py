@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.anthropic import checks, errors, limits, replies, typed_blocks
-from segue.emulators.anthropic.prompt import cached_segments, prompt, segments, size
-from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.admission import Complaints, admitted, permitted
+from segue.emulators.anthropic import checks, errors, replies
+from segue.emulators.anthropic.prompt import cached_segments, prompt, segments
+from segue.emulators.http import Request, Response, Route, json_response, reply_response
 from segue.emulators.model_facts import facts_for, listed
-from segue.emulators.rules import Context, Refusal, first_enforced, rule
+from segue.emulators.prompt_cache import size
+from segue.emulators.rules import Context, Refusal, RefusedError, enforce, rule
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
@@ -18,51 +20,23 @@ CREATED = "2026-01-01T00:00:00Z"
 
 
 def messages(request: Request, emulator: Emulator) -> Response:
-    body, context, refusal = _read(request, emulator)
-    refusal = refusal or first_enforced(checks.complaints(body, context), context)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
+    body, context = _admitted(request, emulator, checks.complaints)
     marked = cached_segments(body)
     if size(marked) >= context.facts.get("cache_minimum", 0):
         emulator.remember(PROVIDER, context, marked)
     reply = emulator.reply(prompt(body, context))
-    headers = errors.headers(None, context)
-    if body.get("stream") is True:
-        return stream_response(replies.stream(reply, body, context), headers=headers, delay=reply.delay)
-    return json_response(replies.whole(reply, body, context), headers=headers)
+    return reply_response(reply, body, context, replies=replies, errors=errors)
 
 
 @rule("ANT-96")
 def count_tokens(request: Request, emulator: Emulator) -> Response:
-    body, context, refusal = _read(request, emulator)
-    refusal = refusal or first_enforced(checks.count_complaints(body, context), context)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
+    body, context = _admitted(request, emulator, checks.count_complaints)
     return json_response({"input_tokens": size(segments(body))}, headers=errors.headers(None, context))
 
 
-def _read(request: Request, emulator: Emulator) -> tuple[Any, Context, Refusal | None]:
-    """The body and its circumstances, or why it was not even read: credentials, size, version, JSON."""
-    context = emulator.context(request, provider=PROVIDER)
-    refusal = (
-        errors.credentials(request, emulator)
-        or limits.body_too_large(len(request.body))
-        or first_enforced(checks.header_complaints(context), context)
-    )
-    if refusal is not None:
-        return None, context, refusal
-    try:
-        body = request.json()
-    except BadJsonError as error:
-        return None, context, errors.not_json(str(error))
-    fields = typed_blocks.record_of(body)
-    context = emulator.context(
-        request,
-        provider=PROVIDER,
-        model=typed_blocks.text_of(fields.get("model")),
-        segments=cached_segments(fields),
-    )
-    return body, context, None
+def _admitted(request: Request, emulator: Emulator, complaints: Complaints) -> tuple[dict[str, Any], Context]:
+    unread, marked = checks.unread_complaints, cached_segments
+    return admitted(request, emulator, PROVIDER, errors, complaints, marked, unread=unread, remember=False)
 
 
 def _model(name: str) -> dict[str, Any]:
@@ -79,10 +53,8 @@ def _model(name: str) -> dict[str, Any]:
 
 @rule("ANT-95")
 def list_models(request: Request, emulator: Emulator) -> Response:
-    context = emulator.context(request, provider=PROVIDER)
-    refusal = errors.credentials(request, emulator) or first_enforced(_paging(request), context)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
+    context = permitted(request, emulator, PROVIDER, errors)
+    enforce(_paging(request), context)
     names = list(listed(PROVIDER))
     after, before = request.query.get("after_id"), request.query.get("before_id")
     if after in names:
@@ -108,14 +80,11 @@ def _paging(request: Request) -> list[Refusal]:
 
 @rule("ANT-95")
 def show_model(request: Request, emulator: Emulator) -> Response:
-    name = request.params["model"]
-    context = emulator.context(request, provider=PROVIDER, model=name)
-    refusal = errors.credentials(request, emulator)
-    if refusal is None and not context.facts:
-        refusal = Refusal("ANT-95", f"model: {name}", status=404, type="not_found_error")
-    if refusal is not None:
-        return errors.refuse(refusal, context)
-    return json_response(_model(name), headers=errors.headers(None, context))
+    context = permitted(request, emulator, PROVIDER, errors)
+    if not context.facts:
+        refusal = Refusal("ANT-95", f"model: {context.model}", status=404, type="not_found_error")
+        raise RefusedError(refusal, context)
+    return json_response(_model(context.model), headers=errors.headers(None, context))
 
 
 def reachable(request: Request, emulator: Emulator) -> Response:  # noqa: ARG001 — a handler

@@ -123,7 +123,7 @@ def unreadable_content(message: Message, place: str, body: Message) -> Iterator[
     elif content is not None and not isinstance(content, str):
         what = f"{place}: data did not match any variant of untagged enum ChatCompletionRequestContent"
         # Recorded with this status, as plain text.
-        yield msgspec.structs.replace(_failure("DSK-04", what, body), status=422)
+        yield msgspec.structs.replace(_failure("DSK-04", what, body), status=422, plain=True)
 
 
 def _unreadable_parts(parts: list[Any], place: str, body: Message) -> Iterator[Refusal]:

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from segue.emulators.emulator import key_of
-from segue.emulators.http import Request, Response, json_response
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.emulator import Emulator
     from segue.emulators.faults import Fault
 
 CODE = "invalid_request_error"
@@ -35,59 +30,34 @@ def headers(refusal: Refusal | None, context: Context) -> dict[str, str]:
     return common
 
 
-def refuse(refusal: Refusal, context: Context) -> Response:
-    beside = headers(refusal, context)
-    if refusal.status == 422:
-        return Response(
-            status=422,
-            headers={"content-type": "text/plain; charset=utf-8", **beside},
-            body=refusal.message.encode("utf-8", "replace"),
-            refusal=refusal,
-        )
-    return json_response(envelope(refusal, context), status=refusal.status, headers=beside, refusal=refusal)
-
-
 @rule("DSK-00")
 def fault(fault: Fault, context: Context) -> Refusal:  # noqa: ARG001 — one signature for all providers
     match fault.status:
         case 429:
-            message, kind = "Rate limit reached", "rate_limit_error"
+            return Refusal("DSK-00", "Rate limit reached", type="rate_limit_error")
         case 401:
-            message, kind = _wrong_key("sk-emulated-key"), "authentication_error"
+            return Refusal("DSK-00", _invalid("sk-emulated-key"), type="authentication_error")
         case 402:
-            message, kind = "Insufficient Balance", "unknown_error"
+            return Refusal("DSK-00", "Insufficient Balance", type="unknown_error")
         case 503:
-            message, kind = "Service is too busy. Please try again later.", "service_unavailable_error"
+            text = "Service is too busy. Please try again later."
+            return Refusal("DSK-00", text, type="service_unavailable_error")
         case status if status >= 500:
-            message, kind = "Internal Server Error", "internal_server_error"
+            return Refusal("DSK-00", "Internal Server Error", type="internal_server_error")
         case _:
-            message, kind = "Invalid request", "invalid_request_error"
-    return Refusal(
-        "DSK-00", fault.message or message, status=fault.status, type=kind, retry_after=fault.retry_after
-    )
-
-
-def stream_error(refusal: Refusal, context: Context) -> bytes:
-    return b"data: " + msgspec.json.encode(envelope(refusal, context)) + b"\n\n"
+            return Refusal("DSK-00", "Invalid request")
 
 
 @rule("DSK-00")
-def credentials(request: Request, emulator: Emulator) -> Refusal | None:
-    key = key_of(request)
-    if not key:
-        return _unauthenticated("Authentication Fails (governor)")
-    if emulator.keys is not None and key not in emulator.keys:
-        return _unauthenticated(_wrong_key(key))
-    return None
+def wrong_key(key: str) -> Refusal:
+    text = _invalid(key) if key else "Authentication Fails (governor)"
+    return Refusal("DSK-00", text, status=401, type="authentication_error")
 
 
-def _unauthenticated(message: str) -> Refusal:
-    return Refusal("DSK-00", message, status=401, type="authentication_error")
-
-
-def _wrong_key(key: str) -> str:
+def _invalid(key: str) -> str:
     return f"Authentication Fails, Your api key: ****{key[-4:]} is invalid"
 
 
-def not_json(body: bytes) -> Refusal:  # noqa: ARG001 — one signature for all providers
-    return Refusal("DSK-00", "Failed to parse the request body as JSON: expected value at line 1 column 1")
+def not_json(*_: object) -> Refusal:
+    text = "Failed to parse the request body as JSON: expected value at line 1 column 1"
+    return Refusal("DSK-00", text)

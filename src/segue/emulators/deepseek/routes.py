@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.emulators.admission import admitted
+from segue.emulators.admission import admitted, permitted
 from segue.emulators.deepseek import checks, errors, replies
-from segue.emulators.http import Request, Response, Route, json_response, stream_response
+from segue.emulators.http import Request, Response, Route, json_response, reply_response
 from segue.emulators.model_facts import listed
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
 
@@ -15,25 +15,14 @@ if TYPE_CHECKING:
 
 
 def chat_completions(request: Request, emulator: Emulator) -> Response:
-    accepted = admitted(
-        request, emulator, "deepseek", errors, checks.complaints, lambda body, _: segments_of(body)
-    )
-    if isinstance(accepted, Response):
-        return accepted
-    body, context = accepted
+    body, context = admitted(request, emulator, "deepseek", errors, checks.complaints, segments_of)
     thinking = checks.is_thinking(body, context)
     reply = emulator.reply(prompt_of(body, provider="deepseek", thinking=thinking))
-    headers = errors.headers(None, context)
-    if body.get("stream") is True:
-        return stream_response(replies.stream(reply, body, context), headers=headers, delay=reply.delay)
-    return json_response(replies.whole(reply, body, context), headers=headers)
+    return reply_response(reply, body, context, replies=replies, errors=errors)
 
 
 def list_models(request: Request, emulator: Emulator) -> Response:
-    context = emulator.context(request, provider="deepseek")
-    refusal = errors.credentials(request, emulator)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
+    context = permitted(request, emulator, "deepseek", errors)
     data = [{"id": name, "object": "model", "owned_by": "deepseek"} for name in listed("deepseek")]
     return json_response({"object": "list", "data": data}, headers=errors.headers(None, context))
 

@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.emulator import key_of
-from segue.emulators.http import Request, Response, json_response
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.emulator import Emulator
     from segue.emulators.faults import Fault
 
 STATUSES = {
@@ -119,13 +116,8 @@ def fault(fault: Fault, context: Context) -> Refusal:
         )
         if fault.retry_after is not None:
             usual += f"\nPlease retry in {fault.retry_after:g}s."
-    return Refusal(
-        "GEM-44",
-        fault.message or usual,
-        status=fault.status,
-        type=STATUSES.get(fault.status, "UNAVAILABLE" if fault.status > 500 else "UNKNOWN"),
-        retry_after=fault.retry_after,
-    )
+    kind = STATUSES.get(fault.status, "UNAVAILABLE" if fault.status > 500 else "UNKNOWN")
+    return Refusal("GEM-44", usual, type=kind)
 
 
 @rule("GEM-57")
@@ -134,26 +126,12 @@ def stream_error(refusal: Refusal, context: Context) -> bytes:
     return b"data: " + msgspec.json.encode(envelope(refusal, context)) + b"\r\n\r\n"
 
 
-def refuse(refusal: Refusal, context: Context, *, in_array: bool = False) -> Response:
-    """`in_array`: a stream without `alt=sse` is a JSON array, and so is its error."""
-    body = envelope(refusal, context)
-    return json_response(
-        [body] if in_array else body,
-        status=refusal.status,
-        headers=headers(refusal, context),
-        refusal=refusal,
-    )
-
-
 @rule("GEM-00")
-def credentials(request: Request, emulator: Emulator) -> Refusal | None:
-    key = key_of(request)
+def wrong_key(key: str) -> Refusal:
     if not key:
         return Refusal("GEM-00", NO_KEY, status=403, type="PERMISSION_DENIED")
-    if emulator.keys is not None and key not in emulator.keys:
-        return Refusal("GEM-00", WRONG_KEY, type="INVALID_ARGUMENT", code="API_KEY_INVALID")
-    return None
+    return Refusal("GEM-00", WRONG_KEY, type="INVALID_ARGUMENT", code="API_KEY_INVALID")
 
 
-def not_json(problem: str) -> Refusal:
+def not_json(_: bytes, problem: str) -> Refusal:
     return Refusal("GEM-11", f"Invalid JSON payload received. {problem}", type="INVALID_ARGUMENT")

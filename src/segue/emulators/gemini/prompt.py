@@ -24,11 +24,6 @@ def segments(body: Body) -> list[object]:
     return found
 
 
-def size(parts: list[object]) -> int:
-    """Tokens, in the measure of the prompt cache: four bytes of JSON are one."""
-    return -(-sum(len(msgspec.json.encode(part)) for part in parts) // 4)
-
-
 def _plain(value: Any) -> Any:
     """Without signatures, and with media by their digest: they are not read letter by letter."""
     if isinstance(value, list):

@@ -9,6 +9,7 @@ import msgspec
 from segue.emulators import tokens
 from segue.emulators.gemini import checks, prompt, thoughts, typed_contents
 from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
+from segue.emulators.prompt_cache import size
 from segue.emulators.rules import Context, rule
 from segue.emulators.signatures import digest
 
@@ -164,7 +165,7 @@ def _sign(parts: list[dict[str, Any]], context: Context) -> None:
 
 @rule("GEM-56")
 def _usage(pieces: tuple[Piece, ...], body: typed_contents.Body, context: Context) -> dict[str, Any]:
-    read = prompt.size(prompt.segments(body))
+    read = size(prompt.segments(body))
     thought = sum(tokens.count(piece.text) for piece in pieces if isinstance(piece, Think))
     text_tokens = sum(tokens.count(piece.text) for piece in pieces if isinstance(piece, Say))
     called = sum(

@@ -2,56 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from segue.emulators.admission import admitted, permitted
 from segue.emulators.gemini import checks, embeddings, errors, replies
-from segue.emulators.gemini.prompt import prompt, segments, size
-from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.gemini.prompt import prompt, segments
+from segue.emulators.gemini.typed_contents import refused
+from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.model_facts import facts_for, listed
-from segue.emulators.rules import Context, Refusal, first_enforced, rule
+from segue.emulators.prompt_cache import size
+from segue.emulators.rules import Context, Refusal, RefusedError, enforce, rule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from segue.emulators.emulator import Emulator
+    from segue.emulators.model_reply import Reply
 
 PROVIDER = "gemini"
 PAGE = 50
-Complaints: TypeAlias = Callable[[object, Context], Iterator[Refusal]]
 
 
 def generate(request: Request, emulator: Emulator) -> Response:
-    body, context, refusal = _accept(request, emulator, checks.complaints)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
-    reply = emulator.reply(_remembered(body, context, emulator))
+    body, context, reply = _replied(request, emulator)
     return json_response(replies.whole(reply, body, context), headers=errors.headers(None, context))
 
 
 @rule("GEM-50")
 def stream(request: Request, emulator: Emulator) -> Response:
-    events = request.query.get("alt") == "sse"
-    body, context, refusal = _accept(request, emulator, checks.complaints)
-    if refusal is not None:
-        return errors.refuse(refusal, context, in_array=not events)
-    reply = emulator.reply(_remembered(body, context, emulator))
-    if events:
-        portions = replies.stream(reply, body, context)
-        return stream_response(portions, content_type="text/event-stream", delay=reply.delay)
+    """Without `alt=sse` a stream is a JSON array, and so is its error."""
+    if request.query.get("alt") == "sse":
+        body, context, reply = _replied(request, emulator)
+        events = replies.stream(reply, body, context)
+        return stream_response(events, content_type="text/event-stream", delay=reply.delay)
+    try:
+        body, context, reply = _replied(request, emulator)
+    except RefusedError as stopped:
+        refusal, context = stopped.refusal, stopped.context
+        headers = errors.headers(refusal, context)
+        in_array = [errors.envelope(refusal, context)]
+        return json_response(in_array, status=refusal.status, headers=headers, refusal=refusal)
     portions = replies.array(reply, body, context)
     return stream_response(portions, content_type="application/json; charset=UTF-8", delay=reply.delay)
 
 
-def _remembered(body: object, context: Context, emulator: Emulator) -> Any:
+def _replied(request: Request, emulator: Emulator) -> tuple[dict[str, Any], Context, Reply]:
+    body, context = admitted(request, emulator, PROVIDER, errors, checks.complaints, _segments)
     read, _ = checks.parsed(body, "GenerateContentRequest")
-    emulator.remember(PROVIDER, context, segments(read))
-    return prompt(read, context)
+    return body, context, emulator.reply(prompt(read, context))
+
+
+def _segments(body: object) -> list[object]:
+    return segments(checks.parsed(body, "GenerateContentRequest")[0])
 
 
 @rule("GEM-46")
 def count(request: Request, emulator: Emulator) -> Response:
-    body, context, refusal = _accept(request, emulator, checks.count_complaints)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
+    body, context = admitted(request, emulator, PROVIDER, errors, checks.count_complaints)
     read, _ = checks.parsed(body, "CountTokensRequest")
     total = size(segments(read.get("generate_content_request") or read))
     details = [{"modality": "TEXT", "tokenCount": total}]
@@ -61,9 +68,7 @@ def count(request: Request, emulator: Emulator) -> Response:
 
 @rule("GEM-47")
 def embed(request: Request, emulator: Emulator) -> Response:
-    body, context, refusal = _accept(request, emulator, checks.embed_complaints)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
+    body, context = admitted(request, emulator, PROVIDER, errors, checks.embed_complaints)
     read, _ = checks.parsed(body, "EmbedContentRequest")
     answer = {"embedding": embeddings.embedding(read, context.facts)}
     return json_response(answer, headers=errors.headers(None, context))
@@ -71,32 +76,10 @@ def embed(request: Request, emulator: Emulator) -> Response:
 
 @rule("GEM-47")
 def embed_batch(request: Request, emulator: Emulator) -> Response:
-    body, context, refusal = _accept(request, emulator, checks.batch_complaints)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
+    body, context = admitted(request, emulator, PROVIDER, errors, checks.batch_complaints)
     read, _ = checks.parsed(body, "BatchEmbedContentsRequest")
     answer = {"embeddings": [embeddings.embedding(one, context.facts) for one in read["requests"]]}
     return json_response(answer, headers=errors.headers(None, context))
-
-
-def _accept(
-    request: Request, emulator: Emulator, complaints: Complaints
-) -> tuple[Any, Context, Refusal | None]:
-    model = request.params["model"]
-    platform = "vertex" if "/publishers/" in request.path else "api"
-    context = emulator.context(request, provider=PROVIDER, model=model, platform=platform)
-    refusal = errors.credentials(request, emulator)
-    if refusal is not None:
-        return None, context, refusal
-    try:
-        body = request.json()
-    except BadJsonError as error:
-        return None, context, errors.not_json(str(error))
-    read, _ = checks.parsed(body, "GenerateContentRequest")
-    context = emulator.context(
-        request, provider=PROVIDER, model=model, platform=platform, segments=segments(read)
-    )
-    return body, context, first_enforced(complaints(body, context), context)
 
 
 def _model(name: str) -> dict[str, Any]:
@@ -121,10 +104,8 @@ def _model(name: str) -> dict[str, Any]:
 
 @rule("GEM-45")
 def list_models(request: Request, emulator: Emulator) -> Response:
-    context = emulator.context(request, provider=PROVIDER)
-    refusal = errors.credentials(request, emulator) or _bad_page(request)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
+    context = permitted(request, emulator, PROVIDER, errors)
+    enforce(_bad_pages(request), context)
     names = listed(PROVIDER)
     start, amount = int(request.query.get("pageToken") or "0"), int(request.query.get("pageSize") or PAGE)
     end = start + (amount or PAGE)
@@ -134,26 +115,20 @@ def list_models(request: Request, emulator: Emulator) -> Response:
     return json_response(answer, headers=errors.headers(None, context))
 
 
-def _bad_page(request: Request) -> Refusal | None:
+def _bad_pages(request: Request) -> Iterator[Refusal]:
     for name in ("pageSize", "pageToken"):
         value = request.query.get(name) or "0"
         if not (value.isascii() and value.isdigit()) or len(value) > 9:
-            text = f"Invalid value at '{name}' (TYPE_INT32), \"{value}\""
-            return Refusal("GEM-45", text, type="INVALID_ARGUMENT")
-    return None
+            yield refused("GEM-45", f"Invalid value at '{name}' (TYPE_INT32), \"{value}\"")
 
 
 @rule("GEM-45")
 def show_model(request: Request, emulator: Emulator) -> Response:
-    name = request.params["model"]
-    context = emulator.context(request, provider=PROVIDER, model=name)
-    refusal = errors.credentials(request, emulator)
-    if refusal is None and not context.facts:
-        text = f"Model is not found: models/{name} for api version v1beta"
-        refusal = Refusal("GEM-45", text, status=404, type="NOT_FOUND")
-    if refusal is not None:
-        return errors.refuse(refusal, context)
-    return json_response(_model(name), headers=errors.headers(None, context))
+    context = permitted(request, emulator, PROVIDER, errors)
+    if not context.facts:
+        text = f"Model is not found: models/{context.model} for api version v1beta"
+        raise RefusedError(Refusal("GEM-45", text, status=404, type="NOT_FOUND"), context)
+    return json_response(_model(context.model), headers=errors.headers(None, context))
 
 
 METHODS = {

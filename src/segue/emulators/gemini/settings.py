@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.gemini import prompt, typed_contents
 from segue.emulators.gemini.typed_contents import Body, refused
+from segue.emulators.prompt_cache import size
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def system_instruction(body: Body, context: Context) -> Iterator[Refusal]:
 
 @rule("GEM-43")
 def too_long(body: Body, context: Context) -> Iterator[Refusal]:
-    used, most = prompt.size(prompt.segments(body)), context.facts.get("context")
+    used, most = size(prompt.segments(body)), context.facts.get("context")
     if isinstance(most, int) and used > most:
         text = f"The input token count ({used}) exceeds the maximum number of tokens allowed ({most})."
         yield refused("GEM-43", text)

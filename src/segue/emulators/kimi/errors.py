@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from segue.emulators.emulator import key_of
-from segue.emulators.http import Request, Response, json_response
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.emulator import Emulator
     from segue.emulators.faults import Fault
 
 
@@ -26,46 +21,28 @@ def headers(refusal: Refusal | None, context: Context) -> dict[str, str]:
     return common
 
 
-def refuse(refusal: Refusal, context: Context) -> Response:
-    return json_response(
-        envelope(refusal, context), status=refusal.status, headers=headers(refusal, context), refusal=refusal
-    )
-
-
 @rule("KIM-21")
 def fault(fault: Fault, context: Context) -> Refusal:  # noqa: ARG001 — one signature for all providers
     match fault.status:
         case 429:
             wait = 1 if fault.retry_after is None else fault.retry_after
-            message = (
-                f"Your account request reached max request: 200, please try again after {wait:g} seconds"
-            )
-            kind = "rate_limit_reached_error"
+            text = f"Your account request reached max request: 200, please try again after {wait:g} seconds"
+            return Refusal("KIM-21", text, type="rate_limit_reached_error")
         case 401:
-            message, kind = "Invalid Authentication", "invalid_authentication_error"
+            return Refusal("KIM-21", "Invalid Authentication", type="invalid_authentication_error")
         case 503 | 529:
-            message = "The engine is currently overloaded, please try again later"
-            kind = "engine_overloaded_error"
+            text = "The engine is currently overloaded, please try again later"
+            return Refusal("KIM-21", text, type="engine_overloaded_error")
         case status if status >= 500:
-            message, kind = "Internal server error", "server_error"
+            return Refusal("KIM-21", "Internal server error", type="server_error")
         case _:
-            message, kind = "Invalid request", "invalid_request_error"
-    return Refusal(
-        "KIM-21", fault.message or message, status=fault.status, type=kind, retry_after=fault.retry_after
-    )
-
-
-def stream_error(refusal: Refusal, context: Context) -> bytes:
-    return b"data: " + msgspec.json.encode(envelope(refusal, context)) + b"\n\n"
+            return Refusal("KIM-21", "Invalid request")
 
 
 @rule("KIM-00")
-def credentials(request: Request, emulator: Emulator) -> Refusal | None:
-    key = key_of(request)
-    if not key or (emulator.keys is not None and key not in emulator.keys):
-        return Refusal("KIM-00", "Invalid Authentication", status=401, type="invalid_authentication_error")
-    return None
+def wrong_key(_: str) -> Refusal:
+    return Refusal("KIM-00", "Invalid Authentication", status=401, type="invalid_authentication_error")
 
 
-def not_json(body: bytes) -> Refusal:  # noqa: ARG001 — one signature for all providers
+def not_json(*_: object) -> Refusal:
     return Refusal("KIM-00", "Invalid request: request body is not valid JSON")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from segue.emulators.admission import Complaints, admitted
-from segue.emulators.http import Request, Response, Route, json_response, stream_response
+from segue.emulators.admission import admitted, permitted
+from segue.emulators.http import Request, Response, Route, json_response, reply_response
 from segue.emulators.kimi import checks, errors, replies
 from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
-from segue.emulators.rules import Context, rule
+from segue.emulators.rules import rule
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
@@ -17,30 +17,15 @@ if TYPE_CHECKING:
 CREATED = 1_770_933_892
 
 
-def _accepted(
-    request: Request, emulator: Emulator, complaints: Complaints
-) -> tuple[dict[str, Any], Context] | Response:
-    return admitted(request, emulator, "kimi", errors, complaints, lambda body, _: segments_of(body))
-
-
 def chat_completions(request: Request, emulator: Emulator) -> Response:
-    accepted = _accepted(request, emulator, checks.complaints)
-    if isinstance(accepted, Response):
-        return accepted
-    body, context = accepted
+    body, context = admitted(request, emulator, "kimi", errors, checks.complaints, segments_of)
     thinking = checks.is_thinking(body, context)
     reply = emulator.reply(prompt_of(body, provider="kimi", thinking=thinking))
-    headers = errors.headers(None, context)
-    if body.get("stream") is True:
-        return stream_response(replies.stream(reply, body, context), headers=headers, delay=reply.delay)
-    return json_response(replies.whole(reply, body, context), headers=headers)
+    return reply_response(reply, body, context, replies=replies, errors=errors)
 
 
 def list_models(request: Request, emulator: Emulator) -> Response:
-    context = emulator.context(request, provider="kimi")
-    refusal = errors.credentials(request, emulator)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
+    context = permitted(request, emulator, "kimi", errors)
     data = [
         {
             "id": name,
@@ -58,10 +43,9 @@ def list_models(request: Request, emulator: Emulator) -> Response:
 
 @rule("KIM-22", "L")
 def estimate_tokens(request: Request, emulator: Emulator) -> Response:
-    accepted = _accepted(request, emulator, lambda body, _: checks.wrong_shape(body))
-    if isinstance(accepted, Response):
-        return accepted
-    body, context = accepted
+    body, context = admitted(
+        request, emulator, "kimi", errors, lambda body, _: checks.wrong_shape(body), segments_of
+    )
     total = checks.prompt_tokens(body)
     return json_response({"data": {"total_tokens": total}}, headers=errors.headers(None, context))
 

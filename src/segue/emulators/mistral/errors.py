@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from segue.emulators.emulator import key_of
-from segue.emulators.http import Request, Response, json_response
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.emulator import Emulator
     from segue.emulators.faults import Fault
 
 Location = tuple[str | int, ...]
@@ -58,49 +53,26 @@ def headers(refusal: Refusal | None, context: Context) -> dict[str, str]:
     return common
 
 
-def refuse(refusal: Refusal, context: Context) -> Response:
-    return json_response(
-        envelope(refusal, context), status=refusal.status, headers=headers(refusal, context), refusal=refusal
-    )
-
-
 @rule("MIS-19", "M")
 def fault(fault: Fault, context: Context) -> Refusal:  # noqa: ARG001 — one signature for all providers
     """Recorded words of trouble that is not the request's; 529 is Mistral's own "overloaded"."""
     match fault.status:
         case 429:
-            message, kind, code = "Rate limit exceeded", "rate_limited", "1300"
+            return Refusal("MIS-19", "Rate limit exceeded", type="rate_limited", code="1300")
         case 401:
-            message, kind, code = "Unauthorized", "invalid_request_error", ""
+            return Refusal("MIS-19", "Unauthorized")
         case status if status >= 500:
-            message, kind, code = "Service unavailable.", "internal_server_error", "1000"
+            return Refusal("MIS-19", "Service unavailable.", type="internal_server_error", code="1000")
         case _:
-            message, kind, code = "Bad request", "invalid_request_error", ""
-    return Refusal(
-        "MIS-19",
-        fault.message or message,
-        status=fault.status,
-        type=kind,
-        code=code or None,
-        retry_after=fault.retry_after,
-    )
-
-
-def stream_error(refusal: Refusal, context: Context) -> bytes:
-    return b"data: " + msgspec.json.encode(envelope(refusal, context)) + b"\n\n"
+            return Refusal("MIS-19", "Bad request")
 
 
 @rule("MIS-00")
-def credentials(request: Request, emulator: Emulator) -> Refusal | None:
-    key = key_of(request)
-    if not key:
-        return Refusal("MIS-00", "Unauthorized", status=401)
-    if emulator.keys is not None and key not in emulator.keys:
-        return Refusal("MIS-00", "Invalid API Key", status=401)
-    return None
+def wrong_key(key: str) -> Refusal:
+    return Refusal("MIS-00", "Invalid API Key" if key else "Unauthorized", status=401)
 
 
-def not_json(body: bytes) -> Refusal:
+def not_json(body: bytes, _: str) -> Refusal:
     return SchemaRefusal(
         rule="MIS-V24",
         code="json_invalid",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators import tokens
-from segue.emulators.admission import Complaints, admitted
-from segue.emulators.http import Request, Response, Route, json_response, stream_response
+from segue.emulators.admission import admitted, permitted
+from segue.emulators.http import Request, Response, Route, json_response, reply_response
 from segue.emulators.mistral import checks, errors, replies
 from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.openai_chat.embeddings import embedding
@@ -20,22 +20,10 @@ if TYPE_CHECKING:
 CREATED = 1_770_933_892
 
 
-def _accepted(
-    request: Request, emulator: Emulator, complaints: Complaints
-) -> tuple[dict[str, Any], Context] | Response:
-    return admitted(request, emulator, "mistral", errors, complaints, lambda body, _: segments_of(body))
-
-
 def chat_completions(request: Request, emulator: Emulator) -> Response:
-    accepted = _accepted(request, emulator, checks.complaints)
-    if isinstance(accepted, Response):
-        return accepted
-    body, context = accepted
+    body, context = admitted(request, emulator, "mistral", errors, checks.complaints, segments_of)
     reply = emulator.reply(_prompt(body, context))
-    headers = errors.headers(None, context)
-    if body.get("stream"):
-        return stream_response(replies.stream(reply, body, context), headers=headers, delay=reply.delay)
-    return json_response(replies.whole(reply, body, context), headers=headers)
+    return reply_response(reply, body, context, replies=replies, errors=errors)
 
 
 def _prompt(body: dict[str, Any], context: Context) -> Prompt:
@@ -78,26 +66,17 @@ def _model(name: str) -> dict[str, Any]:
 
 
 def list_models(request: Request, emulator: Emulator) -> Response:
-    context = emulator.context(request, provider="mistral")
-    refusal = errors.credentials(request, emulator)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
+    permitted(request, emulator, "mistral", errors)
     return json_response({"object": "list", "data": [_model(name) for name in listed("mistral")]})
 
 
 def show_model(request: Request, emulator: Emulator) -> Response:
-    context = emulator.context(request, provider="mistral")
-    refusal = errors.credentials(request, emulator)
-    if refusal is not None:
-        return errors.refuse(refusal, context)
-    return json_response(_model(request.params["model"]), headers=errors.headers(None, context))
+    context = permitted(request, emulator, "mistral", errors)
+    return json_response(_model(context.model), headers=errors.headers(None, context))
 
 
 def embeddings(request: Request, emulator: Emulator) -> Response:
-    accepted = _accepted(request, emulator, checks.embedding_complaints)
-    if isinstance(accepted, Response):
-        return accepted
-    body, context = accepted
+    body, context = admitted(request, emulator, "mistral", errors, checks.embedding_complaints)
     inputs = [body["input"]] if isinstance(body["input"], str) else body["input"]
     size = body.get("output_dimension") or context.facts.get("embedding", 1024)
     counted = sum(map(tokens.count, inputs))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from segue.emulators import tokens
 from segue.emulators.http import Request, Response, json_response
-from segue.emulators.ollama import admission, checks, errors, gojson
+from segue.emulators.ollama import checks, gojson
+from segue.emulators.ollama.management import accepted
 from segue.emulators.openai_chat.embeddings import embedding
 from segue.emulators.rules import Context, Refusal, rule
 
@@ -64,10 +65,7 @@ def vector(text: str, body: Mapping[str, Any], context: Context) -> array[float]
 
 
 def embed(request: Request, emulator: Emulator) -> Response:
-    accepted = admission.accepted(request, emulator, complaints, errors.refuse)
-    if isinstance(accepted, Response):
-        return accepted
-    body, context = accepted
+    body, context = accepted(request, emulator, complaints)
     texts = texts_of(body)
     return json_response(
         {
@@ -82,9 +80,6 @@ def embed(request: Request, emulator: Emulator) -> Response:
 
 def embed_prompt(request: Request, emulator: Emulator) -> Response:
     """The older form: one text, and nothing for nothing."""
-    accepted = admission.accepted(request, emulator, complaints, errors.refuse)
-    if isinstance(accepted, Response):
-        return accepted
-    body, context = accepted
+    body, context = accepted(request, emulator, complaints)
     prompt = body.get("prompt")
     return json_response({"embedding": vector(prompt, body, context).tolist() if prompt else []})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.http import Response, json_response
+from segue.emulators.ollama import gojson
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -23,15 +23,6 @@ def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:  # noqa: ARG
     return {"error": refusal.message}
 
 
-def refuse(refusal: Refusal, context: Context) -> Response:
-    return json_response(
-        envelope(refusal, context),
-        status=refusal.status,
-        headers=headers(refusal, context),
-        refusal=refusal,
-    )
-
-
 def headers(refusal: Refusal | None, context: Context) -> dict[str, str]:  # noqa: ARG001 — one signature for all
     if refusal is not None and refusal.retry_after is not None:
         return {"retry-after": f"{refusal.retry_after:g}"}
@@ -42,13 +33,7 @@ def headers(refusal: Refusal | None, context: Context) -> dict[str, str]:  # noq
 def fault(fault: Fault, context: Context) -> Refusal:  # noqa: ARG001 — one signature for all providers
     messages = {401: "unauthorized", 429: "too many requests", 499: "request canceled", 503: _BUSY}
     default = _STOPPED if fault.status >= 500 else "bad request"
-    return Refusal(
-        "OLL-19",
-        fault.message or messages.get(fault.status, default),
-        status=fault.status,
-        type="api_error",
-        retry_after=fault.retry_after,
-    )
+    return Refusal("OLL-19", messages.get(fault.status, default), type="api_error")
 
 
 @rule("OLL-23")
@@ -56,3 +41,7 @@ def stream_error(refusal: Refusal, context: Context) -> bytes:  # noqa: ARG001 �
     """After HTTP 200 an error is one last line."""
     text = f"an error was encountered while running the model: {refusal.message}"
     return msgspec.json.encode({"error": text}) + b"\n"
+
+
+def not_json(body: bytes, _: str) -> Refusal:
+    return Refusal("OLL-11", gojson.not_json(body))

@@ -15,6 +15,16 @@ Check: TypeAlias = Callable[[object, str], Iterator[str]]
 """Takes a value and the path of its field, yields the decoder's sentences."""
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]*={0,2}")
+_UNITS: Mapping[str, float] = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "μs": 1e-6,
+    "ms": 1e-3,
+    "s": 1,
+    "m": 60,
+    "h": 3600,
+}
 _DURATION = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+|[-+]?0")
 
 
@@ -122,6 +132,17 @@ def duration(value: object, path: str) -> Iterator[str]:  # noqa: ARG001 — a C
         case _:
             go_type = {"bool": "bool", "array": "[]interface {}", "object": "map[string]interface {}"}
             yield f"Unsupported type: '{go_type[kind(value)]}'"
+
+
+def seconds(keep_alive: object) -> float | None:
+    """OLL-13: a number is seconds, a string Go's notation for durations."""
+    if isinstance(keep_alive, int | float):
+        return float(keep_alive)
+    if not isinstance(keep_alive, str):
+        return None
+    pieces = re.findall(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", keep_alive)
+    total = sum(float(amount) * _UNITS[unit] for amount, unit in pieces)
+    return -total if keep_alive.startswith("-") else total
 
 
 def decode(value: object, name: str, go_type: str, fields: Mapping[str, Check]) -> Iterator[str]:

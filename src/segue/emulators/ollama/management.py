@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.http import BadJsonError, Request, Response, json_response, stream_response
+from segue.emulators.admission import Complaints, admitted
+from segue.emulators.http import Request, Response, json_response, stream_response
 from segue.emulators.model_facts import facts_for
-from segue.emulators.ollama import errors, gojson
-from segue.emulators.ollama.store import Installed, Store, full_name, store_in, timestamp
-from segue.emulators.rules import Refusal
+from segue.emulators.ollama import errors, gojson, window
+from segue.emulators.ollama.store import Installed, full_name, store_of, timestamp
+from segue.emulators.rules import Context, Refusal, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from types import ModuleType
 
     from segue.emulators.emulator import Emulator
 
@@ -23,8 +25,21 @@ _LAYERS = 3
 _NO_MANIFEST = "pull model manifest: file does not exist"
 
 
-def store_of(emulator: Emulator) -> Store:
-    return store_in(emulator.memory("ollama"), int(emulator.clock()))
+def accepted(
+    request: Request, emulator: Emulator, complaints: Complaints, words: ModuleType = errors
+) -> tuple[dict[str, Any], Context]:
+    """The body and its circumstances. Raises RefusedError, which is answered in these words."""
+    # The store must exist before the checks look for it in the provider's memory.
+    store_of(emulator)
+    return admitted(request, emulator, "ollama", words, complaints)
+
+
+def load(
+    emulator: Emulator, body: Mapping[str, Any], context: Context, keep_alive: float | None = None
+) -> None:
+    store_of(emulator).load(
+        context.model, now=emulator.clock(), keep_alive=keep_alive, context=window.size(body, context)
+    )
 
 
 def details(model: Installed) -> dict[str, Any]:
@@ -39,28 +54,21 @@ def details(model: Installed) -> dict[str, Any]:
     }
 
 
-def named(request: Request, emulator: Emulator) -> str | Response:
-    """The model that a request names as `model`, or by the older word `name`."""
-    try:
-        body = request.json()
-    except BadJsonError:
-        return _refuse(Refusal("OLL-11", gojson.not_json(request.body)), request, emulator)
+def _unnamed(body: object, _: Context) -> Iterator[Refusal]:
     fields = {"model": gojson.STRING, "name": gojson.STRING, "stream": gojson.BOOL}
-    sentence = next(gojson.decode(body, "ModelRequest", "api.ModelRequest", fields), None)
-    if sentence is not None:
-        return _refuse(Refusal("OLL-00", sentence), request, emulator)
-    name = (body or {}).get("model") or (body or {}).get("name")
-    if not name:
-        return _refuse(Refusal("OLL-11", "model is required"), request, emulator)
-    return str(name)
+    for sentence in gojson.decode(body, "ModelRequest", "api.ModelRequest", fields):
+        yield Refusal("OLL-00", sentence)
+    if isinstance(body, dict | None) and not _name(body):
+        yield Refusal("OLL-11", "model is required")
+
+
+def _name(body: Mapping[str, Any] | None) -> Any:
+    """The model that a request names as `model`, or by the older word `name`."""
+    return body and (body.get("model") or body.get("name"))
 
 
 def not_found(name: str) -> Refusal:
     return Refusal("OLL-11", f"model '{name}' not found", status=404, type="not_found_error")
-
-
-def _refuse(refusal: Refusal, request: Request, emulator: Emulator) -> Response:
-    return errors.refuse(refusal, emulator.context(request, provider="ollama"))
 
 
 def tags(request: Request, emulator: Emulator) -> Response:  # noqa: ARG001 — a handler
@@ -80,12 +88,10 @@ def _tag(model: Installed) -> dict[str, Any]:
 
 
 def show(request: Request, emulator: Emulator) -> Response:
-    name = named(request, emulator)
-    if isinstance(name, Response):
-        return name
-    model = store_of(emulator).find(name)
+    body, context = accepted(request, emulator, _unnamed)
+    model = store_of(emulator).find(_name(body))
     if model is None:
-        return _refuse(not_found(name), request, emulator)
+        raise RefusedError(not_found(_name(body)), context)
     family = model.facts.get("family", "llama")
     return json_response(
         {
@@ -105,19 +111,17 @@ def show(request: Request, emulator: Emulator) -> Response:
 
 
 def pull(request: Request, emulator: Emulator) -> Response:
-    name = named(request, emulator)
-    if isinstance(name, Response):
-        return name
+    body, context = accepted(request, emulator, _unnamed)
+    name = _name(body)
     facts = facts_for("ollama", full_name(name))
     published = bool(facts.get("published", True))
     if published:
         store_of(emulator).install(name, int(emulator.clock()))
-    if request.json().get("stream") is not False:
+    if body.get("stream") is not False:
         return stream_response(_progress(name, facts, published=published), content_type=NDJSON)
     if published:
         return json_response({"status": "success"})
-    refusal = Refusal("OLL-40", _NO_MANIFEST, status=500, type="api_error")
-    return _refuse(refusal, request, emulator)
+    raise RefusedError(Refusal("OLL-40", _NO_MANIFEST, status=500, type="api_error"), context)
 
 
 def _progress(name: str, facts: Mapping[str, Any], *, published: bool) -> Iterator[bytes]:
@@ -140,11 +144,9 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 def delete(request: Request, emulator: Emulator) -> Response:
-    name = named(request, emulator)
-    if isinstance(name, Response):
-        return name
-    if not store_of(emulator).remove(name):
-        return _refuse(not_found(name), request, emulator)
+    body, context = accepted(request, emulator, _unnamed)
+    if not store_of(emulator).remove(_name(body)):
+        raise RefusedError(not_found(_name(body)), context)
     return Response()
 
 

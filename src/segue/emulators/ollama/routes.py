@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
-from segue.emulators.ollama import admission, checks, embeddings, errors, management, replies
+from segue.emulators.ollama import checks, embeddings, gojson, management, replies
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
 
 
 def chat(request: Request, emulator: Emulator) -> Response:
-    accepted = admission.accepted(request, emulator, checks.complaints, errors.refuse)
-    if isinstance(accepted, Response):
-        return accepted
-    body, context = accepted
-    kept = admission.seconds(body.get("keep_alive"))
-    admission.load(emulator, body, context, kept)
+    body, context = management.accepted(request, emulator, checks.complaints)
+    kept = gojson.seconds(body.get("keep_alive"))
+    management.load(emulator, body, context, kept)
     if not body.get("messages"):
         return json_response(replies.loaded(context, unload=kept == 0))
     reply = emulator.reply(replies.prompt_of(body, context))

@@ -11,7 +11,9 @@ from msgspec import Struct
 from segue.emulators.model_facts import facts_for, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, MutableMapping
+    from collections.abc import Iterator, Mapping
+
+    from segue.emulators.emulator import Emulator
 
 REGISTRY = "registry.ollama.ai/library"
 _KEY = "store"
@@ -82,18 +84,19 @@ def full_name(name: str) -> str:
     return short if ":" in short else f"{short}:latest"
 
 
-def store_in(memory: MutableMapping[str, Any], now: int) -> Store:
+def store_of(emulator: Emulator) -> Store:
     """The server's store, made with the default models when it is asked for first."""
-    found = memory.get(_KEY)
-    if not isinstance(found, Store):
-        found = memory[_KEY] = Store(now)
-    return found
+    memory = emulator.memory("ollama")
+    if _KEY not in memory:
+        memory[_KEY] = Store(int(emulator.clock()))
+    store: Store = memory[_KEY]
+    return store
 
 
 def known_store(memory: Mapping[str, Any]) -> Store | None:
     """The store if there is a running server behind the check; a pure check knows none."""
-    found = memory.get(_KEY)
-    return found if isinstance(found, Store) else None
+    store: Store | None = memory.get(_KEY)
+    return store
 
 
 def timestamp(seconds: float) -> str:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from segue.emulators.emulator import key_of
-from segue.emulators.http import Request, Response, json_response
+from segue.emulators.http import sse
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.emulator import Emulator
     from segue.emulators.faults import Fault
 
 NO_KEY = (
@@ -68,58 +64,37 @@ def fault(fault: Fault, context: Context) -> Refusal:
     match fault.status:
         case 429:
             wait = fault.retry_after if fault.retry_after is not None else 1.0
-            message = (
+            text = (
                 f"Rate limit reached for {context.model or 'gpt-4.1'} in organization org-emulated on tokens per min "
                 f"(TPM): Limit 30000, Used 28039, Requested 3906. Please try again in {wait}s. "
                 "Visit https://platform.openai.com/account/rate-limits to learn more."
             )
-            kind, code = "tokens", "rate_limit_exceeded"
+            return Refusal("OAI-03", text, type="tokens", code="rate_limit_exceeded")
         case 401:
-            message, kind, code = _wrong_key("sk-emulated"), "invalid_request_error", "invalid_api_key"
+            return Refusal("OAI-03", _incorrect("sk-emulated"), code="invalid_api_key")
         case 503:
-            message, kind, code = (
-                "The engine is currently overloaded, please try again later",
-                "server_error",
-                "",
-            )
+            text = "The engine is currently overloaded, please try again later"
+            return Refusal("OAI-03", text, type="server_error")
         case status if status >= 500:
-            message, kind, code = SERVER_ERROR, "server_error", ""
+            return Refusal("OAI-03", SERVER_ERROR, type="server_error")
         case _:
-            message, kind, code = "Bad request", "invalid_request_error", ""
-    return Refusal(
-        "OAI-03",
-        fault.message or message,
-        status=fault.status,
-        type=kind,
-        code=code or None,
-        retry_after=fault.retry_after,
-    )
+            return Refusal("OAI-03", "Bad request")
 
 
 @rule("CHAT-64", "H")
 def stream_error(refusal: Refusal, context: Context) -> bytes:
     """After HTTP 200 an error is one more data line; the stream ends without [DONE]."""
-    return b"data: " + msgspec.json.encode(envelope(refusal, context)) + b"\n\n"
-
-
-def refuse(refusal: Refusal, context: Context) -> Response:
-    return json_response(
-        envelope(refusal, context), status=refusal.status, headers=headers(refusal, context), refusal=refusal
-    )
+    return sse(envelope(refusal, context))
 
 
 @rule("OAI-00", "H")
-def credentials(request: Request, emulator: Emulator) -> Refusal | None:
-    """401 without a key, and for a key that is not among those the emulator was given."""
-    key = key_of(request)
+def wrong_key(key: str) -> Refusal:
     if not key:
         return Refusal("OAI-00", NO_KEY, status=401)
-    if emulator.keys is not None and key not in emulator.keys:
-        return Refusal("OAI-00", _wrong_key(key), status=401, code="invalid_api_key")
-    return None
+    return Refusal("OAI-00", _incorrect(key), status=401, code="invalid_api_key")
 
 
-def _wrong_key(key: str) -> str:
+def _incorrect(key: str) -> str:
     shown = key if len(key) < 13 else key[:8] + "*" * (len(key) - 12) + key[-4:]
     return (
         f"Incorrect API key provided: {shown}. "
@@ -128,5 +103,5 @@ def _wrong_key(key: str) -> str:
 
 
 @rule("OAI-00", "H")
-def not_json(body: bytes) -> Refusal:  # noqa: ARG001 — one signature for all providers
+def not_json(*_: object) -> Refusal:
     return Refusal("OAI-00", NOT_JSON)

@@ -21,16 +21,15 @@ OUTPUTS = {
 }
 
 
-def stored_chain(body: Mapping[str, Any], context: Context) -> list[Item]:
+def stored_chain(body: Mapping[str, Any], memory: Mapping[str, Any]) -> list[Item]:
     """The items behind `previous_response_id`, oldest first."""
     previous = body.get("previous_response_id")
-    record = context.memory.get("responses", {}).get(previous) if isinstance(previous, str) else None
+    record = memory.get("responses", {}).get(previous) if isinstance(previous, str) else None
     return list(record["items"]) if record else []
 
 
 def chain_complaints(body: Mapping[str, Any], items: Sequence[Item], context: Context) -> Iterator[Refusal]:
-    before = stored_chain(body, context)
-    everything = [*before, *items]
+    everything = [*stored_chain(body, context.memory), *items]
     yield from duplicate_ids(everything)
     yield from reused_call_ids(everything)
     yield from unknown_previous(body, context)

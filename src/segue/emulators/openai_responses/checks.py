@@ -221,7 +221,7 @@ def input_tokens(body: Mapping[str, Any], context: Context) -> int:
     """Text, calls and tools, with the stored chain. Pictures and files are not text and count nothing."""
     given = body.get("input")
     items = given if isinstance(given, list) else []
-    message_tokens = sum(_item_tokens(item) for item in [*stored_chain(body, context), *items])
+    message_tokens = sum(_item_tokens(item) for item in [*stored_chain(body, context.memory), *items])
     for extra in (given, body.get("instructions")):
         message_tokens += tokens.count(extra) + 3 if isinstance(extra, str) else 0
     tools = body.get("tools")

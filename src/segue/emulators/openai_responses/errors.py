@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from segue.emulators.openai_chat.errors import (
-    credentials,
-    envelope,
-    fault,
-    headers,
-    not_json,
-    refuse,
-)
+from segue.emulators.http import sse
+from segue.emulators.openai_chat.errors import envelope, fault, headers, not_json, wrong_key
 from segue.emulators.rules import Context, Refusal, rule
 
-__all__ = ["credentials", "envelope", "fault", "headers", "not_json", "refuse", "stream_error"]
+__all__ = ["envelope", "fault", "headers", "not_json", "stream_error", "wrong_key"]
 
 
 def event(kind: str, number: int, **fields: Any) -> bytes:
-    data = msgspec.json.encode({"type": kind, "sequence_number": number, **fields})
-    return b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
+    return sse({"type": kind, "sequence_number": number, **fields}, kind)
 
 
 @rule("RESP-63", "H")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.admission import admitted
+from segue.emulators.admission import admitted, permitted
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.model_reply import Reply
 from segue.emulators.openai_responses import checks, compaction, errors, replies
 from segue.emulators.openai_responses.chain import stored_chain
 from segue.emulators.openai_responses.items import items_in, type_of
 from segue.emulators.openai_responses.prompt import prompt_of, segments_of
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Context, Refusal, RefusedError, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,25 +19,30 @@ if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
 
 
-def _judged(request: Request, emulator: Emulator) -> tuple[Any, Context] | Response:
-    """The body and its circumstances, or the refusal."""
+def _admitted(request: Request, emulator: Emulator) -> tuple[dict[str, Any], list[Any], Context]:
+    """The body, its items behind those of the stored chain, and its circumstances."""
     memory = emulator.memory("openai")
     memory.setdefault("responses", {})
     memory.setdefault("items", {})
-    return admitted(request, emulator, "openai", errors, checks.complaints, _segments, remember=False)
 
+    def items(body: Mapping[str, Any]) -> list[Any]:
+        return [*stored_chain(body, memory), *items_in(body)]
 
-def _segments(body: Mapping[str, Any], context: Context) -> list[object]:
-    return segments_of(body, [*stored_chain(body, context), *items_in(body)])
+    body, context = admitted(
+        request,
+        emulator,
+        "openai",
+        errors,
+        checks.complaints,
+        lambda body: segments_of(body, items(body)),
+        remember=False,
+    )
+    return body, items(body), context
 
 
 def create(request: Request, emulator: Emulator) -> Response:
-    judged = _judged(request, emulator)
-    if isinstance(judged, Response):
-        return judged
-    body, context = judged
-    emulator.remember("openai", context, _segments(body, context))
-    items = [*stored_chain(body, context), *items_in(body)]
+    body, items, context = _admitted(request, emulator)
+    emulator.remember("openai", context, segments_of(body, items))
     # A compaction is the server's own work: it takes no reply of the script.
     asked = compaction.is_asked_for(items)
     reply = Reply() if asked else emulator.reply(prompt_of(body, items, thinking=_thinks(body, context)))
@@ -82,11 +87,7 @@ def _store(final: dict[str, Any], items: list[Any], emulator: Emulator) -> None:
 @rule("RESP-52", "M")
 def compact(request: Request, emulator: Emulator) -> Response:
     """The user's messages as they were, then one item that stands for everything else."""
-    judged = _judged(request, emulator)
-    if isinstance(judged, Response):
-        return judged
-    body, context = judged
-    items = [*stored_chain(body, context), *items_in(body)]
+    body, items, context = _admitted(request, emulator)
     kept = [dict(item) for item in items if type_of(item) == "message" and item.get("role") == "user"]
     return json_response(
         {
@@ -102,35 +103,27 @@ def compact(request: Request, emulator: Emulator) -> Response:
 
 @rule("OAI-06", "H")
 def count_input(request: Request, emulator: Emulator) -> Response:
-    judged = _judged(request, emulator)
-    if isinstance(judged, Response):
-        return judged
-    body, context = judged
+    body, _, context = _admitted(request, emulator)
     counted = checks.input_tokens(body, context)
     return json_response({"object": "response.input_tokens", "input_tokens": counted})
 
 
-def _found(request: Request, emulator: Emulator) -> dict[str, Any] | Response:
-    context = emulator.context(request, provider="openai")
-    refusal = errors.credentials(request, emulator)
+def _found(request: Request, emulator: Emulator) -> dict[str, Any]:
+    context = permitted(request, emulator, "openai", errors)
     name = request.params["id"]
-    record = emulator.memory("openai").get("responses", {}).get(name)
-    if refusal is None and record is None:
-        message = f"Response with id '{name}' not found."
-        refusal = Refusal("RESP-50", message, status=404)
-    return errors.refuse(refusal, context) if refusal is not None else record
+    stored: dict[str, dict[str, Any]] = emulator.memory("openai").get("responses", {})
+    if name not in stored:
+        text = f"Response with id '{name}' not found."
+        raise RefusedError(Refusal("RESP-50", text, status=404), context)
+    return stored[name]
 
 
 def read(request: Request, emulator: Emulator) -> Response:
-    found = _found(request, emulator)
-    return found if isinstance(found, Response) else json_response(found["response"])
+    return json_response(_found(request, emulator)["response"])
 
 
 def read_items(request: Request, emulator: Emulator) -> Response:
-    found = _found(request, emulator)
-    if isinstance(found, Response):
-        return found
-    items = found["input"]
+    items = _found(request, emulator)["input"]
     ids = [item.get("id") for item in items] or [None]
     return json_response(
         {"object": "list", "data": items, "first_id": ids[0], "last_id": ids[-1], "has_more": False}
@@ -138,9 +131,7 @@ def read_items(request: Request, emulator: Emulator) -> Response:
 
 
 def delete(request: Request, emulator: Emulator) -> Response:
-    found = _found(request, emulator)
-    if isinstance(found, Response):
-        return found
+    _found(request, emulator)
     name = request.params["id"]
     del emulator.memory("openai")["responses"][name]
     return json_response({"id": name, "object": "response", "deleted": True})

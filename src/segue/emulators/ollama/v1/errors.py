@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from segue.emulators.http import Response, json_response
-from segue.emulators.ollama.errors import fault, headers
+from segue.emulators.http import sse
+from segue.emulators.ollama.errors import fault, headers, not_json
 from segue.emulators.rules import Context, Refusal, rule
 
-__all__ = ["envelope", "fault", "headers", "refuse", "stream_error"]
+__all__ = ["envelope", "fault", "headers", "not_json", "stream_error"]
 
 _TYPES = {400: "invalid_request_error", 404: "not_found_error"}
 
@@ -18,11 +16,6 @@ _TYPES = {400: "invalid_request_error", 404: "not_found_error"}
 def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:  # noqa: ARG001 â€” one signature for all providers
     kind = _TYPES.get(refusal.status, "api_error")
     return {"error": {"message": refusal.message, "type": kind, "param": None, "code": None}}
-
-
-def refuse(refusal: Refusal, context: Context) -> Response:
-    body = envelope(refusal, context)
-    return json_response(body, status=refusal.status, headers=headers(refusal, context), refusal=refusal)
 
 
 @rule("OLL-37", "M")
@@ -37,4 +30,4 @@ def stream_error(refusal: Refusal, context: Context) -> bytes:  # noqa: ARG001 â
         "system_fingerprint": "fp_ollama",
         "choices": [choice],
     }
-    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+    return sse(chunk)

@@ -9,24 +9,21 @@ from msgspec import structs
 
 from segue.emulators import tokens
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
-from segue.emulators.ollama import admission, embeddings, management
+from segue.emulators.ollama import embeddings, management
 from segue.emulators.ollama.replies import prompt_of
+from segue.emulators.ollama.store import Installed, store_of
 from segue.emulators.ollama.v1 import checks, errors, replies
 from segue.emulators.openai_chat.prompt import schema_in
-from segue.emulators.rules import Refusal
+from segue.emulators.rules import Refusal, RefusedError
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
-    from segue.emulators.ollama.store import Installed
 
 
 def chat_completions(request: Request, emulator: Emulator) -> Response:
-    accepted = admission.accepted(request, emulator, checks.complaints, errors.refuse)
-    if isinstance(accepted, Response):
-        return accepted
-    body, context = accepted
+    body, context = management.accepted(request, emulator, checks.complaints, errors)
     translated = checks.translated(body)
-    admission.load(emulator, translated, context)
+    management.load(emulator, translated, context)
     prompt = structs.replace(prompt_of(translated, context), schema=schema_in(body.get("response_format")))
     reply = emulator.reply(prompt)
     if body.get("stream") is True:
@@ -40,26 +37,23 @@ def _listed(model: Installed) -> dict[str, Any]:
 
 
 def list_models(request: Request, emulator: Emulator) -> Response:  # noqa: ARG001 — a handler
-    models = management.store_of(emulator)
+    models = store_of(emulator)
     return json_response({"object": "list", "data": [_listed(model) for model in models]})
 
 
 def show_model(request: Request, emulator: Emulator) -> Response:
-    model = management.store_of(emulator).find(request.params["model"])
+    model = store_of(emulator).find(request.params["model"])
     if model is None:
         refusal = management.not_found(request.params["model"])
-        return errors.refuse(refusal, emulator.context(request, provider="ollama"))
+        raise RefusedError(refusal, emulator.context(request, provider="ollama"))
     return json_response(_listed(model))
 
 
 def embed(request: Request, emulator: Emulator) -> Response:
-    accepted = admission.accepted(request, emulator, embeddings.complaints, errors.refuse)
-    if isinstance(accepted, Response):
-        return accepted
-    body, context = accepted
+    body, context = management.accepted(request, emulator, embeddings.complaints, errors)
     texts = embeddings.texts_of(body)
     if not texts:
-        return errors.refuse(Refusal("OLL-40", "invalid input"), context)
+        raise RefusedError(Refusal("OLL-40", "invalid input"), context)
     in_base64 = body.get("encoding_format") == "base64"
     vectors = [embeddings.vector(text, body, context) for text in texts]
     data = [
