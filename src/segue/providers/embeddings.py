@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from segue.providers.capabilities import OnEmbedded
     from segue.providers.endpoint import Endpoint
     from segue.providers.models.catalog import EmbeddingLimits
-    from segue.providers.services.services import EmbedService, Services
+    from segue.providers.services import EmbedService, Services
 
 ATTEMPTS: Final = 4
 FIRST_PAUSE: Final = 0.5

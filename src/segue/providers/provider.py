@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from segue.providers.capabilities import ConfigProblem, Health
     from segue.providers.endpoint import Endpoint
     from segue.providers.request_writer import WrittenRequest
-    from segue.providers.services.services import CountService
+    from segue.providers.services import CountService
     from segue.transcript.repairs import Repair
     from segue.transports.transport import WireResponse
 

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from segue.providers.capabilities import ModelInfo, ModelType
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
+from segue.providers.services import Services
 from segue.providers.services.json_answer import in_path, moment, request_json, text, whole
 from segue.providers.services.openai_like import embedded
-from segue.providers.services.services import Services
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from segue.dialects.errors import FailedResponse
 from segue.dialects.ndjson import LineDecoder
@@ -15,8 +15,8 @@ from segue.dialects.ollama.errors import error_from
 from segue.errors import TransportError, while_doing
 from segue.providers.capabilities import ModelInfo, ModelType, OnPull, PullProgress
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
+from segue.providers.services import Services
 from segue.providers.services.json_answer import request_json, text, unreadable, whole
-from segue.providers.services.services import Services
 from segue.providers.token_estimates import Estimator, family_of
 from segue.transports.transport import Timeouts
 
@@ -199,14 +199,11 @@ _ANSWER, _THOUGHTS = 2048, 4096
 _KEPT_SESSIONS: Final = 64
 
 
-class _Held:
+class _Held(Struct):
     """What one session was given."""
 
-    __slots__ = ("estimator", "window")
-
-    def __init__(self) -> None:
-        self.estimator = Estimator()
-        self.window = 0
+    estimator: Estimator = field(default_factory=Estimator)
+    window: int = 0
 
 
 @final
