@@ -21,7 +21,6 @@ from segue.providers.auth import (
     Key,
     KeySources,
     Secret,
-    auth_header,
     find_key,
     read_key_file,
     write_key_file,
@@ -240,4 +239,6 @@ def test_a_secret_shows_itself_to_nobody() -> None:
             write(secret)
     assert secret == Secret(KEY) != Secret("other")
     assert len({secret, Secret(KEY)}) == 1
-    assert auth_header("bearer", secret) == {"authorization": f"Bearer {KEY}"}
+    address = find_address("openai")
+    assert address is not None
+    assert Key(address, sources(given=secret)).headers() == {"authorization": f"Bearer {KEY}"}

@@ -142,31 +142,15 @@ def _variable(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name).upper() + "_API_KEY"
 
 
-@final
-class SplitUrl(Struct, frozen=True):
-    """A base URL that may be shown, and the parts of it that may not."""
-
-    url: str
-    query: Mapping[str, str] = {}
-    headers: Mapping[str, str] = {}
-
-    def __repr__(self) -> str:
-        return f"SplitUrl({self.url})"
-
-
-def split_url(url: str) -> SplitUrl:
-    """Split a base URL from the user name, the password and the query in it."""
+def split_url(url: str) -> tuple[str, dict[str, str], dict[str, str]]:
+    """A base URL that may be shown, its query, and the header for the user name and password in it: those may not."""
     parts = urlsplit(url)
     named, _, host = parts.netloc.rpartition("@")
-    headers = {}
-    if named:
-        headers["authorization"] = f"Basic {b64encode(unquote(named).encode()).decode()}"
-    return SplitUrl(
-        urlunsplit((parts.scheme, host, parts.path, "", "")), dict(parse_qsl(parts.query)), headers
-    )
+    headers = {"authorization": f"Basic {b64encode(unquote(named).encode()).decode()}"} if named else {}
+    return urlunsplit((parts.scheme, host, parts.path, "", "")), dict(parse_qsl(parts.query)), headers
 
 
-def complete_url(given: str, address: Address) -> str:
+def complete_url(given: str, address: Address, *, in_environment: bool = False) -> str:
     """A base URL as people write it, in full: they leave out the scheme, the port, or the path of the version."""
     written = given.strip()
     bare = "://" not in written
@@ -187,13 +171,7 @@ def complete_url(given: str, address: Address) -> str:
         netloc = f"{netloc.rstrip(':')}:{address.port}"
     if parts.hostname == "0.0.0.0":  # noqa: S104 - a server listens everywhere, but is called somewhere
         netloc = netloc.replace("0.0.0.0", "127.0.0.1", 1)  # noqa: S104
-    return urlunsplit((parts.scheme, netloc, parts.path.rstrip("/") or address.base_path, parts.query, ""))
-
-
-def url_in_environment(given: str, address: Address) -> str:
-    """The base URL that a variable of the environment means, in full."""
-    url = complete_url(given, address)
-    if not address.env_path or _VERSION.search(urlsplit(url).path):
-        return url
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc, parts.path + address.env_path, parts.query, ""))
+    path = parts.path.rstrip("/") or address.base_path
+    if in_environment and not _VERSION.search(path):
+        path += address.env_path
+    return urlunsplit((parts.scheme, netloc, path, parts.query, ""))

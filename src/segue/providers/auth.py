@@ -23,7 +23,7 @@ from segue.private_files import write_private
 from segue.redaction import remember_secret
 
 if TYPE_CHECKING:
-    from segue.providers.addresses import Address, AuthStyle
+    from segue.providers.addresses import Address
 
 KEYRING_SERVICE = "segue"
 COMMAND_SECONDS = 30.0
@@ -132,16 +132,11 @@ class Key:
                     path=f"providers.{self._address.name}",
                     hint="Look for line breaks and typographic quotes in it.",
                 )
-            return auth_header(self._address.auth, found.secret)
+            bearer = self._address.auth == "bearer"
+            return {"authorization": f"Bearer {value}"} if bearer else {self._address.auth: value}
         if self._address.needs_key:
             raise missing_key(self._address, self._sources.variable)
         return {}
-
-
-def auth_header(style: AuthStyle, secret: Secret) -> dict[str, str]:
-    if style == "bearer":
-        return {"authorization": f"Bearer {secret.reveal()}"}
-    return {style: secret.reveal()}
 
 
 def missing_key(address: Address, variable: str = "") -> CredentialsError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from segue.dialects.registry import DIALECTS
 from segue.errors import SegueError, UsageError
-from segue.providers.addresses import address_of, complete_url, split_url, url_in_environment
+from segue.providers.addresses import address_of, complete_url, split_url
 from segue.providers.auth import Key, KeySources, Secret
 from segue.providers.capabilities import ConfigProblem
 from segue.providers.config import ProviderConfig, check_config
@@ -45,22 +45,19 @@ def connect(
         )
     key = key_of(address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring)
     always = _headers(address, config, environ)
-    place = split_url(base_url_of(address, config, environ))
+    base_url, query, login = split_url(base_url_of(address, config, environ))
+    version = {"api-version": config.api_version} if config.api_version else {}
     first, *others = (DIALECTS[dialect] for dialect in address.dialects)
     endpoint = Endpoint(
         provider=address.name,
         dialect=first,
-        base_url=place.url,
+        base_url=base_url,
         ready=key.ready,
-        headers=lambda: {**place.headers, **key.headers(), **always},
+        headers=lambda: {**login, **key.headers(), **always},
         transport=transport or DEFAULT_TRANSPORT,
         timeouts=config.timeouts,
         limits=config.limits,
-        query={
-            **place.query,
-            **config.query,
-            **({"api-version": config.api_version} if config.api_version else {}),
-        },
+        query={**query, **config.query, **version},
     )
     return Provider(
         endpoint,
@@ -115,7 +112,7 @@ def base_url_of(address: Address, config: ProviderConfig, environ: Mapping[str, 
         return complete_url(config.base_url, address)
     set_there = next((environ[name] for name in address.base_url_env if environ.get(name)), "")
     if set_there:
-        return url_in_environment(set_there, address)
+        return complete_url(set_there, address, in_environment=True)
     if address.base_url:
         return address.base_url
     variable = f", or {address.base_url_env[0]}" if address.base_url_env else ""
