@@ -158,7 +158,20 @@ def fold(events: Iterable[Event], origin: Origin, *, made_under: str = "") -> Re
                 block.pieces.append(event.text)
                 continue
         folding.add(event)
-    return folding.reply()
+    message = Message("model", tuple([block.finish() for block in blocks.values()]), origin)
+    started, error = folding.started, folding.error
+    last = folding.finished or Finished("tool_calls" if message.calls else "stop")
+    return Reply(
+        message,
+        last.reason if error is None else "error",
+        folding.usage,
+        started.id,
+        started.model,
+        last.raw,
+        error,
+        started.tools,
+        last.unread,
+    )
 
 
 class _Folding(Struct):
@@ -199,28 +212,6 @@ class _Folding(Struct):
         if block is None:
             block = self.blocks[index] = _Unfinished(kind)
         return block
-
-    def reply(self) -> Reply:
-        blocks = tuple(block.finish() for block in self.blocks.values())
-        message = Message("model", blocks, self.origin)
-        finish: FinishReason = "error"
-        if self.error is None and self.finished is not None:
-            finish = self.finished.reason
-        elif self.error is None:
-            finish = "tool_calls" if message.calls else "stop"
-        last = self.finished or Finished("stop")
-        started = self.started
-        return Reply(
-            message,
-            finish,
-            self.usage,
-            started.id,
-            started.model,
-            last.raw,
-            self.error,
-            started.tools,
-            last.unread,
-        )
 
 
 class _Unfinished(Struct):
