@@ -10,6 +10,8 @@ from segue.transcript.render import render
 from segue.transcript.repairs import Kind
 from segue.transcript.rules import Rules
 from segue.transcript.steps import AnsweredCall, ModelStep, Transcript
+from segue.transcript.text_tools.form import ParsedReply
+from segue.transcript.text_tools.react_scanner import ReActScanner
 from strategies.targets import TARGETS
 
 every_target = pytest.mark.parametrize("rules", list(TARGETS.values()), ids=list(TARGETS))
@@ -39,3 +41,10 @@ def completions_of(transcript: Transcript) -> dict[str, str]:
 
 def kinds_of(transcript: Transcript) -> list[Kind]:
     return [repair.kind for repair in transcript.repairs]
+
+
+def parse_react(text: str) -> ParsedReply:
+    scanner = ReActScanner()
+    scanner.feed(text)
+    scanner.close()
+    return scanner.parsed()

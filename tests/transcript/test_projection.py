@@ -91,8 +91,7 @@ def test_an_id_as_long_as_the_grammar_allows_is_not_cut() -> None:
         (NINE, "abcDEF123", True),
         (NINE, "abcDEF12", False),
         (NINE, "abcDEF_23", False),
-        (IdGrammar(prefix="toolu_", needs_prefix=True), "toolu_1", True),
-        (IdGrammar(prefix="toolu_", needs_prefix=True), "call_1", False),
+        (IdGrammar(prefix="toolu_"), "toolu_1", True),
         (INDEXED, "functions.read:7", False),
     ],
 )

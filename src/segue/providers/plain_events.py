@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
@@ -27,13 +29,10 @@ if TYPE_CHECKING:
     from segue.providers.adapter import StreamEvent
 
 
-class _Call:
-    __slots__ = ("id", "name", "pieces")
-
-    def __init__(self) -> None:
-        self.id = ""
-        self.name = ""
-        self.pieces: list[str] = []
+class _Call(Struct):
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = []
 
     def record(self, index: int) -> dict[str, Any]:
         raw = "".join(self.pieces)

@@ -6,6 +6,7 @@ longer conversation can continue where a shorter one stopped.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import structs
@@ -16,7 +17,7 @@ from segue.transcript.closure import recover_call, settle
 from segue.transcript.completion import completion_of
 from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from, repair_of
 from segue.transcript.own_fields import folded, may_end, report_losses, stays_in_place, travels
-from segue.transcript.projection import IdProjection, offer_names
+from segue.transcript.projection import IdProjection, offered_names
 from segue.transcript.reasoning import Dropped, Makers
 from segue.transcript.shown_blocks import fit_block
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Step, StepBlock, UserStep
@@ -51,7 +52,7 @@ class Composer:
         """What was changed since the last flush."""
         self.repairs: list[Repair] = []
         self.ids = IdProjection(rules.ids)
-        self.names = offer_names(rules.names, policy.tool_names)
+        self.names = offered_names(rules.names, policy.tool_names).fork()
         self.calls: Mapping[str, list[CallDraft]] = {}
         self.open: set[str] = set()
         """Keys of calls that the history gives no real result: one may still come."""
@@ -105,7 +106,9 @@ class Composer:
         """Report the repairs noted so far, in the order of the messages: all ids are known by now."""
         if self.notes:
             dialect = self.rules.target.dialect
-            self.repairs += [repair_from(note, dialect) for note in sorted(self.notes, key=_message)]
+            self.repairs += [
+                repair_from(note, dialect) for note in sorted(self.notes, key=attrgetter("message"))
+            ]
             self.notes.clear()
 
     def touch(self, steps: int, repairs: int) -> None:
@@ -211,27 +214,23 @@ class Composer:
             self._push_step(message, blocks, calls)
 
     def _push_step(self, message: int, blocks: list[StepBlock], calls: int) -> None:
-        reasoning = self.rules.reasoning
+        """A reply stored in pieces is one message, also where a target would take several."""
+        rules = self.rules
         if calls and self.stand_in is not None:
             blocks = self._sealed(message, blocks)
-        if reasoning.required == "all" or (calls and reasoning.required == "calls"):
+        if rules.reasoning.required == "all" or (calls and rules.reasoning.required == "calls"):
             blocks = self._filled(message, blocks)
-        self._append_model(tuple(blocks), calls)
-
-    def _append_model(self, blocks: tuple[StepBlock, ...], calls: int) -> None:
-        """A reply stored in pieces is one message, also where a target would take several."""
         last = self.steps[-1] if self.steps else None
-        if type(last) is ModelStep and not self.last_calls:
-            if not may_end(self.rules, last) and any(map(_is_sealed_thought, blocks)):
-                # The model thought behind the message that was sent to end what came before: it belongs there again.
-                self._note("ended", self.current)
-                self.steps += [UserStep((Text(CONTINUE),)), ModelStep(blocks)]
-            else:
-                self.steps[-1] = ModelStep((*last.blocks, *blocks))
-        else:
-            if self.rules.opens_with_user and all(_is_note(step) for step in self.steps):
+        if type(last) is not ModelStep or self.last_calls:
+            if rules.opens_with_user and all(map(_is_note, self.steps)):
                 self._open()
-            self.steps.append(ModelStep(blocks))
+            self.steps.append(ModelStep(tuple(blocks)))
+        elif may_end(rules, last) or not any(map(_is_sealed_thought, blocks)):
+            self.steps[-1] = ModelStep((*last.blocks, *blocks))
+        else:
+            # The model thought behind the message that was sent to end what came before: it belongs there again.
+            self._note("ended", self.current)
+            self.steps += [UserStep((Text(CONTINUE),)), ModelStep(tuple(blocks))]
         self.last_calls = calls
 
     def _ordered(self, message: int, blocks: list[StepBlock]) -> list[StepBlock]:
@@ -394,7 +393,3 @@ def _is_note(step: Step) -> bool:
 
 def _is_sealed_thought(block: StepBlock) -> bool:
     return type(block) is Reasoning and block.seal is not None
-
-
-def _message(note: Note) -> int:
-    return note.message

@@ -20,14 +20,8 @@ if TYPE_CHECKING:
 UNNAMED = "unknown_tool"
 _SHORT = 23
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
-
 _WORD = frozenset(f"{string.ascii_letters}{string.digits}_")
-
-
-@cache
-def _letters(characters: str) -> frozenset[str]:
-    return frozenset(characters)
+_letters = cache(frozenset[str])
 
 
 class IdProjection:
@@ -39,7 +33,7 @@ class IdProjection:
         self._grammar = grammar
         self._form, self._prefix = grammar.form, grammar.prefix
         self._own = _letters(grammar.characters)
-        simple = grammar.form == "prefixed" and not grammar.needs_prefix and self._own >= _WORD
+        simple = grammar.form == "prefixed" and self._own >= _WORD
         self._simple = grammar.max_length if simple else 0
         """Up to this length every identifier is accepted."""
         self._short = min(_SHORT, grammar.max_length - len(grammar.prefix))
@@ -132,22 +126,14 @@ class IdProjection:
         """Whether an id that the target itself issued may be given back to it."""
         grammar = self._grammar
         length = len(native_id)
-        if length > grammar.max_length:
+        if length > grammar.max_length or not self._own.issuperset(native_id):
             return False
-        if not self._own.issuperset(native_id):
-            return False
-        if grammar.form == "alphanumeric":
-            return length == grammar.max_length
-        return not grammar.needs_prefix or native_id.startswith(grammar.prefix)
-
-
-def offer_names(grammar: NameGrammar, offered: tuple[str, ...]) -> NameProjection:
-    """A projection in which these tools have chosen: most requests of a conversation offer the same."""
-    return _offered(grammar, offered).fork()
+        return grammar.form != "alphanumeric" or length == grammar.max_length
 
 
 @lru_cache(maxsize=128)
-def _offered(grammar: NameGrammar, offered: tuple[str, ...]) -> NameProjection:
+def offered_names(grammar: NameGrammar, offered: tuple[str, ...]) -> NameProjection:
+    """A projection in which these tools have chosen, to be forked: most requests of a conversation offer the same."""
     return NameProjection(grammar, offered)
 
 

@@ -121,10 +121,6 @@ class Makers:
         return "" if thought.text else "it is empty"
 
 
-def without_reasoning(step: ModelStep) -> ModelStep:
-    return ModelStep(tuple(block for block in step.blocks if type(block) is not Reasoning))
-
-
 def thinks(step: Step) -> bool:
     return type(step) is ModelStep and any(type(block) is Reasoning for block in step.blocks)
 
@@ -159,7 +155,7 @@ def strip(
     for index in indexes:
         step = steps[index]
         if type(step) is ModelStep and thinks(step):
-            bare = without_reasoning(step)
+            bare = ModelStep(tuple(block for block in step.blocks if type(block) is not Reasoning))
             after = _message_of(next(b for b in step.blocks if type(b) is Reasoning), messages, after)
             dropped.append(Dropped(after, bare.calls))
             if rules.required == "all" or (rules.required == "calls" and bare.calls):
@@ -193,10 +189,10 @@ class Prefix:
         return twin
 
     def add(self, step: Step) -> None:
-        bare = without_reasoning(step) if thinks(step) and type(step) is ModelStep else step
         self._hash.update(type(step).__name__.encode())
-        for block in bare.blocks:
-            self._hash.update(_ENCODER.encode(_without_marks(block)))
+        for block in step.blocks:
+            if type(block) is not Reasoning:
+                self._hash.update(_ENCODER.encode(_without_marks(block)))
         self.length += 1
 
     @property

@@ -27,7 +27,7 @@ from segue.conversation.ids import mint
 from segue.errors import ProtocolError, ProviderError, SegueError
 from segue.transcript.media import describe_in_reply
 from segue.transcript.minted_ids import MintedIds
-from segue.transcript.projection import offer_names
+from segue.transcript.projection import offered_names
 from segue.transcript.repairs import Kind, Repair
 from segue.transcript.reply_call import ReplyCall
 from segue.transcript.rules import media_type
@@ -85,7 +85,7 @@ class Responder:
         self._minting = MintedIds(client.rules.ids, request.nonce, request.used_ids)
         self._tools = tuple(tool for tool in request.tools if tool.kind == "custom" or tool.namespace)
         self._offered = tuple(tool.name for tool in request.tools)
-        self._legal_names = offer_names(client.rules.names, self._offered)
+        self._legal_names = offered_names(client.rules.names, self._offered).fork()
         self._minted, self._next = request.minted, 0
         plain = self._native or (client.plain_reasoning and reasoning != "hide")
         self._shows_thoughts = plain or reasoning == "show"

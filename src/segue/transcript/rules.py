@@ -31,8 +31,6 @@ class IdGrammar(Struct, frozen=True):
     prefix: str = "call_"
     max_length: int = 40
     characters: str = SAFE_CHARACTERS
-    needs_prefix: bool = False
-    """Whether an id the provider itself issued must carry the prefix to be given back."""
 
 
 NINE_CHARACTERS = IdGrammar("alphanumeric", "", 9, string.ascii_letters + string.digits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 import msgspec
 
@@ -86,6 +86,7 @@ def _json(value: Any) -> tuple[str, bool]:
     return _ENCODER.encode(json_safe(value)).decode(), False
 
 
+ArgumentsChange: TypeAlias = Literal["", "value_made_safe", "arguments_wrapped"]
 WRAPPED = "raw_arguments"
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL)
 
@@ -105,25 +106,21 @@ def is_deeper(text: str, levels: int) -> bool:
     return False
 
 
-def arguments_of(
-    call: ToolCall, levels: int = 0
-) -> tuple[str, Literal["", "value_made_safe", "arguments_wrapped"]]:
+def arguments_of(call: ToolCall, levels: int = 0) -> tuple[str, ArgumentsChange]:
     """The JSON object to send as arguments, and what had to be done for it to be one.
 
     What is nested in more than so many levels is sent as text inside one; 0 is no limit.
     """
-    text, change = _object_of(call)
+    change: ArgumentsChange = ""
+    if call.raw and is_object_text(call.raw):
+        text = call.raw
+    elif type(call.arguments) is dict:
+        text, exact = _json(call.arguments)
+        change = "" if exact else "value_made_safe"
+    elif not call.raw and call.arguments is None:
+        text = "{}"
+    else:
+        text, change = json_of({WRAPPED: call.raw or call.arguments}), "arguments_wrapped"
     if levels and is_deeper(text, levels):
         return json_of({WRAPPED: text}), "arguments_wrapped"
     return text, change
-
-
-def _object_of(call: ToolCall) -> tuple[str, Literal["", "value_made_safe", "arguments_wrapped"]]:
-    if call.raw and is_object_text(call.raw):
-        return call.raw, ""
-    if type(call.arguments) is dict:
-        text, exact = _json(call.arguments)
-        return text, "" if exact else "value_made_safe"
-    if not call.raw and call.arguments is None:
-        return "{}", ""
-    return json_of({WRAPPED: call.raw or call.arguments}), "arguments_wrapped"

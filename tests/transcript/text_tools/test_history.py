@@ -16,9 +16,9 @@ from segue.transcript.rules import Rules
 from segue.transcript.steps import ModelStep, Transcript
 from segue.transcript.text_tools.history import PAIRING_ONLY
 from segue.transcript.text_tools.react import REACT
-from segue.transcript.text_tools.react_scanner import parse_react
 from strategies.histories import conversations, whole_conversations
 from strategies.targets import Replay, for_every_target
+from transcript.readers import parse_react
 
 WITHOUT_TOOLS = ModelCard(tools=False)
 

@@ -41,12 +41,13 @@ from segue.transcript.steps import ModelStep, Transcript
 from segue.transcript.text_tools.form import ParsedReply, offer_of
 from segue.transcript.text_tools.history import PAIRING_ONLY
 from segue.transcript.text_tools.react import REACT, correction, format_observation, format_tools
-from segue.transcript.text_tools.react_scanner import ReActScanner, parse_react
+from segue.transcript.text_tools.react_scanner import ReActScanner
 from segue.transcript.text_tools.reader import TextToolReader
 from strategies.examples import AT_LEAST_100
 from strategies.histories import conversations, whole_conversations
 from strategies.replies import arguments
 from strategies.targets import Replay, for_every_target
+from transcript.readers import parse_react
 
 requirement = pytest.mark.requirement
 ORIGIN = Origin("ollama", "local", "http://local.invalid", "tiny")

@@ -33,13 +33,6 @@ _FENCED = re.compile(
 )
 
 
-def parse_react(text: str) -> ParsedReply:
-    scanner = ReActScanner()
-    scanner.feed(text)
-    scanner.close()
-    return scanner.parsed()
-
-
 class ReActScanner:
     """Divides a reply into sections as the text arrives."""
 
