@@ -7,12 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
-from segue.conversation.blocks import Text
+from segue.conversation.blocks import Text, ToolCall, ToolResult
+from segue.conversation.extra import Extra
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.card import UNKNOWN
+from segue.dialects.card import UNKNOWN, ModelCard
 from segue.dialects.known_tools import GivenTools, KnownTools, ToolCache, encode_once
 from segue.dialects.plan import plan
 from segue.dialects.read_cache import ReadCache
@@ -61,6 +63,47 @@ def test_known_tools_are_written_as_new_ones(source: str, target: str) -> None:
 
     alone = planned(tuple(read.tools))
     assert [planned(read.tools) for _ in range(3)] == [alone] * 3
+
+
+OTHERS = tuple(
+    Extra(wire, fields={"response_format": shape})
+    for wire in ("openai_chat", "mistral")
+    for shape in ({"type": "json_object"}, {"type": "text"})
+)
+OPTIONS = (
+    Options(model="m"),
+    Options(model="m", temperature=1, stream=True),
+    Options(model="m", temperature=1.0, stream=True),
+    Options(model="n", max_tokens=9_000, tool_choice="required"),
+    Options(model="m", max_tokens=9_000, effort="high"),
+    Options(model="m", max_tokens=9_000, thinking_budget=2_000),
+    Options(model="m", extra={"thinking": {"type": "enabled", "budget_tokens": 2_000}}),
+    *(Options(model="m", own=own) for own in OTHERS),
+)
+CALLED = SAID.append(Message("model", (ToolCall("", "read", {}),))).append(
+    Message("tool", (ToolResult("", "read", "Read.", complete=True),))
+)
+
+
+@pytest.mark.parametrize("target", WIRES)
+@pytest.mark.parametrize("card", [UNKNOWN, structs.replace(UNKNOWN, thinking="manual")])
+def test_known_tools_are_written_with_the_settings_of_each_request(target: str, card: ModelCard) -> None:
+    known = ReadCache(1_000_000, least=0).read(DIALECTS[target], written(target)).tools
+
+    def planned(said: Conversation, tools: tuple[ToolSpec, ...], options: Options) -> tuple[object, ...]:
+        made = plan(said, None, target=TARGETS[target].target, card=card, tools=tools, options=options)
+        return made.body, made.repairs
+
+    for said in (SAID, CALLED, SAID):
+        for options in (*OPTIONS, *reversed(OPTIONS)):
+            assert planned(said, known, options) == planned(said, tuple(known), options)
+
+
+def test_known_tools_are_counted_as_a_part_of_the_body() -> None:
+    cache = ToolCache(1_000_000, 0)
+    body = msgspec.json.encode({"tools": [{"cache_control": 1}] * 3, "messages": [{"cache_control": 2}]})
+    for _ in range(3):
+        assert cache.parse(body).count(b'"cache_control"') == 4
 
 
 FIRST: list[Any] = [{"name": "a"}, {"name": "b"}]

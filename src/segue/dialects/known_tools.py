@@ -40,11 +40,20 @@ _MOST_RESULTS: Final = 16
 class GivenTools(list[Any]):
     """Tools as they came, and what each wire reads in them."""
 
-    def __init__(self, given: list[Any]) -> None:
+    def __init__(self, given: list[Any], text: bytes) -> None:
         super().__init__(given)
+        self.text = text
+        """Their JSON, as it came."""
         self.read: dict[str, KnownTools] = {}
+        self._counts: dict[bytes, int] = {}
         self.behind = 0
         """How many bytes followed them in the last body: mostly as many as in the next."""
+
+    def count(self, mark: bytes) -> int:
+        """How often their JSON holds it."""
+        if mark not in self._counts:
+            self._counts[mark] = self.text.count(mark)
+        return self._counts[mark]
 
 
 @final
@@ -81,12 +90,13 @@ def settings_once(tools: KnownTools, what: Hashable, work_out: Callable[[], _T])
 
 
 def _once(results: dict[Hashable, Any], what: Hashable, work_out: Callable[[], _T]) -> _T:
-    if what not in results:
+    found: _T | None = results.get(what)
+    if found is None:
+        found = work_out()
         if len(results) >= _MOST_RESULTS:
             results.clear()
-        results[what] = work_out()
-    result: _T = results[what]
-    return result
+        results[what] = found
+    return found
 
 
 def encode_once(
@@ -131,6 +141,12 @@ class ParsedBody(Struct, frozen=True):
     fields: Any
     text: bytes
     """Its JSON, perhaps with another value instead of the tools. All else is as it came."""
+    known: GivenTools | None = None
+    """The tools that the text is without."""
+
+    def count(self, mark: bytes) -> int:
+        """How often the body holds it."""
+        return self.text.count(mark) + (self.known.count(mark) if self.known is not None else 0)
 
 
 STAND_IN: Final = "\0known tools\0"
@@ -148,31 +164,33 @@ class ToolCache:
         self.held = 0
         self._known: OrderedDict[bytes, GivenTools] = OrderedDict()
 
-    def parse(self, body: bytes) -> ParsedBody:
-        """The body, whose tools are parsed only if they are new. Raises what `msgspec.json.decode` raises."""
-        place = self._find(body)
+    def parse(self, body: bytes, start: int = 0, before: bytes = b"") -> ParsedBody:
+        """The body from `start` on, with something else `before` it. Tools are parsed only if they are new. Raises what
+        `msgspec.json.decode` raises."""
+        view = memoryview(body)
+        place = self._find(body, start)
         if place is not None:
-            view = memoryview(body)
-            text = b"".join((view[: place.start], _STAND_IN_JSON, view[place.end :]))
+            text = b"".join((before, view[start : place.start], _STAND_IN_JSON, view[place.end :]))
             fields = msgspec.json.decode(text)
             # Else they stood in something else, or another field of the same name follows.
             if type(fields) is dict and fields.get(FIELD) == STAND_IN:
                 fields[FIELD] = place.tools
-                return ParsedBody(fields, text)
-        fields = msgspec.json.decode(body)
+                return ParsedBody(fields, text, place.tools)
+        text = b"".join((before, view[start:])) if start else body
+        fields = msgspec.json.decode(text)
         if type(fields) is dict and type(fields.get(FIELD)) is list and fields[FIELD]:
-            fields[FIELD] = self._keep(body, fields[FIELD])
-        return ParsedBody(fields, body)
+            fields[FIELD] = self._keep(text, fields[FIELD])
+        return ParsedBody(fields, text)
 
-    def _find(self, body: bytes) -> _Place | None:
+    def _find(self, body: bytes, begin: int) -> _Place | None:
         for known, tools in islice(reversed(self._known.items()), _TRIES):
             start = len(body) - tools.behind - len(known)
-            if start > 0 and body.startswith(known, start):
-                at = body.rfind(_NAME, max(0, start - _NEAR), start)
+            if start > begin and body.startswith(known, start):
+                at = body.rfind(_NAME, max(begin, start - _NEAR), start)
                 before = _BEFORE.match(body, at) if at >= 0 else None
                 if before is not None and before.end() == start:
                     return self._found(body, known, start)
-        at = 0
+        at = begin
         for _ in range(_TRIES if self._known else 0):
             at = body.find(_NAME, at)
             if at < 0:
@@ -196,7 +214,7 @@ class ToolCache:
         known = bytes(_TOOLS_ALONE.decode(body).tools)
         if len(known) < self._least or len(known) * _HELD > self._budget:
             return given
-        tools = self._known[known] = GivenTools(given)
+        tools = self._known[known] = GivenTools(given, known)
         self.held += len(known) * _HELD
         while self.held > self._budget:
             dropped, _ = self._known.popitem(last=False)

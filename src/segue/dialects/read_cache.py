@@ -7,6 +7,7 @@ and adopted. The result is the same either way.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
@@ -41,7 +42,7 @@ _FEW = 20
 _MOST_PIECES = 32
 _LOOK_BACK = 32
 """Among so many messages from the end on, the reply is looked for before which a body may be continued."""
-_SPACE = b" \t\r\n"
+_COMMA = re.compile(rb"[ \t\r\n]*,")
 
 
 @final
@@ -242,15 +243,13 @@ class _Reader(Struct, frozen=True):
 
     def read_on(self, known: _Known, body: bytes) -> tuple[ReadRequest, _Known | None] | None:
         """The same of a request that begins with known bytes; None if what follows them changes what they mean."""
-        rest = body[known.size :].lstrip(_SPACE)
-        if rest[:1] != b",":
+        comma = _COMMA.match(body, known.size)
+        if comma is None:
             return None
-        field = self.dialect.messages_field
-        server = self.dialect.server
-        if known.counted + server.count_in(rest) > server.most_counted:
+        field, server = self.dialect.messages_field, self.dialect.server
+        parsed = self.tools.parse(body, comma.end(), b'{"%b":[' % field.encode())
+        if server.counted and known.counted + parsed.count(server.counted) > server.most_counted:
             return None
-        rest = b'{"%b":[%b' % (field.encode(), rest[1:])
-        parsed = self.tools.parse(rest)
         fields = parsed.fields
         new = fields[field]
         if type(new) is not list or (known.ids and not known.ids.isdisjoint(_ids(new))):

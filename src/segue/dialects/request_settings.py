@@ -12,12 +12,12 @@ from segue.conversation.extra import Extra
 from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
-from segue.dialects.known_tools import encode_once
+from segue.dialects.known_tools import KnownTools, encode_once, settings_once
 from segue.dialects.own_fields import own
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 
     from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice, ToolSpec
@@ -130,6 +130,37 @@ def as_they_came(
     found = {**ensure_json_safe(written), **changed}
     # In the order in which we write them, so that what we wrote is written again with the same bytes.
     return {**{name: found[name] for name in settings if name in found}, **found}
+
+
+def encode_settings_once(
+    transcript: Transcript,
+    tools: tuple[ToolSpec, ...],
+    options: Options,
+    card: ModelCard,
+    encode: Callable[[], tuple[dict[str, Any], Sequence[Repair]]],
+    *also: Hashable,
+) -> tuple[dict[str, Any], Sequence[Repair]]:
+    """What `encode` gives for these settings, which must not be changed. `also`: all else that it depends on."""
+    target, names = transcript.target, transcript.names
+    known = _what_counts(options, target.dialect) if type(tools) is KnownTools else ""
+    if type(tools) is not KnownTools or not known:
+        return encode()
+    # The names are kept along with the settings: as long as they live, no others have their identity.
+    what = target.dialect, target.model, card, id(names), known, *also
+    return settings_once(tools, what, lambda: (names, encode()))[1]
+
+
+def _what_counts(options: Options, dialect: str) -> str:
+    """All of the options that makes a difference on this wire, as text; empty if that is too much."""
+    came = options.own
+    if options.response_schema is not None or (came is not None and came.dialect == dialect):
+        return ""
+    if came is None:
+        return repr(options)
+    # Of the fields of another wire only the names are reported.
+    around = came.container
+    lost = ((*around.fields,), (*around.hints,)) if around is not None else ()
+    return repr((structs.replace(options, own=None), came.dialect, (*came.fields,), lost))
 
 
 class RequestSettings:

@@ -77,7 +77,8 @@ def renamed(body: bytes, field: str, name: str, read: ReadRequest | None = None)
         if first is not None and first[1] == msgspec.json.encode(read.fields.get(field)):
             key = b'"%b"' % field.encode()
             if body.find(key, first.end(), read.head) < 0 and key not in read.tail:
-                return b"".join((body[: first.start(1)], msgspec.json.encode(name), body[first.end(1) :]))
+                view = memoryview(body)  # a body is large: it is copied once, when all is joined
+                return b"".join((view[: first.start(1)], msgspec.json.encode(name), view[first.end(1) :]))
     try:
         fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except msgspec.DecodeError:

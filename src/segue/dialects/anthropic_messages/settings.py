@@ -9,24 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Reasoning
-from segue.conversation.extra import Extra
 from segue.conversation.json_safe import encodable, ensure_json_safe
-from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.anthropic_messages.read_messages import read_system
+from segue.dialects.anthropic_messages.read_settings import COMMON_LEVELS, LEVELS, decode_options
 from segue.dialects.anthropic_messages.tools import NAME, plain_tool
 from segue.dialects.own_fields import own
-from segue.dialects.request_fields import flag, number, record, text, texts, whole
-from segue.dialects.request_settings import RequestSettings, read_own
+from segue.dialects.request_settings import RequestSettings, encode_settings_once
 from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import closed_schema
 from segue.transcript.steps import ModelStep
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from segue.conversation.options import Effort
-    from segue.conversation.tools import ToolChoice, ToolSpec
+    from segue.conversation.extra import Extra
+    from segue.conversation.options import Effort, Options
+    from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
     from segue.transcript.repairs import Kind, Repair
     from segue.transcript.steps import Transcript
@@ -43,8 +42,6 @@ _BUDGETS: Mapping[str, int] = {
     "max": 60_000,
 }
 """Tokens to think for each effort, on models that count them. The answer always keeps half of the limit."""
-_LEVELS = ("low", "medium", "high", "xhigh", "max")
-_COMMON_LEVELS = ("low", "medium", "high", "max")
 _MODES: Mapping[str, frozenset[str]] = {
     "none": frozenset({"disabled"}),
     "manual": frozenset({"enabled", "disabled"}),
@@ -56,14 +53,26 @@ _ENCODED = frozenset({"model", "messages", "system", "tools", "thinking", "outpu
 
 def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+) -> tuple[dict[str, Any], Sequence[Repair]]:
+    # Of the steps, nothing but this makes a difference, and only where thinking may be counted.
+    counted = card.thinking == "manual" or options.thinking_budget is not None or options.extra
+    unthought = bool(counted) and _unthought_loop(transcript)
+    encoded, repairs = encode_settings_once(
+        transcript, tools, options, card, lambda: _beside_system(transcript, tools, options, card), unthought
+    )
+    body = {name: value for name, value in encoded.items() if name != "system"}
+    system = _system(own(options.own, NAME), transcript.system)
+    if system is not None:
+        body["system"] = system
+    return body, repairs
+
+
+def _beside_system(
+    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
     settings = _encoded(transcript, tools, options, card)
     body = settings.as_they_came(decode_options, lambda before: _encoded(transcript, tools, before, card))
     body.setdefault("max_tokens", settings.body["max_tokens"])  # ANT-05: not without, also where none came
-    body.pop("system", None)
-    system = _system(own(options.own, NAME), transcript.system)
-    if system is not None:
-        body["system"] = system
     return body, settings.repairs
 
 
@@ -165,7 +174,7 @@ class _Settings(RequestSettings):
     def _native_level(self) -> str | None:
         output = self.extra.get("output_config")
         level = output.get("effort") if isinstance(output, dict) else None
-        return level if isinstance(level, str) and level in (self.card.efforts or _LEVELS) else None
+        return level if isinstance(level, str) and level in (self.card.efforts or LEVELS) else None
 
     def _native_thinking(self) -> dict[str, Any] | None:
         self.level = self._native_level() or ""
@@ -192,7 +201,7 @@ class _Settings(RequestSettings):
             kind: Kind = "thinking_changed" if _unthought_loop(self.transcript) else "option_not_sent"
             self.note(kind, "options.thinking_budget", "the model decides itself how long to think")
         if effort is not None:
-            self.level = self.level_below(effort, _LEVELS, self.card.efforts or _COMMON_LEVELS)
+            self.level = self.level_below(effort, LEVELS, self.card.efforts or COMMON_LEVELS)
         return None if effort is None and budget is None else {"type": "adaptive"}
 
     def _switched_off(self) -> dict[str, Any] | None:
@@ -318,83 +327,3 @@ def _unthought_loop(transcript: Transcript) -> bool:
         if type(before) is not ModelStep or not before.calls:
             break
     return opening is not None and type(opening.blocks[0]) is not Reasoning
-
-
-# The other way
-
-_KNOWN = frozenset(
-    {"model", "messages", "system", "tools", "tool_choice", "max_tokens", "stream", "stop_sequences"}
-    | {"temperature", "top_p", "top_k"}
-)
-_CHOICES: Mapping[Any, ToolChoice] = {"auto": "auto", "any": "required", "none": "none"}
-
-
-def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) -> Options:
-    """`leading` are the messages that became part of the system prompt."""
-    choice = record(body.get("tool_choice") or {}, "tool_choice")
-    serial = flag(choice.get("disable_parallel_tool_use"), "tool_choice.disable_parallel_tool_use")
-    thinking = record(body.get("thinking") or {}, "thinking")
-    output = record(body.get("output_config") or {}, "output_config")
-    return Options(
-        model=text(body.get("model"), "model"),
-        stream=flag(body.get("stream"), "stream") or False,
-        max_tokens=whole(body.get("max_tokens"), "max_tokens"),
-        temperature=number(body.get("temperature"), "temperature"),
-        top_p=number(body.get("top_p"), "top_p"),
-        top_k=whole(body.get("top_k"), "top_k"),
-        stop=texts(body.get("stop_sequences") or None, "stop_sequences"),
-        tool_choice=_decode_choice(choice),
-        parallel_calls=None if serial is None else not serial,
-        effort=_decode_effort(thinking, output),
-        thinking_budget=whole(thinking.get("budget_tokens"), "thinking.budget_tokens"),
-        response_schema=_decode_format(output.get("format") or body.get("output_format")),
-        own=_decode_own(body, leading or []),
-    )
-
-
-def _decode_choice(choice: dict[str, Any]) -> ToolChoice | None:
-    if choice.get("type") == "tool":
-        return Named(text(choice.get("name"), "tool_choice.name"))
-    kind = choice.get("type")
-    return _CHOICES.get(kind) if isinstance(kind, str) else None
-
-
-def _decode_effort(thinking: dict[str, Any], output: dict[str, Any]) -> Effort | None:
-    if thinking.get("type") in ("disabled", "between_tools"):
-        return "none"
-    level: Any = output.get("effort")
-    return level if any(level == known for known in _LEVELS) else None
-
-
-def _decode_format(shape: Any) -> dict[str, Any] | None:
-    schema = shape.get("schema") if isinstance(shape, dict) else None
-    return schema if isinstance(schema, dict) else None
-
-
-def _decode_own(body: Mapping[str, Any], leading: list[Any]) -> Extra:
-    extra = {key: value for key, value in body.items() if key not in _KNOWN}
-    _drop_neutral(extra)
-    system = body.get("system")
-    pieces = system if isinstance(system, list) else []
-    marks = [piece["cache_control"] for piece in pieces if piece.get("cache_control")]
-    around = None
-    if leading or marks:
-        form = {"messages": leading, "system": system} if leading else {}
-        around = Extra(NAME, hints={"cache_control": marks[0]} if marks else {}, form=form)
-    apart = {"messages", "tools"} if body.get("tools") else {"messages"}
-    return read_own(NAME, body, extra, apart, around)
-
-
-def _drop_neutral(extra: dict[str, Any]) -> None:
-    """Drop thinking and answer format as far as the neutral options express them in full."""
-    thinking, output = extra.get("thinking"), dict(extra.pop("output_config", None) or {})
-    level, shape = output.get("effort"), output.get("format")
-    if isinstance(thinking, dict) and not thinking.keys() - {"type", "budget_tokens"}:
-        if thinking.get("type") == "adaptive" and level in _COMMON_LEVELS:
-            del extra["thinking"], output["effort"]
-        elif thinking.get("type") in ("enabled", "disabled") and level is None:
-            del extra["thinking"]
-    if isinstance(shape, dict) and shape.keys() == {"type", "schema"}:
-        del output["format"]
-    if output:
-        extra["output_config"] = output

@@ -5,14 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.function_tools import own_function
-from segue.dialects.known_tools import KnownTools, encode_once, settings_once
+from segue.dialects.known_tools import encode_once
 from segue.dialects.openai_chat.read_settings import EFFORTS, read_options
 from segue.dialects.openai_chat.rules import VARIANTS
 from segue.dialects.own_fields import own
-from segue.dialects.request_settings import as_they_came, foreign_settings, offered_tools, own_extra
+from segue.dialects.request_settings import (
+    as_they_came,
+    encode_settings_once,
+    foreign_settings,
+    offered_tools,
+    own_extra,
+)
 from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import is_strict
 from segue.errors import TranscriptError
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from segue.conversation.extra import Extra
-    from segue.conversation.options import Effort
+    from segue.conversation.options import Effort, Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
     from segue.dialects.openai_chat.wire import Variant
@@ -37,32 +42,16 @@ def encode_settings(
     variant: Variant, transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], Sequence[Repair]]:
     """The fields beside the messages, which must not be changed, and what could not be sent."""
-    names = transcript.names
-    known = _what_counts(options, variant.name) if type(tools) is KnownTools else ""
-    if type(tools) is not KnownTools or not known:
-        return _encode_settings(variant, names, tools, options, card)
-    # The names are kept along with the settings: as long as they live, no others have their identity.
-    return settings_once(
+    names, came = transcript.names, options.own
+    return encode_settings_once(
+        transcript,
         tools,
-        (variant.name, card, id(names), known),
-        lambda: (names, _encode_settings(variant, names, tools, options, card)),
-    )[1]
-
-
-def _what_counts(options: Options, dialect: str) -> str:
-    """All of the options that makes a difference on this wire, as text; empty if that is too much."""
-    came, around = options.own, None
-    if options.response_schema is not None or (came is not None and came.dialect == dialect):
-        return ""
-    if came is not None:
-        around = came.container
-    # Of the fields of another wire only the names are reported.
-    lost = (came.dialect, *came.fields) if came is not None else ()
-    around_lost = ((*around.fields,), (*around.hints,)) if around is not None else ()
-    return repr(([getattr(options, name) for name in _COUNTED], lost, around_lost))
-
-
-_COUNTED = tuple(name for name in Options.__struct_fields__ if name not in ("own", "response_schema"))
+        options,
+        card,
+        lambda: _encode_settings(variant, names, tools, options, card),
+        # The one field of another server of this wire whose value makes a difference.
+        came is not None and came.fields.get("response_format") == _JSON_MODE,
+    )
 
 
 def _encode_settings(
